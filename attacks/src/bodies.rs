@@ -1,4 +1,4 @@
-//! Section "Connections and memory": bodies.
+//! Attacks with large, half-sent and deeply structured request bodies.
 
 use anyhow::ensure;
 use serde_json::json;
@@ -60,7 +60,7 @@ async fn half_sent_bodies_take_little_memory(target: AttackedBinary) -> anyhow::
     Ok(format!("{grown} MiB for 60 bodies of 8 MiB"))
 }
 
-/// Creates a session, as a caller with a key, with a body of this size.
+/// Creates a session as a caller with a key, in a request body of `size` bytes.
 async fn expect_session(server: &Server, key: &str, size: usize) -> anyhow::Result<()> {
     let post = http_client().post(format!("{}/aap/sessions", server.url())).bearer_auth(key);
     let status = post.json(&json!({"agent": {"name": "desk"}, "x": "x".repeat(size)})).send().await?.status();

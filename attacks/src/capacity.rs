@@ -1,4 +1,4 @@
-//! Section "Connections and memory": computation, disk space and the audit record.
+//! Attacks on computing time, disk space and stored data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -211,7 +211,7 @@ async fn fill(server: &Server, sessions: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the server, which must refuse the damaged data, and checks that the full check agrees.
+/// Checks that the server refuses to start on damaged data, and that `nuncio store check` reports the damage.
 fn refuses_damage(server: &mut Server) -> anyhow::Result<String> {
     let Err(refused) = server.start() else { bail!("it starts and serves") };
     ensure!(format!("{refused:#}").contains("store_damaged"), "it names something else: {refused:#}");
@@ -248,7 +248,7 @@ async fn damaged_write_ahead_file_stops_the_start(target: AttackedBinary) -> any
 
 async fn start_on_a_full_disk_waits_and_says_so(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().prepare()?;
-    // The server's first write does not fit; it removes the file and tries again a second later.
+    // The server's first write fails because of the full device; it removes the file and tries again a second later.
     symlink("/dev/full", server.data().join("space-check"))?;
     server.start()?;
     fill(&server, 1).await?;

@@ -1,4 +1,4 @@
-//! Section "Connections and memory": connections.
+//! Attacks with silent connections and unread event streams.
 
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,7 @@ async fn probes_and_operators_have_connections_left(target: AttackedBinary) -> a
     for _ in 0..8 {
         let mut stream = connect_from(&server, 1).await?;
         stream.write_all(request.as_bytes()).await?;
-        // The first bytes of the answer show that the server has identified the caller.
+        // The first bytes of the response show that the server has identified the caller.
         stream.readable().await?;
         open.push(stream);
     }

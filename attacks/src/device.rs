@@ -1,4 +1,4 @@
-//! Section "The device", and the attacks on devices of section "Who may use what".
+//! Attacks on a person's device, its pages and its stored data.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ input = { type = "object", properties = { text = { type = "string" } } }
 run = { device = true }
 "#;
 
-/// The tool file of `write_note`.
+/// Device tool file of `write_note`.
 const WRITE_NOTE: &str = "name = \"write_note\"\nscope = \"notes:write\"\n\
                           command = [\"./write.sh\"]\ndescription = \"Writes a note\"\n";
 
@@ -255,7 +255,7 @@ async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: AttackedB
         let answer = http_client().get(format!("{address}{path}")).header("cookie", pair).send().await?;
         ensure!(answer.status() == 404, "{path}: {}", answer.status());
     }
-    // The path is the same after a restart.
+    // The secret path of the pages is the same after a restart.
     scene.kill();
     let again = scene.start(&["--port", "0"])?;
     ensure!(again["pages"].as_str().is_some_and(|link| link.contains(&path)), "the path changed: {again}");
@@ -316,7 +316,7 @@ async fn stored_data_of_a_device_is_not_readable_on_disk(target: AttackedBinary)
         }
     }
     let source = greeting["sealed_by"]["source"].as_str().context("it does not say what seals the data")?;
-    // Without the key the device does not open, and the error gives the reason.
+    // Without the storage key the device does not open, and the error gives the reason.
     let key = greeting["sealed_by"]["path"].as_str().context("no key file")?.to_owned();
     std::fs::rename(&key, format!("{key}.away"))?;
     let folder = scene.folder().display().to_string();

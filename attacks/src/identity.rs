@@ -1,4 +1,4 @@
-//! Section "Who may use what".
+//! Attacks on authentication and authorization.
 
 use anyhow::{Context as _, ensure};
 use nuncio_core::digest::Digest;
@@ -137,7 +137,7 @@ async fn anp_token_is_refused_outside_anp(target: AttackedBinary) -> anyhow::Res
     let answer = post.send().await?;
     let status = answer.status();
     ensure!(status == 401 && answer.headers().contains_key("www-authenticate"), "the directory answered {status}");
-    // Public documents are served whatever credential comes with the request.
+    // Public documents are served even to a request with a wrong credential.
     for path in ["/aap/meta", "/openapi.json", "/.well-known/skill-sharing", "/skills/desk/search.json", "/a2h/agents"]
     {
         for authorization in [bearer.as_str(), "DIDWba did=\"did:wba:x\"", "Bearer nk_wrong"] {

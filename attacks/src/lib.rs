@@ -1,6 +1,6 @@
-//! Attacks on the real `nuncio` binary. Each is a program: it starts a server in a folder of its own, attacks it from
-//! outside, and fails if the attack succeeds. `cargo xtask attack` runs all of them against the release binary and
-//! prints a table; `cargo xtask test` runs the quick ones against the debug binary.
+//! Attacks on the real `nuncio` binary. Each attack starts a server in its own folder, attacks it from outside, and
+//! fails if the attack succeeds. `cargo xtask attack` runs all of them against the release binary and prints a table;
+//! `cargo xtask test` runs the quick ones against the debug binary.
 
 pub mod did_peer;
 pub mod server;
@@ -28,22 +28,22 @@ pub use server::{CommandOutput, Server, ServerBuilder};
 
 #[derive(Clone, Copy)]
 pub struct Attack {
-    /// Condition and result, as in a test name: `anp_token_is_refused_by_aap`.
+    /// Name of the attack: condition and result, as in a test name, such as `anp_token_is_refused_by_aap`.
     pub name: &'static str,
-    /// What the attack achieved at commit c83e809, before there was a defence.
+    /// Result of the attack at commit c83e809, before there was a defence.
     pub before: &'static str,
-    /// Whether it runs in `cargo xtask test`.
+    /// Whether the attack runs in `cargo xtask test`.
     pub pace: AttackPace,
-    /// Runs it. The text says what the server did; an error means that the attack succeeded.
+    /// Runs the attack. The returned text describes the server's reaction; an error means that the attack succeeded.
     pub run: fn(AttackedBinary) -> AttackFuture,
 }
 
 /// How long an attack takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttackPace {
-    /// Seconds: it runs in `cargo xtask test`.
+    /// The attack takes seconds, and runs in `cargo xtask test`.
     Quick,
-    /// Longer, or it needs a quiet machine: it runs in `cargo xtask attack` alone.
+    /// The attack takes longer or needs a quiet machine, and runs in `cargo xtask attack` only.
     Slow,
 }
 

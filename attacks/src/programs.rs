@@ -1,4 +1,4 @@
-//! Section "Programs that agents run".
+//! Attacks by programs that agents run.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -95,7 +95,7 @@ skill = {{ type = "task", access = "public", auth = "none" }}
     ))
 }
 
-/// Invokes the skill, and returns what the caller sees.
+/// Invokes the skill, and returns the output of `nuncio invoke`.
 fn invoke(server: &Server) -> anyhow::Result<CommandOutput> {
     let port = server.url().rsplit(':').next().context("no port")?;
     server.run_plain(&["--json", "invoke", &format!("desk/try@localhost:{port}"), "--input", "{}"])
@@ -221,7 +221,7 @@ async fn memory_of_the_server_is_not_readable_by_its_account(target: AttackedBin
 }
 
 async fn link_in_place_of_a_folder_removes_nothing_elsewhere(target: AttackedBinary) -> anyhow::Result<String> {
-    // The server removes the temporary folder of a program that has ended. A link in its place must not be followed.
+    // The server removes the temporary folder of an ended program. A symbolic link in its place must not be followed.
     let script = "rm -rf \"$NUNCIO_STATE/tmp\"; ln -s ../../../victim \"$NUNCIO_STATE/tmp\"; \
                   mv \"$TMPDIR\" \"$TMPDIR.old\"; ln -s ../../../victim/9 \"$TMPDIR\"; \
                   mv \"$TMPDIR/..\" \"$NUNCIO_STATE/above\"; true";

@@ -1,4 +1,4 @@
-//! Section "Connections and memory": how many requests a caller may send.
+//! Attacks on the rate limits of requests.
 
 use anyhow::{bail, ensure};
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn strangers_use_up_their_own_allowance(target: AttackedBinary) -> anyhow:
     let server = target.server().flag("--dev").settings("[limits]\nrequests_per_minute = 30\n").start()?;
     let key = server.create_key(&[])?;
     let peer = DidPeer::start()?;
-    // All following requests come from addresses whose allowance for anonymous requests is used up.
+    // All following requests come from addresses that have used up their limit of anonymous requests.
     exhaust(&server, 9).await?;
     exhaust(&server, 1).await?;
     // Callers with credentials that only the handler of the route checks.
@@ -92,7 +92,7 @@ async fn wrong_console_keys_slow_down_their_own_address(target: AttackedBinary) 
     Ok("429 there, 303 for the operator".to_owned())
 }
 
-/// Number of 20 requests with such a header that the rate limit refuses.
+/// Sends 20 requests with `X-Forwarded-For` values from `chain`; returns how many the rate limit refuses.
 async fn count_refused(server: &Server, peer: u8, chain: fn(u8) -> String) -> anyhow::Result<usize> {
     let mut refused = 0;
     for caller in 0..20 {

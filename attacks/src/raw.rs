@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::Server;
 
-/// How long an answer may take before the server counts as stopped.
+/// How long a response may take before the server counts as stopped.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens a connection from `127.0.0.LAST`.
@@ -57,7 +57,7 @@ pub(crate) async fn send_from(
     read_response(&mut stream).await.with_context(|| format!("{line} from 127.0.0.{last}"))
 }
 
-/// Reads until the other end closes.
+/// Reads a response until the server closes the connection.
 pub(crate) async fn read_response(stream: &mut TcpStream) -> anyhow::Result<RawResponse> {
     let mut bytes = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.context("no answer in time")?;
@@ -67,7 +67,7 @@ pub(crate) async fn read_response(stream: &mut TcpStream) -> anyhow::Result<RawR
     Ok(RawResponse { status, text })
 }
 
-/// Whether the server closes the connection within this time.
+/// Whether the server closes the connection within `patience`.
 pub(crate) async fn is_closed_within(stream: &mut TcpStream, patience: Duration) -> bool {
     let mut rest = Vec::new();
     timeout(patience, stream.read_to_end(&mut rest)).await.is_ok()

@@ -1,4 +1,4 @@
-//! Section "The record": changed, removed and torn audit records, and the erasure of a person.
+//! Attacks on the audit record: changed, removed and torn records, and the erasure of a person.
 
 use std::fs;
 use std::path::Path;
@@ -150,7 +150,7 @@ async fn records_are_removed_by_prune_alone(target: AttackedBinary) -> anyhow::R
     let verified = server.run_plain(&["--json", "audit", "verify", "--data", copied])?;
     ensure!(verified.stdout.contains("audit_broken"), "{verified:?}");
 
-    // The prune command is recorded before it runs; that record is older than the given time too, and so is deleted.
+    // The prune command is recorded before it runs; its own record is older than the given time too, so it is deleted.
     let before = intact_records(&server)? + 1;
     let pruned = server.run(&["--json", "audit", "prune", "--before", "2100-01-01"])?.json()?;
     ensure!(pruned["pruned"] == before, "{pruned}");
@@ -174,7 +174,7 @@ fn intact_records(server: &Server) -> anyhow::Result<u64> {
     proof["records"].as_u64().context("no number of records")
 }
 
-/// The record number of each checkpoint.
+/// The number of the last audit record covered by each checkpoint.
 fn checkpoints(server: &Server) -> Vec<u64> {
     let text = fs::read_to_string(server.data().join("audit-checkpoints.jsonl")).unwrap_or_default();
     let seq = |line: &str| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64();

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Tools that answer at once, one of them under a `high` scope.
+/// Tools of the default agent, which answer at once; one of them needs a scope of `high` sensitivity.
 const DEFAULT_TOOLS: &str = r#"
 [[scope]]
 id = "rooms:read"
@@ -43,7 +43,7 @@ run = { answer = "booked" }
 skill = { type = "task", access = "restricted", auth = "api_key" }
 "#;
 
-/// The file of the agent `desk`, with the brain `script` and these scopes and tools.
+/// Agent file of `desk`, with the script brain and these scopes and tools.
 #[must_use]
 pub fn scripted_agent(tools: &str) -> String {
     format!(
@@ -59,7 +59,7 @@ kind = "script"
     )
 }
 
-/// The file of an agent with one tool under a `low` scope, `search`, and one under a `high` scope, `book`.
+/// Agent file with the tool `search` under a `low` scope and the tool `book` under a `high` scope.
 #[must_use]
 pub fn default_agent() -> String {
     scripted_agent(DEFAULT_TOOLS)
@@ -95,7 +95,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Uses this `nuncio.toml`.
+    /// Uses this `nuncio.toml` as settings file.
     #[must_use]
     pub fn settings(mut self, toml: impl Into<String>) -> Self {
         self.settings = toml.into();
@@ -116,7 +116,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs the server and its commands under the account with this user id. Only root can do that.
+    /// Runs the server and its commands under the account with this user id, which needs root.
     #[must_use]
     pub fn account(mut self, uid: u32) -> Self {
         self.account = Some(uid);
@@ -135,7 +135,7 @@ impl ServerBuilder {
             for path in [home.path(), &agents, &data] {
                 std::os::unix::fs::chown(path, self.account, self.account)?;
             }
-            // The account may have no access to the folder of the binary, so that it gets a copy.
+            // The account may have no access to the folder of the binary, so it gets a copy.
             let binary = home.path().join("nuncio");
             std::fs::copy(&*self.binary, &binary)?;
             self.binary = Arc::new(binary);
@@ -151,7 +151,7 @@ impl ServerBuilder {
     }
 }
 
-/// A server with its folders, killed on drop.
+/// A server process and its folders; killed on drop.
 #[derive(Debug)]
 pub struct Server {
     options: ServerBuilder,
@@ -210,7 +210,7 @@ impl Server {
         Ok(())
     }
 
-    /// The base URL, by name: `http://localhost:PORT`.
+    /// Base URL of the server: `http://localhost:PORT`.
     #[must_use]
     pub fn url(&self) -> &str {
         self.process.as_ref().map_or("", |process| &process.url)
@@ -289,7 +289,7 @@ impl Server {
         }
     }
 
-    /// Asks the server to stop, and waits for at most a minute.
+    /// Asks the server to stop, and waits at most a minute for its end.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(process.child.id())?).context("pid 0")?;
@@ -349,7 +349,7 @@ fn text(collected: &Mutex<String>) -> String {
     collected.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A copy of a folder, for attacks that need the state before and after.
+/// Copies a folder, for attacks that need the state before and after.
 pub fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

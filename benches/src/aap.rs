@@ -22,7 +22,7 @@ struct Costs {
     scattered_turn: f64,
 }
 
-/// Which sessions have turns at the same time.
+/// Which sessions have turns at the same time in the benchmark.
 #[derive(Clone, Copy)]
 enum ConversationOrder {
     /// Sessions that were created one after the other.
@@ -79,7 +79,7 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
     memory(nuncio, &agents, scale).await
 }
 
-/// Measures sessions and turns; the cost of a delta is given.
+/// Measures the costs of sessions and turns; `delta` is the cost of a delta, measured before.
 async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
     let session = sessions(server, 20_000 / scale).await?.cpu;
     let turn = small_turns(server, 20_000 / scale, ConversationOrder::Together).await?.cpu;
@@ -87,7 +87,7 @@ async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Cost
     Ok(Costs { delta, session, turn, scattered_turn })
 }
 
-/// Measures another server with the same work, after a warm-up.
+/// Measures another server of the protocol with the same work, after a warm-up.
 async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
     const CLIENTS: usize = 32;
     let peer = Server::start(program, &[]).await?;
@@ -246,7 +246,7 @@ async fn new_session(connection: &mut Connection) -> anyhow::Result<String> {
     field(&connection.post("/aap/sessions", r#"{"agent":{"name":"script"}}"#).await?, "sessionId")
 }
 
-/// Runs the same work on every item at once.
+/// Runs the same work on all items concurrently.
 pub(crate) async fn in_parallel<T>(
     items: Vec<T>,
     work: impl AsyncFn(&mut T) -> anyhow::Result<()>,

@@ -37,7 +37,7 @@ pub(crate) async fn run(nuncio: &Path, verifier: &Path, quick: bool) -> anyhow::
     negotiated(500 / scale)
 }
 
-/// A caller, and the requests it signed.
+/// A caller with a DID, and the requests that it signed.
 struct Caller {
     bound: BoundDocument,
     document: Value,
@@ -129,7 +129,7 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     ensure!(output.status.success(), "the crate's verifier: {}", String::from_utf8_lossy(&output.stderr));
     let measured: Value = serde_json::from_slice(&output.stdout)?;
     let micros: Vec<f64> = measured["micros"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    // The first requests are its fastest, because its list of used nonces is still short.
+    // The first requests of the crate are its fastest, because its list of used nonces is still short.
     let theirs = micros.iter().copied().fold(f64::MAX, f64::min);
 
     println!("| a signed request, fully checked | CPU each | of the crate's |\n|---|---|---|");
@@ -141,7 +141,7 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares an agent's description with a plain response of the same bytes.
+/// Compares the cost of serving an agent description with that of a plain response of the same bytes.
 async fn described(nuncio: &Path, requests: usize) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
     let path = data.path().join("data").display().to_string();

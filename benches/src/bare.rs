@@ -31,7 +31,7 @@ pub(crate) async fn serve(document: Option<PathBuf>) -> anyhow::Result<()> {
     Ok(axum::serve(listener, app).await?)
 }
 
-/// A document as long as the `/meta` that it is compared with.
+/// Document of the same length as the `/meta` response that it is compared with.
 const DOCUMENT: &str = include_str!("bare.json");
 
 /// Streams events with axum's own `Sse` over a channel.

@@ -38,7 +38,7 @@ impl Connection {
         self.answer().await
     }
 
-    /// Sends a request and returns status and body, whatever the status.
+    /// Sends a request and returns status and body, also of an error response.
     pub(crate) async fn ask(
         &mut self,
         method: &str,
@@ -53,7 +53,7 @@ impl Connection {
         Ok((status, self.body(&head).await?))
     }
 
-    /// Sends a request and reads only the head of the answer.
+    /// Sends a request and reads only the head of the response.
     pub(crate) async fn post_and_leave_open(&mut self, path: &str, body: &str) -> anyhow::Result<()> {
         self.send_post(path, "", body).await?;
         self.head().await.map(|_| ())
@@ -72,7 +72,7 @@ impl Connection {
         Ok(self.stream.write_all(request.as_bytes()).await?)
     }
 
-    /// Reads a whole answer.
+    /// Reads a complete response and returns its body.
     async fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
         let head = self.head().await?;
         self.body(&head).await
@@ -89,7 +89,7 @@ impl Connection {
         self.chunks().await
     }
 
-    /// The head of a successful response.
+    /// Reads the head of a response; fails unless the status is 2xx.
     async fn head(&mut self) -> anyhow::Result<String> {
         let head = self.any_head().await?;
         if !head.starts_with("HTTP/1.1 2") {
@@ -145,7 +145,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// A field of a JSON answer.
+/// Field of a JSON response body, as text.
 pub(crate) fn field(body: &[u8], name: &str) -> anyhow::Result<String> {
     let value: serde_json::Value = serde_json::from_slice(body)?;
     Ok(value[name].as_str().with_context(|| format!("no {name} in {value}"))?.to_owned())

@@ -1,4 +1,4 @@
-//! The change judge: cost of a verdict compared with parsing, canonicalising and hashing the same two manifests.
+//! Change judge: cost of a verdict compared with parsing, canonicalising and hashing the same two manifests.
 
 use std::fs;
 use std::hint::black_box;
@@ -55,7 +55,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A verdict with its CPU milliseconds.
+/// Computes a verdict; returns it with its CPU milliseconds.
 fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdict, f64)> {
     let policy = ChangePolicy::default();
     let verdict = manifests(Some(old), Some(new), &[], &policy);
@@ -63,7 +63,7 @@ fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdi
     Ok((verdict, cost))
 }
 
-/// The lower bound: parses, canonicalises and hashes both manifests.
+/// CPU milliseconds to parse, canonicalise and hash both manifests, the lower bound for a verdict.
 fn bare_limit(manifest: &Value, rounds: u32) -> anyhow::Result<f64> {
     let text = manifest.to_string();
     cpu(rounds, || {
@@ -74,7 +74,7 @@ fn bare_limit(manifest: &Value, rounds: u32) -> anyhow::Result<f64> {
     })
 }
 
-/// CPU milliseconds of one round, as the kernel counts them for this thread.
+/// CPU milliseconds of one round of `work`, as the kernel counts them for this thread.
 fn cpu(rounds: u32, mut work: impl FnMut()) -> anyhow::Result<f64> {
     let spent =
         || -> Option<f64> { fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok() };

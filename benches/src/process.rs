@@ -9,12 +9,12 @@ use tokio::process::{Child, Command};
 
 pub(crate) struct Server {
     child: Child,
-    /// `HOST:PORT`
+    /// Address of the server as `HOST:PORT`.
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts a program that prints its address as one line of JSON with `url`.
+    /// Starts a server program, which must print one line of JSON with its `url`.
     pub(crate) async fn start(program: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)

@@ -12,7 +12,7 @@ pub(crate) struct Measurement {
     pub(crate) cpu: f64,
 }
 
-/// Measures `work`, which performs this many operations.
+/// Measures `work`, which performs `operations` operations.
 pub(crate) async fn measure(
     server: &Server,
     operations: usize,

@@ -90,7 +90,7 @@ fn request() -> String {
         .to_string()
 }
 
-/// Measures executions that one request starts and another one reads.
+/// Measures executions whose start and result are separate requests.
 async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
@@ -141,7 +141,7 @@ async fn measure_gets(server: &Server, path: &str, count: usize) -> anyhow::Resu
     measured(server, count, async |connection| connection.get(path).await.map(|_| ())).await
 }
 
-/// The file of one agent with many skills. Several agents share the skills, because the size of a file is limited.
+/// Agent file with `count` skills. The skills are spread over several agents, because the size of a file is limited.
 fn many_skills(agent: usize, count: usize) -> String {
     let mut text = AGENT.replace("name = \"bench\"", &format!("name = \"bench{agent}\""));
     for number in 0..count.saturating_sub(1) {

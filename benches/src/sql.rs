@@ -1,4 +1,4 @@
-//! The lower bound for executions: the same rows, written directly. One thread writes with group commit, and the caller
+//! Lower bound for executions: the same rows, written directly. One thread writes with group commit, and the caller
 //! reads the row back, without HTTP, schemas, audit records or approvals.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ struct WriteRequest {
     done: oneshot::Sender<()>,
 }
 
-/// Runs `count` executions by 64 clients in this process, and prints the rate and the CPU of each.
+/// Runs `count` executions of 64 clients in this process, and prints the rate and the CPU time per execution.
 pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("bare.db");
@@ -105,7 +105,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Connection> {
     Ok(connection)
 }
 
-/// CPU time of this process so far, including ended threads.
+/// CPU microseconds of this process so far, including ended threads.
 pub(crate) fn cpu_micros() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().context("no stat")?.split_whitespace().collect();
@@ -114,7 +114,7 @@ pub(crate) fn cpu_micros() -> anyhow::Result<f64> {
     Ok((ticks(11) + ticks(12)) * 10_000.0)
 }
 
-/// Fills a server's database with finished executions and their records.
+/// Fills a server's database with finished executions and their audit records.
 pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
     let mut connection = open(database)?;
     let content: String = connection.query_row("SELECT content FROM executions LIMIT 1", [], |row| row.get(0))?;
@@ -132,7 +132,7 @@ pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
         )?;
         let mut link = all.prepare("INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)")?;
         for number in 0..count {
-            // Like real ids: a prefix that grows with time, and a random rest.
+            // The ids are like real ones: a prefix that grows with time, and a random rest.
             let random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             execution.execute(params![format!("exe_0{number:08}{random:020x}"), outcome, content])?;
             link.execute(params![seq + 1 + number as i64, previous, hash, record])?;

@@ -1,7 +1,7 @@
 //! Requirements of protocols as data: one row per requirement, with its check or the reason why there is none.
 //!
-//! Our own tests and `nuncio check URL` use the same rows. Checks are black box: they send HTTP requests to a
-//! [`ServerUnderTest`] and use no other crate of the workspace.
+//! Our own tests and the program `nuncio-conformance` use the same rows. Checks are black box: they send HTTP requests
+//! to a [`ServerUnderTest`] and use no other crate of the workspace.
 //!
 //! ```no_run
 //! # async fn example() {

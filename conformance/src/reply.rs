@@ -1,4 +1,4 @@
-//! HTTP requests and replies of all suites.
+//! HTTP requests and responses of all suites.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, ensure, equal, fail, short, skip};
 
-/// Sends a request and waits for the head of the reply. Rate limits are not the subject of a check, so the request is
-/// repeated after `Retry-After`.
+/// Sends a request and waits for the head of the response. A request refused by a rate limit is repeated after
+/// `Retry-After`, because rate limits are not checked.
 pub(crate) async fn send(
     target: &ServerUnderTest,
     request: RequestBuilder,
@@ -75,7 +75,7 @@ impl HttpReply {
             .map_err(|error| fail(format!("{}: expected JSON, got {:?}: {error}", self.asked, short(&self.text()))))
     }
 
-    /// Header value; empty if it is absent.
+    /// Value of a response header; empty if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         header(&self.headers, name)
     }
@@ -90,7 +90,7 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// An error with its causes, which contain the details of transport errors.
+/// Text of an error with its causes, which contain the details of transport errors.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

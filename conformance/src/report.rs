@@ -1,10 +1,10 @@
-//! Results of a run.
+//! Results of a conformance run.
 
 use std::fmt;
 
 use crate::row::RequirementRow;
 
-/// Results of all rows, in the order of the file.
+/// Results of all requirement rows, in the order of the file.
 #[derive(Debug, Clone)]
 pub struct ConformanceReport {
     pub rows: Vec<RowReport>,
@@ -25,7 +25,7 @@ pub enum RowOutcome {
     Failed(String),
     /// No black-box check can prove the requirement; the text says why.
     Excluded(String),
-    /// The row needs something that this server or run lacks; the text says what.
+    /// The server or this run lacks the precondition of the row; the text names it.
     Skipped(String),
 }
 

@@ -1,4 +1,4 @@
-//! Requirement of a protocol, as written in the suite's file.
+//! Requirement of a protocol, as written in the requirements file of a suite.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ pub struct RequirementRow {
     pub id: String,
     /// The requirement in one sentence.
     pub sentence: String,
-    /// Origin of the requirement.
+    /// Document or decision that the requirement comes from.
     pub source: RequirementSource,
     /// Section of the source document.
     pub section: String,
@@ -20,20 +20,20 @@ pub struct RequirementRow {
     /// Reason why the requirement has no check.
     #[serde(default)]
     pub excluded: Option<String>,
-    /// Precondition of the check.
+    /// Precondition of the check; without it the row is skipped.
     #[serde(default)]
     pub needs: Option<Precondition>,
 }
 
-/// Origin of a requirement.
+/// Document or decision that a requirement comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequirementSource {
     /// Published schema of the protocol.
     Spec,
-    /// Published text of the protocol, as summarised in our digest.
+    /// Published text of the protocol, as summarised in our notes.
     Digest,
-    /// Choice of Nuncio where the protocol is silent. Other servers may differ.
+    /// Choice of Nuncio where the protocol specifies nothing. Other servers may differ.
     Ours,
 }
 
@@ -63,7 +63,7 @@ pub enum Precondition {
     Open,
     /// A server that requires no key, on a loopback address.
     Loopback,
-    /// The skills of `conformance/skill/agent.toml`.
+    /// The probe skills, declared in `conformance/skill/agent.toml`.
     Probe,
     /// The probe skills and two keys: one with the scope `probe:use`, one without.
     ProbeKeys,

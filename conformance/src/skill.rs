@@ -17,7 +17,7 @@ mod wire;
 /// Lists the checks of a module: `checks![first_check, second_check]`.
 macro_rules! checks {
     ($($name:ident),* $(,)?) => {
-        /// The checks of this module, by name.
+        /// Name and function of each check of this module.
         pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
             (stringify!($name), |target| {
                 Box::pin(async move {
@@ -70,7 +70,7 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     .copied()
 }
 
-/// Checks that the server answers, and whether it has the probe skills.
+/// Checks that the server answers, and finds out whether it has the probe skills.
 pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
         match SkillServer::connect(target).await {

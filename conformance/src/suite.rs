@@ -18,7 +18,7 @@ pub(crate) type Check = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, CheckVe
 /// Inspects a server once before the checks: whether it answers, and what it offers.
 pub(crate) type Probe = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, Result<ServerFixtures, String>>;
 
-/// Test fixtures that the server has.
+/// Test fixtures that the server under test has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFixtures {
     /// Whether the server has an agent named `script`.
@@ -27,7 +27,7 @@ pub(crate) struct ServerFixtures {
     pub(crate) probe: bool,
 }
 
-/// Rows and checks of one protocol.
+/// Requirement rows and checks of one protocol.
 #[derive(Clone)]
 pub struct ConformanceSuite {
     rows: Vec<RequirementRow>,
@@ -36,7 +36,7 @@ pub struct ConformanceSuite {
 }
 
 impl ConformanceSuite {
-    /// Creates a suite from a compiled-in file of rows.
+    /// Creates a suite from the text of a requirements file.
     pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
         #[derive(Deserialize)]
         struct RequirementFile {
@@ -111,7 +111,7 @@ impl ConformanceSuite {
         }
     }
 
-    /// The precondition of a row that the server lacks.
+    /// Precondition of the row that the server lacks, if any.
     fn missing(&self, row: &RequirementRow, offer: ServerFixtures, target: &ServerUnderTest) -> Option<Precondition> {
         let need = row.needs?;
         let met = match need {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_requirement_row_has_a_check_or_an_exclusion() {
+    fn every_requirement_row_has_either_a_check_or_a_reason_for_having_none() {
         for row in suites().iter().flat_map(ConformanceSuite::rows) {
             assert!(
                 row.check.is_some() != row.excluded.is_some(),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unreachable_server_fails_every_requirement_row_with_a_check() {
+    async fn no_requirement_row_passes_on_an_unreachable_server() {
         for (suite, base) in suites().into_iter().zip(["http://127.0.0.1:9/aap", "http://127.0.0.1:9"]) {
             let report = suite.run(&ServerUnderTest::new(base)).await;
             assert_eq!(report.passed(), 0);

@@ -1,4 +1,4 @@
-//! Server under test and the credentials for testing it.
+//! The server under test, and the credentials for testing it.
 
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ impl ServerUnderTest {
         self
     }
 
-    /// Adds a key of another owner, without which rows about ownership are skipped.
+    /// Adds a key of another owner; without it, rows about ownership are skipped.
     #[must_use]
     pub fn with_other_key(mut self, key: impl Into<String>) -> Self {
         self.other_key = Some(key.into());
         self
     }
 
-    /// Adds a signing secret, without which rows about signed requests are skipped.
+    /// Adds a signing secret; without it, rows about signed requests are skipped.
     #[must_use]
     pub fn with_secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(secret.into());
@@ -79,10 +79,9 @@ impl ServerUnderTest {
     }
 }
 
-/// HTTP client of the suite, without redirects and proxies. It is not the server's guarded client, because a person
-/// names the address.
+/// HTTP client without redirects and proxies. It may reach any address, because the person who runs the suite names it.
 fn client() -> Client {
-    // Another part of the process may have installed a provider already; either one works.
+    // The result is ignored: another part of the process may have installed a TLS provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .redirect(reqwest::redirect::Policy::none())

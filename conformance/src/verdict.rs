@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-/// Success, or the reason why the check stopped.
+/// Result of a check: success, or the reason why the check stopped.
 pub(crate) type CheckVerdict = Result<(), CheckFailure>;
 
 /// Reason why a check stopped.
@@ -64,13 +64,13 @@ mod tests {
     use super::{CheckFailure, equal, short};
 
     #[test]
-    fn failed_comparison_shows_both_values() {
+    fn failed_comparison_message_shows_expected_and_actual_value() {
         assert_eq!(equal("status", 201, 200), Err(CheckFailure::Failed("status: expected 201, got 200".into())));
         assert_eq!(equal("status", 201, 201), Ok(()));
     }
 
     #[test]
-    fn long_text_is_cut_at_character_boundary() {
+    fn long_text_is_shortened_at_a_character_boundary() {
         assert!(short(&"é".repeat(500)).ends_with("é…"));
         assert_eq!(short("as it is"), "as it is");
     }

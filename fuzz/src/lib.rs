@@ -1,8 +1,8 @@
-//! Fuzz targets for every parser of foreign bytes. `cargo xtask fuzz` runs them with libFuzzer; the test below runs
+//! Fuzz targets for every parser of untrusted bytes. `cargo xtask fuzz` runs them with libFuzzer; the test below runs
 //! every seed once.
 //!
-//! A target panics if a law is broken: a reader that panics, a form that does not survive being written and read again,
-//! a proof that does not hold. A finding is fixed, and its input becomes a test of the crate that had the fault.
+//! A target panics if a parser panics, if a value changes when it is written and parsed again, or if a forged proof
+//! verifies. A finding is fixed, and its input becomes a test of the crate that had the fault.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a fuzz target reports a finding")]
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_seed_passes_its_target() {
+    fn no_fuzz_target_panics_on_its_seeds_or_their_first_halves() {
         for target in TARGETS {
             let seeds = (target.seeds)();
             assert!(seeds.len() >= 3, "{} has {} seeds", target.name, seeds.len());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_has_a_binary() {
+    fn every_fuzz_target_is_declared_as_a_binary_in_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
         for target in TARGETS {
             assert!(manifest.contains(&format!("name = \"{}\"", target.name)), "{}", target.name);

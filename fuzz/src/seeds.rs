@@ -1,4 +1,4 @@
-//! Seeds from the test vectors of the crates.
+//! Fuzz seeds from the test vectors of the crates.
 
 use serde_json::Value;
 

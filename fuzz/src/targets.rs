@@ -1,4 +1,4 @@
-//! One module per target: `run` takes any bytes, `seeds` returns the seed inputs.
+//! One module per fuzz target: `run` takes any bytes, `seeds` returns the seed inputs.
 
 pub mod agent_file;
 pub mod cursors;

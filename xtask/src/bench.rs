@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: builds what is measured, then measures it.
+//! `cargo xtask bench NAME`: builds the release binary, then measures it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> 
     if peer.is_some() && name != "aap" {
         bail!("only the benchmark aap has a --peer");
     }
-    // The judge is a function of the core: there is no program to start.
+    // The benchmark of the change judge calls a library function, so it needs no server.
     let is_program = name != "a2h-judge";
     let packages: &[&str] = if is_program { &["nuncio", "nuncio-bench"] } else { &["nuncio-bench"] };
     let built = Command::new("cargo")
@@ -46,8 +46,8 @@ pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> 
     Ok(())
 }
 
-/// Builds the program that verifies with the `anp` crate. It is not a member of the workspace and has a target
-/// directory of its own.
+/// Builds the program that verifies with the `anp` crate. It is not a member of the workspace and has its own target
+/// directory.
 fn anp_crate(root: &Path) -> anyhow::Result<PathBuf> {
     let (folder, target) = (root.join("benches/anp-crate"), root.join("target/anp-crate"));
     let built = Command::new("cargo")

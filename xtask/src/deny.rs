@@ -60,7 +60,7 @@ struct LockedPackage {
     name: String,
     version: String,
     license: Option<String>,
-    /// `None` for the crates of this workspace.
+    /// Registry or repository of the package; `None` for the crates of this workspace.
     source: Option<String>,
     dependencies: Vec<DeclaredDependency>,
 }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn licence_expression_is_satisfied_by_one_side_of_or_and_both_of_and() {
+    fn licence_expression_needs_one_side_of_or_and_both_sides_of_and() {
         for allowed in ["MIT", "GPL-3.0 OR MIT", "GPL-3.0/MIT", "MIT AND ISC", "(GPL-3.0 OR ISC) AND MIT", "MIT WITH x"]
         {
             assert!(is_satisfied(allowed), "{allowed}");

@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
     bail!("flaky tests:\n  {}", lines.join("\n  "))
 }
 
-/// The tests, without a second try and with new seeds.
+/// Command that runs the tests without retries and with new random seeds.
 fn nextest(root: &Path, tools: &Tools, rest: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).envs(tools.environment());

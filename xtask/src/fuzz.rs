@@ -37,7 +37,7 @@ pub(crate) fn run(root: &Path, seconds: u64, target: Option<&str>) -> anyhow::Re
     seeds.current_dir(root).args(["run", "--quiet", "--package", "nuncio-fuzz", "--bin", "seeds", "--"]).arg(&corpus);
     succeed(&mut seeds)?;
 
-    // Build scripts and macros are instrumented as well, and do not link, unless the target is named.
+    // Without a named target, build scripts and macros would be instrumented too, and would not link.
     let host = host()?;
     let mut build = Command::new("cargo");
     build.current_dir(root).env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\u{1f}"));
@@ -74,7 +74,7 @@ pub(crate) fn run(root: &Path, seconds: u64, target: Option<&str>) -> anyhow::Re
         let runs = log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
         println!("{name}: {} runs", runs.map_or("unknown", str::trim));
         if !output.status.success() {
-            // The end of the log has the panic, and the file in which libFuzzer stored the input.
+            // The end of the log contains the panic message and the path of the stored input.
             let lines: Vec<_> = log.lines().collect();
             println!("{}", lines[lines.len().saturating_sub(60)..].join("\n"));
             failed.push(name.as_str());

@@ -1,17 +1,17 @@
-//! The part of the language rules (CONTRIBUTING.md) that a program can check: type names with several meanings, comments
-//! that repeat the name beside them, and words that make a test name a riddle.
+//! The part of the language rules (CONTRIBUTING.md) that a program can check: type names with several meanings,
+//! comments that repeat the name beside them, and banned words in test names.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names that every crate may define for itself.
+/// Type names that every crate may define.
 const CONVENTIONS: &[&str] = &["Error", "Client", "Server", "Request", "Response"];
 
-/// How many visible types of the workspace may share a name.
+/// Maximum number of visible types in the workspace with the same name.
 const MAX_DEFINITIONS: usize = 2;
 
-/// Words that name nothing in a test name, between underscores.
+/// Words that a test name must not contain, because they name neither a condition nor a result.
 const BANNED_IN_TEST_NAMES: &[&str] = &[
     "whoever",
     "whatever",
@@ -31,7 +31,7 @@ const BANNED_IN_TEST_NAMES: &[&str] = &[
     "letters",
 ];
 
-/// Words of a comment that add nothing to a name.
+/// Words that are ignored when a comment is compared with the name below it.
 const FILLERS: &[&str] = &[
     "a", "an", "and", "are", "as", "be", "by", "for", "has", "have", "how", "in", "is", "it", "its", "many", "much",
     "of", "on", "one", "that", "the", "their", "there", "they", "this", "to", "was", "what", "when", "where", "which",
@@ -55,7 +55,7 @@ pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()>
             continue;
         }
         let is_wire = path.contains("/wire");
-        // Comments on a command line's arguments are its help text, those on wire types go into published schemas.
+        // Doc comments on command-line arguments are help texts, and those on wire types go into published schemas.
         if !is_wire && !text.contains("use clap::") {
             check_comments(&path, &lines, faults);
         }
@@ -134,7 +134,7 @@ fn function_name(line: &str) -> Option<&str> {
     line.strip_prefix("fn ")?.split(['(', '<']).next()
 }
 
-/// Reports comments of one line whose words all stand in the item below them.
+/// Reports comments of one line whose words all occur in the item below them.
 fn check_comments(path: &str, lines: &[&str], faults: &mut Vec<String>) {
     for (index, line) in lines.iter().enumerate() {
         let Some(comment) = line.strip_prefix("///") else { continue };
@@ -152,7 +152,7 @@ fn is_doc(lines: &[&str], index: usize) -> bool {
     lines.get(index).is_some_and(|line| line.starts_with("///"))
 }
 
-/// Text in backticks is a specification's own term, so it does not count.
+/// Whether a comment only repeats the words of its item. A comment with backticks quotes a term, so it never does.
 fn repeats(comment: &str, item: &str) -> bool {
     if comment.contains('`') {
         return false;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn visible_types_are_found_and_uses_are_not() {
+    fn only_type_definitions_visible_to_other_modules_are_found() {
         let lines = [
             "pub(crate) struct Place<'a> {",
             "struct Hidden;",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn banned_words_are_found_in_tests_only() {
+    fn banned_words_are_reported_in_names_of_test_functions_only() {
         let mut faults = Vec::new();
         let lines = [
             "#[test]",

@@ -100,7 +100,6 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// The workspace's folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

@@ -1,4 +1,4 @@
-//! The rule that no type has more methods than one subject needs (CONTRIBUTING.md, "Types").
+//! Checks that no type has more methods than one subject needs (CONTRIBUTING.md, "Types").
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::language::{is_test_code, rust_files};
 
-/// Limit of methods per type: of all its `impl` blocks in a crate, without traits.
+/// Maximum number of methods per type, in all its `impl` blocks of a crate without those of traits.
 const MAX_METHODS: usize = 40;
 
-/// Finds the types of the product's crates with too many methods.
+/// Reports types of the product's crates with too many methods.
 pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     let mut files = Vec::new();
     rust_files(&root.join("crates"), &mut files)?;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_of_all_own_blocks_are_counted_and_those_of_traits_are_not() {
+    fn methods_of_inherent_impl_blocks_are_counted_and_trait_methods_are_not() {
         let text = "\
 impl<'a, T: Into<Vec<u8>>> Peer<'a, T> {
     pub(crate) const fn new() -> Self {

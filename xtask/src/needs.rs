@@ -5,17 +5,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-/// The MCP project's reference server, with which the MCP runner is tested.
+/// Reference server of the MCP project, with which the MCP runner is tested.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
-/// The runner of MCP servers from PyPI, and a small server.
+/// `uv`, whose `uvx` starts MCP servers from PyPI.
 const UV: (&str, &str) = ("uv", "0.13.7");
 const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
 
 /// axe-core, which finds accessibility violations on the pages.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
-/// Another JSON Schema validator, with which ours is compared.
+/// JSON Schema validator with which ours is compared.
 const AJV: (&str, &str) = ("ajv", "8.20.0");
 
 /// The TypeScript compiler, which checks the published types.
@@ -24,7 +24,7 @@ const TYPESCRIPT: (&str, &str) = ("typescript", "7.0.2");
 /// A real OpenID provider, whose access tokens the server must accept.
 const OIDC: (&str, &str) = ("oidc-provider", "9.13.3");
 
-/// The library of Standard Webhooks, to verify our signatures with.
+/// Library of Standard Webhooks, which verifies our signatures in tests.
 const STANDARD_WEBHOOKS: (&str, &str) = ("standardwebhooks", "1.1.1");
 
 /// Other implementations of Olm, HPKE, canonical JSON and Argon2, with which sealing is tested.
@@ -39,19 +39,18 @@ const SEALING: [(&str, &str); 5] = [
 /// ANP's own Python SDK, which is tested as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
-/// Another D-Bus library, with which our client is tested.
+/// D-Bus library with which our D-Bus client is tested.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
-/// The parts of a desktop with which a device is tested: a bus, a screen, a clipboard, a keyring, and a
-/// program that shows notices.
+/// Desktop programs with which a device is tested: bus, screen, clipboard, notification display, keyring.
 const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyring-daemon"];
 
-/// The reference server's program below `tools`, installed when it is not there.
+/// Path of the MCP reference server below `tools`; installs it if it is missing.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "everything", EVERYTHING, "dist/index.js")
 }
 
-/// A cache of npm below `tools` from which `npx` starts the reference server, filled when it is not there.
+/// npm cache below `tools` from which `npx` starts the MCP reference server; filled if it is missing.
 pub(crate) fn npx_cache(tools: &Path) -> anyhow::Result<PathBuf> {
     let (package, version) = EVERYTHING;
     let cache = tools.join(format!("npx-everything-{version}"));
@@ -64,12 +63,12 @@ pub(crate) fn npx_cache(tools: &Path) -> anyhow::Result<PathBuf> {
     Ok(cache)
 }
 
-/// `uvx` below `tools`, installed when it is not there.
+/// Path of `uvx` below `tools`; installs it if it is missing.
 pub(crate) fn uvx(tools: &Path) -> anyhow::Result<PathBuf> {
     Ok(pip(tools, UV, "", "import uv")?.with_file_name("uvx"))
 }
 
-/// A cache of uv below `tools` from which `uvx` starts a small MCP server, filled when it is not there.
+/// uv cache below `tools` from which `uvx` starts a small MCP server; filled if it is missing.
 pub(crate) fn uv_cache(tools: &Path) -> anyhow::Result<PathBuf> {
     let (package, version) = TIME;
     let cache = tools.join(format!("uvx-{package}-{version}"));
@@ -82,7 +81,7 @@ pub(crate) fn uv_cache(tools: &Path) -> anyhow::Result<PathBuf> {
     Ok(cache)
 }
 
-/// Fills a cache by a command, unless that was done before.
+/// Runs a command that fills a cache, unless the cache was filled before.
 fn fill(
     cache: &Path,
     package: &str,
@@ -99,27 +98,27 @@ fn fill(
     Ok(())
 }
 
-/// The script that checks pages for accessibility, below `tools`, installed when it is not there.
+/// Path of axe-core below `tools`; installs it if it is missing.
 pub(crate) fn axe(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "axe", AXE, "axe.min.js")
 }
 
-/// Ajv for JSON Schema 2020-12, below `tools`, installed when it is not there.
+/// Path of Ajv for JSON Schema 2020-12 below `tools`; installs it if it is missing.
 pub(crate) fn ajv(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "ajv", AJV, "dist/2020.js")
 }
 
-/// The TypeScript compiler below `tools`, installed when it is not there.
+/// Path of the TypeScript compiler below `tools`; installs it if it is missing.
 pub(crate) fn typescript(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "typescript", TYPESCRIPT, "bin/tsc")
 }
 
-/// The OpenID provider's library below `tools`, installed when it is not there.
+/// Path of the OpenID provider below `tools`; installs it if it is missing.
 pub(crate) fn oidc_provider(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "oidc-provider", OIDC, "lib/index.js")
 }
 
-/// The library of Standard Webhooks below `tools`, installed when it is not there.
+/// Path of the Standard Webhooks library below `tools`; installs it if it is missing.
 pub(crate) fn standard_webhooks(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "standardwebhooks", STANDARD_WEBHOOKS, "dist/index.js")
 }
@@ -151,13 +150,13 @@ fn found(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// A file of an npm package below `tools`, installed when it is not there.
+/// Path of a file in an npm package below `tools`; installs the package if the file is missing.
 fn npm(tools: &Path, name: &str, (package, version): (&str, &str), file: &str) -> anyhow::Result<PathBuf> {
     let folder = tools.join(format!("npm-{name}-{version}"));
     npm_all(&folder, &[(package, version)], &format!("{package}/{file}"))
 }
 
-/// A file of one of some npm packages in a folder, installed when it is not there.
+/// Path of a file in one of these npm packages; installs all of them if the file is missing.
 fn npm_all(folder: &Path, packages: &[(&str, &str)], file: &str) -> anyhow::Result<PathBuf> {
     let wanted = folder.join("node_modules").join(file);
     if !wanted.exists() {
@@ -178,17 +177,17 @@ fn npm_all(folder: &Path, packages: &[(&str, &str)], file: &str) -> anyhow::Resu
     Ok(wanted)
 }
 
-/// A Python below `tools` that has ANP's SDK, installed when it is not there.
+/// Path of a Python below `tools` with ANP's SDK; installs it if it is missing.
 pub(crate) fn anp_python(tools: &Path) -> anyhow::Result<PathBuf> {
     pip(tools, ANP, "[api]", "import anp, fastapi")
 }
 
-/// A Python below `tools` that speaks D-Bus, installed when it is not there.
+/// Path of a Python below `tools` with a D-Bus library; installs it if it is missing.
 pub(crate) fn dbus_python(tools: &Path) -> anyhow::Result<PathBuf> {
     pip(tools, DBUS_FAST, "", "import dbus_fast")
 }
 
-/// Finds the parts of a desktop, or installs them.
+/// Finds the desktop programs, or installs them.
 pub(crate) fn desktop() -> anyhow::Result<()> {
     if !DESKTOP.iter().all(|program| found(program).is_some()) {
         apt_install(&["dbus", "xvfb", "xclip", "dunst", "gnome-keyring"])?;
@@ -196,7 +195,7 @@ pub(crate) fn desktop() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A Python below `tools` that has a package with some of its extras, installed when it is not there.
+/// Path of a Python below `tools` with this package and extras; installs them if they are missing.
 fn pip(tools: &Path, (package, version): (&str, &str), extras: &str, import: &str) -> anyhow::Result<PathBuf> {
     let folder = tools.join(format!("pip-{package}-{version}"));
     let python = folder.join("bin/python");

@@ -5,11 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// Crates with a fallback for other systems.
+/// Crates with fallback code for systems other than Linux.
 const WITH_FALLBACK: [&str; 5] = ["nuncio-backend", "nuncio-confine", "nuncio-device", "nuncio-server", "nuncio"];
 
-/// Runs a cargo command in that build; without one, checks everything and runs the unit tests of the crates with a
-/// fallback.
+/// Runs a cargo command on the build for other systems; without a command, checks everything and runs the unit tests of
+/// the crates with a fallback.
 pub(crate) fn run(root: &Path, command: &[String]) -> anyhow::Result<()> {
     if !command.is_empty() {
         return cargo(root, &command.iter().map(String::as_str).collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestOutcome {
     Passed,
-    /// Failed once and passed when it was repeated.
+    /// The test failed at first and passed when it was repeated.
     Flaky,
     Failed,
 }
@@ -24,7 +24,7 @@ pub(crate) fn remove(target: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Every test with its result, as `crate::binary test`; nothing if no test ran, because the tests do not compile.
+/// Name and result of every test, as `crate::binary test`; empty if no test ran because the tests do not compile.
 pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestOutcome)>> {
     match fs::read_to_string(file(target)) {
         Ok(report) => Ok(parse(&report)),
@@ -36,7 +36,7 @@ pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestOutcome)>> 
 fn parse(report: &str) -> Vec<(String, TestOutcome)> {
     let cases = report.split("<testcase ").skip(1);
     let result = |case: &str| {
-        // What a test printed is escaped, so these tags are the report's own.
+        // The output of a test is escaped, so these tags belong to the report.
         let body = case.split_once("</testcase>").map_or("", |(body, _)| body);
         match (body.contains("<flakyFailure"), body.contains("<failure") || body.contains("<error")) {
             (true, _) => TestOutcome::Flaky,

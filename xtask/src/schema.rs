@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: writes the schemas of Skill Sharing from the types that travel.
+//! `cargo xtask schema`: writes the schemas of Skill Sharing, generated from the wire types.
 
 mod json;
 mod mdx;
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-/// Date of the release. A published release never changes; a new one has a new date.
+/// Date of the schema release. A published release never changes; a new release has a new date.
 const RELEASE: &str = "2026-11-18";
 
-/// Writes the draft, and the release of its day when there is none yet. A release never changes.
+/// Writes the draft and, if it does not exist yet, the release; an existing release must be unchanged.
 pub(crate) fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let (draft, release) = (root.join("schema/draft"), root.join("schema").join(RELEASE));
     if check {
@@ -46,7 +46,7 @@ fn compare(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// File names and contents of the release.
+/// File names and contents of the generated schemas.
 fn files() -> [(&'static str, String); 3] {
     [("schema.json", json::text()), ("schema.ts", ts::text()), ("schema.mdx", mdx::text())]
 }

@@ -10,8 +10,7 @@ use anyhow::{Context as _, bail};
 use crate::report::{self, TestOutcome};
 use crate::{deny, needs, schema, tidy};
 
-/// The traces of the feature `otel` are tested in the same build as everything else; the lints check the build without
-/// it. A third build would take minutes.
+/// Features of the test build. The lints check the build without `otel`; a third build would take minutes.
 pub(crate) const FEATURES: &str = "nuncio-server/otel";
 /// Fixed seed of random test cases, so that a failure comes from the change. `cargo nextest run` draws new cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "7400");
@@ -36,7 +35,7 @@ fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> 
         let rest = rest.iter().map(String::as_str);
         return cargo(root, &arguments.into_iter().chain(rest).collect::<Vec<_>>(), &environment);
     }
-    // Many tests wait for other processes, so that one per core leaves the cores idle.
+    // Many tests wait for other processes, so one test per core would leave the cores idle.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.div_ceil(2) + cores;
     let threads = threads.to_string();
@@ -57,7 +56,7 @@ fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> 
     outcome
 }
 
-/// The programs that tests need beside Rust, and where builds are.
+/// Target folder, and paths of the programs that tests need beside Rust.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) target: PathBuf,
@@ -65,7 +64,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Installs what is missing below `target/tools`.
+    /// Installs missing programs below `target/tools`.
     pub(crate) fn install(root: &Path) -> anyhow::Result<Self> {
         let tools = root.join("target/tools");
         needs::desktop()?;

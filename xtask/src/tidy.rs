@@ -90,9 +90,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &["nuncio-skill"]),
 ];
 
-/// What the crate of a front may depend on. A crate with `src/server/front.rs` is one.
+/// Workspace crates that a protocol front may depend on. A crate with `src/server/front.rs` is a front.
 const FRONT_MAY_USE: &[&str] = &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"];
-/// The crates that may depend on every front.
+/// Crates that may depend on every protocol front.
 const MAY_USE_FRONTS: &[&str] = &["nuncio-server", "nuncio"];
 
 /// Libraries that only some crates may use; every front may also use axum.
@@ -109,7 +109,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
-/// Modules of a front's crate, and the library that only they may use.
+/// Modules of a protocol front, and the library that only they may use.
 const HTTP_MODULES: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 /// Libraries that only Linux has. They are dependencies below [`LINUX`] alone, so that the product compiles elsewhere.
 const LINUX_ONLY: &[&str] = &["landlock", "libc", "seccompiler", "zbus"];
@@ -186,13 +186,13 @@ fn check_dependencies(manifest: &Table, fronts: &[&str], faults: &mut Vec<String
 
 const SECTIONS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Names of the dependencies in these sections.
+/// Names of the dependencies in these sections of a manifest.
 fn dependencies<'a>(table: &'a Table, sections: &'a [&str]) -> impl Iterator<Item = &'a str> {
     let tables = sections.iter().filter_map(|section| table.get(*section)?.as_table());
     tables.flat_map(|table| table.keys().map(String::as_str))
 }
 
-/// Names of the dependencies of some targets.
+/// Names of the dependencies in the sections of the targets that `is_meant` selects.
 fn target_dependencies(manifest: &Table, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
     let targets = manifest.get("target").and_then(|targets| targets.as_table()).into_iter().flatten();
     let meant = targets.filter(move |(target, _)| is_meant(target)).filter_map(|(_, sections)| sections.as_table());
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linux_only_dependency_is_refused_outside_its_target() {
+    fn linux_only_dependency_outside_the_linux_target_section_is_refused() {
         let faults = |section: &str, dependency: &str| {
             let manifest = format!("[package]\nname = \"nuncio-confine\"\n{section}\n{dependency} = \"1\"\n");
             let mut faults = Vec::new();

@@ -35,7 +35,7 @@ pub(super) struct EnrolledDevice {
 }
 
 impl EnrolledDevice {
-    /// A device of that person that lets the agent read the files of a folder.
+    /// Enrols and runs a device of `person` that lets the agent read the files of a folder.
     pub(super) async fn start(server: &Server, person: &str) -> anyhow::Result<Self> {
         let folder = server.data().with_file_name(format!("device-{person}"));
         let (home, notes, policy) = (folder.join("home"), folder.join("notes"), folder.join("policy.toml"));
@@ -74,7 +74,7 @@ impl Drop for EnrolledDevice {
     }
 }
 
-/// The script that reads the note on the caller's device.
+/// Script for the script brain that reads the note on the caller's device.
 pub(super) fn read_note(call: &str) -> Value {
     json!([[{"tool": {"id": call, "name": "read_file", "input": {"path": "note.md"}}}], [{"echo": "results"}]])
 }

@@ -1,4 +1,4 @@
-//! A person is erased: their name and messages are searched for in every byte of the data directory.
+//! Erasure of a person: afterwards their name and messages are searched for in every byte of the data directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(
     Ok("no file holds the name or the words; the chains hold".to_owned())
 }
 
-/// Tools for a caller with a DID: one answers at once, one is a task for people.
+/// Tools for a caller with a DID: one answers at once, one creates a task for people.
 const TOOLS: &str = r#"
 [[scope]]
 id = "rooms:read"
@@ -88,7 +88,7 @@ run = { human = { instructions = "Fetch the parcel." } }
 skill = { type = "task", access = "restricted", auth = "api_key" }
 "#;
 
-/// Enrols a device with its own key; returns its token.
+/// Enrols a device with its own key; returns its access token.
 async fn enrol(server: &Server, person: &str) -> anyhow::Result<String> {
     let invite = server.run(&["--json", "user", "invite", person])?.json()?;
     let code = invite["code"].as_str().context("no code")?;
@@ -125,7 +125,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(
         done.json()
     };
 
-    // The person has an agent, and is in groups that they and others created, with messages of both.
+    // The person has an agent, and is in groups created by them and by others, with messages of both.
     let member = |id: &str| json!({"type": "human", "id": id});
     for (starter, other) in [(&theirs, "bob"), (&bobs, PERSON)] {
         let group =
@@ -191,7 +191,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(
     Ok("no file holds the name, the DID or the words; the chains hold".to_owned())
 }
 
-/// The rows of the database that contain a text, for the failure message.
+/// Database rows that contain `text`, for the failure message.
 fn rows_with(data: &Path, text: &str) -> anyhow::Result<String> {
     let database = rusqlite::Connection::open(data.join("nuncio.db"))?;
     let mut tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;

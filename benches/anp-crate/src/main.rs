@@ -1,7 +1,7 @@
-//! Verifies the requests of a file with the `anp` crate, and prints the CPU each took, in microseconds.
+//! Verifies the requests of a file with the `anp` crate, and prints the CPU time of each, in microseconds.
 //!
-//! Its tokens are of the cheapest kind it makes (HS256), and it is given the caller's document: neither RSA nor a
-//! network is in the number.
+//! The crate issues its cheapest tokens (HS256) and gets the caller's DID document, so the result includes neither RSA
+//! nor network access.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Requests {
     method: String,
     url: String,
     body: String,
-    /// The header fields of each.
+    /// Header fields of each signed request.
     headers: Vec<BTreeMap<String, String>>,
 }
 
@@ -28,7 +28,7 @@ fn main() {
         jwt_algorithm: "HS256".to_owned(),
         ..DidWbaVerifierConfig::default()
     });
-    // In pieces: it goes through all it remembers at each request, so that later ones take longer.
+    // Measured in batches, because the crate searches all used nonces at each request, so later requests take longer.
     let pieces = requests.headers.chunks(100).map(|piece| {
         let began = cpu_micros();
         for headers in piece {

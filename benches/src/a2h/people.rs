@@ -20,7 +20,7 @@ use tokio::net::UnixStream;
 use crate::client::Connection;
 use crate::process::Server;
 
-/// Number of connections during preparation.
+/// Number of concurrent connections during preparation.
 const HANDS: usize = 32;
 
 pub(super) struct BenchDevice {
@@ -58,7 +58,7 @@ impl BenchDevice {
         Ok(device)
     }
 
-    /// Gets a new token from the server, whose address may have changed.
+    /// Gets a new access token from the server, whose address may have changed.
     async fn refresh(&mut self, connection: &mut Connection, audience: &str) -> anyhow::Result<()> {
         let assertion = DeviceAssertion {
             device_id: DeviceId::parse(&self.id)?,
@@ -109,7 +109,7 @@ impl BenchDevice {
     }
 }
 
-/// Enrols so many people.
+/// Enrols `count` people with one device each.
 pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow::Result<Vec<BenchDevice>> {
     let (data, numbers) = (Arc::from(data), (0..count).map(|number| number as u64).collect());
     run_concurrently(server, numbers, async move |connection, number: u64| {
@@ -133,7 +133,7 @@ pub(super) async fn allow(
     .await
 }
 
-/// Gets new tokens for all devices.
+/// Gets new access tokens for all devices.
 pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyhow::Result<Vec<BenchDevice>> {
     let mut connection = Connection::open(&server.address).await?;
     let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
@@ -169,7 +169,7 @@ pub(super) async fn run_concurrently<T, U>(
     Ok(done.into_iter().map(|(_, item)| item).collect())
 }
 
-/// The next unused number.
+/// A number that was not returned before.
 pub(super) fn unique() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -198,8 +198,8 @@ pub(super) fn text(value: &Value) -> anyhow::Result<String> {
     Ok(value.as_str().with_context(|| format!("no text: {value}"))?.to_owned())
 }
 
-/// A manifest with one tool and one scope. Each number above zero requires another argument, so
-/// that a manifest with a new number breaks existing consent.
+/// Manifest with one tool and one scope. Each number above zero requires another argument, so that a manifest with a
+/// new number breaks existing consent.
 pub(super) fn manifest(number: u64) -> Value {
     let name = format!("arg_{number}");
     let required: &[&str] = if number == 0 { &[] } else { &[&name] };

@@ -20,15 +20,15 @@ use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig};
 const HEADER: usize = 320;
 /// Approximate length of one envelope entry, in bytes.
 const ENTRY: usize = 300;
-/// Associated data of a body, in bytes.
+/// Length of the associated data of a body, in bytes.
 const ASSOCIATED: usize = 43;
-/// Application context of HPKE.
+/// Application context (`info`) of HPKE.
 const INFO: &[u8] = b"a2h/cek/v1";
 
 type KeyWrapping = X25519HkdfSha256;
 
-/// The primitives that sealing and opening a message for one device call, without envelope encoding, lookups or
-/// storage.
+/// The cryptographic primitives that sealing and opening a message for one device use, without envelope encoding,
+/// lookups or storage.
 pub(super) struct PrimitiveBaseline {
     signing: ed25519_dalek::SigningKey,
     agreement: (<KeyWrapping as Kem>::PrivateKey, <KeyWrapping as Kem>::PublicKey),
@@ -91,7 +91,7 @@ impl PrimitiveBaseline {
         unwrapped.is_ok() && self.body(&key) && self.signature()
     }
 
-    /// Both ends hash the header.
+    /// Hashes the header twice, because sender and receiver both do.
     fn header(&self) -> [u8; 32] {
         std::hint::black_box(sha256(&self.body[..HEADER]));
         sha256(&self.body[..HEADER])
@@ -105,7 +105,7 @@ impl PrimitiveBaseline {
         sealed.is_ok() && cipher().open_in_place(Nonce::assume_unique_for_key(nonce), aad, &mut text).is_ok()
     }
 
-    /// Signs and verifies; both ends compute the hashes of body and entries.
+    /// Signs and verifies; sender and receiver both hash the body and the entries.
     fn signature(&self) -> bool {
         let signed = || [sha256(&self.body), sha256(&self.body[..ENTRY])].concat();
         let signature = self.signing.sign(&signed());
@@ -135,7 +135,7 @@ fn running() -> [Session; 2] {
     [from, to]
 }
 
-/// The system's random bytes for an encapsulation.
+/// Random number generator of the system, for HPKE.
 struct SystemRng;
 
 impl TryRng for SystemRng {

@@ -53,7 +53,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
     ])
 }
 
-/// Measures the rows alone, in a separate process.
+/// Measures writing the rows alone, in a separate process.
 fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
     let output =
         Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
@@ -100,8 +100,8 @@ impl RelayBench {
         Ok(Self { devices, agents: agents.into_iter().map(|(_, token)| token).collect(), conversations })
     }
 
-    /// Sends `count` messages from 64 clients, each in all of its conversations in turn; ends when all listeners
-    /// received them.
+    /// Sends `count` messages from 64 clients, each in all of its conversations in turn; returns when all listeners
+    /// have received them.
     async fn send(
         &self,
         server: &Server,

@@ -1,5 +1,5 @@
-//! The lower bound for a relayed message: the same rows in the same tables, written directly. One thread writes with
-//! group commit for 64 waiting clients, without HTTP, authentication, lookups or reads.
+//! Lower bound for a relayed message: the same rows in the same tables, written directly. One thread writes with group
+//! commit for 64 waiting clients, without HTTP, authentication, lookups or reads.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::relay::{CLIENTS, CONVERSATIONS, ENVELOPE};
 use crate::sql::{cpu_micros, open};
 
-/// The tables and indexes as the store has them.
+/// Tables and indexes as in the server's database.
 const SCHEMA: &str = "
     CREATE TABLE relay_conversations (
         number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL UNIQUE, pair TEXT, revision INTEGER NOT NULL,
@@ -37,7 +37,7 @@ struct WriteRequest {
     done: oneshot::Sender<()>,
 }
 
-/// Writes `count` messages of 64 clients, each with so many recipients; prints the rate and the CPU of each.
+/// Writes `count` messages of 64 clients to `told` recipients each; prints the rate and the CPU time per message.
 pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let connection = prepare(&folder.path().join("bare.db"))?;

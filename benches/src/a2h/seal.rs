@@ -21,7 +21,7 @@ use crate::anp::cpu_micros;
 
 /// Number of messages per measured batch; batches of sealing and of primitives alternate.
 const PIECE: usize = 50;
-/// Size of a message, in bytes.
+/// Size of the plaintext of a message, in bytes.
 const SAID: usize = 1024;
 
 pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
@@ -38,7 +38,7 @@ pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
     Ok(goals)
 }
 
-/// CPU microseconds of a message and of its primitives: those of the fastest batch, which was disturbed the least.
+/// CPU microseconds of a message and of its primitives, from the fastest batch, which was disturbed the least.
 fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
     let mut pair = Pair::new(mode)?;
     let mut primitives = PrimitiveBaseline::new(pair.payload.to_string().len());

@@ -74,7 +74,7 @@ async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec
         let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(0);
         let url = format!("ws://{}/a2h/ws/human", server.address);
         let (mut socket, _) = client_async_with_config(url, stream, Some(config)).await?;
-        // Earlier events are skipped.
+        // The value of `after` skips all earlier events.
         send_frame(&mut socket, &json!({"type": "auth", "token": device.token, "after": u32::MAX})).await?;
         let answer = frame(&mut socket).await?;
         ensure!(answer["type"] == "auth.ok", "{}: {answer}", device.person);
@@ -97,7 +97,7 @@ async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
     }
 }
 
-/// Result of one event to all sockets.
+/// Result of sending one event to all sockets.
 struct BroadcastResult {
     heard: usize,
     twice: usize,
@@ -107,7 +107,7 @@ struct BroadcastResult {
     cpu: f64,
 }
 
-/// Publishes a manifest that breaks the consent of all devices.
+/// Publishes a manifest that breaks the consent of all devices, so that all are notified.
 async fn tell_all(
     server: &Server,
     owner: &BenchDevice,
@@ -180,7 +180,7 @@ pub(super) async fn listen(server: &Server, devices: &[BenchDevice]) -> anyhow::
 }
 
 impl ListeningSockets {
-    /// Waits until exactly so many messages were received.
+    /// Waits until exactly `count` messages were received.
     pub(super) async fn until(&self, count: usize) -> anyhow::Result<()> {
         loop {
             match self.received.load(Ordering::Relaxed) {

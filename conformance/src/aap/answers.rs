@@ -33,7 +33,7 @@ async fn waiting(api: &AapServer) -> Result<String, CheckFailure> {
     Ok(session)
 }
 
-/// Checks that these answers are refused with 400, that nothing runs, and that the right answers still work.
+/// Checks that these answers are refused with 400, that no tool runs, and that correct answers still work.
 async fn refused(api: &AapServer, answers: Vec<Value>) -> CheckVerdict {
     let session = waiting(api).await?;
     unchanged(api, &session, answers).await?;
@@ -50,7 +50,7 @@ async fn unchanged(api: &AapServer, session: &str, messages: Vec<Value>) -> Chec
     equal("history after the refusal", &before, &api.history(session, "full").await?)
 }
 
-/// Sends the right answers and checks that the server's tool runs once.
+/// Sends correct answers and checks that the server's tool runs once.
 async fn answer_correctly(api: &AapServer, session: &str) -> CheckVerdict {
     let turn = api.turn(session, "message", vec![result("c1", "the red one"), grant("c2")]).await?;
     has_result(&turn, "c2", SUM)?;
@@ -172,7 +172,7 @@ async fn answer_abandoned_stays_abandoned(api: &AapServer) -> CheckVerdict {
     let session = waiting(api).await?;
     api.tell(&session, &[vec![text("Never mind then.")]]).await?;
     unchanged(api, &session, vec![result("c1", "too late"), grant("c2")]).await?;
-    // A call of another turn does not make it valid either.
+    // A pending call of a later turn does not make the answer to `c2` valid again.
     let answer = api.tell(&session, &[vec![call("pick", json!({}), "c3")]]).await?;
     equal("stopReason", "tool_use", answer.stop())?;
     unchanged(api, &session, vec![result("c3", "x"), grant("c2")]).await

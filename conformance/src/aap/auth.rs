@@ -45,7 +45,7 @@ async fn auth_wrong_is_401(api: &AapServer) -> CheckVerdict {
 }
 
 async fn auth_empty_bearer_ignored(api: &AapServer) -> CheckVerdict {
-    // The reference client sends this even without a key.
+    // The reference client sends these header values even without a key.
     for value in ["Bearer", "Bearer "] {
         let request = api.anonymous(Method::GET, "/sessions").header(AUTHORIZATION, value);
         api.call(request).await?.status(200)?;

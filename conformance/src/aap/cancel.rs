@@ -15,7 +15,7 @@ checks![
     cancel_unknown_session_is_404,
 ];
 
-/// Milliseconds; longer than any check may take.
+/// A delay longer than any check may take, in milliseconds.
 const LONG_DELAY_MS: u32 = 600_000;
 
 async fn cancel(api: &AapServer, session: &str) -> Result<HttpReply, CheckFailure> {
@@ -50,7 +50,7 @@ async fn cancel_ends_a_none_turn(api: &AapServer) -> CheckVerdict {
     let body = json!({ "messages": [play(&[vec![sleep(LONG_DELAY_MS), text("never")]])] });
     let turn = api.post_turn(&session, &body);
     let cancel = async {
-        // The turn may not have begun, so the request is repeated.
+        // The turn may not have begun yet, so the cancel request is repeated.
         loop {
             let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
             if (200..300).contains(&reply.code) {

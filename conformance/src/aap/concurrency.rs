@@ -46,7 +46,7 @@ async fn concurrency_sessions_do_not_mix(api: &AapServer) -> CheckVerdict {
     try_join_all((0..20).map(|n| run_one_session_of_twenty(api, n))).await.map(drop)
 }
 
-/// Runs a session that outputs and looks up its own number only.
+/// Runs a session that outputs and looks up only its own number `n`.
 async fn run_one_session_of_twenty(api: &AapServer, n: usize) -> Result<(), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "lookup", "trust": true }] })).await?;
     let mine = format!("mine-{n}-of-twenty");

@@ -54,7 +54,7 @@ async fn cors_preflight_allows(api: &AapServer) -> CheckVerdict {
         ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
         allows_origin(&reply)?;
         let headers = reply.header("access-control-allow-headers").to_ascii_lowercase();
-        // `*` does not cover `authorization`.
+        // In a list of allowed headers, `*` does not cover `authorization`.
         for wanted in ["authorization", "content-type"] {
             ensure(lists(&headers, wanted), || {
                 format!("{}: expected allow-headers with {wanted}, got {headers:?}", reply.asked)
@@ -92,7 +92,7 @@ async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict
         api.post_with(&format!("/sessions/{session}/turns"), &turn, &headers).await?.refused(403)?;
         let delete = api.request(Method::DELETE, &format!("/sessions/{session}")).header(ORIGIN, origin);
         api.call(delete).await?.refused(403)?;
-        // A read may be answered, but without a header that lets the page see it.
+        // A GET may be answered, but without a header that lets the page read the response.
         let reply = api.call(api.request(Method::GET, "/sessions").header(ORIGIN, origin)).await?;
         equal("access-control-allow-origin", "", reply.header("access-control-allow-origin"))?;
     }
@@ -100,7 +100,7 @@ async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict
 }
 
 async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdict {
-    // Requests that a page can send without a preflight.
+    // These are requests that a page can send without a preflight.
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
         let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).header(ORIGIN, OTHER_ORIGIN);
@@ -112,7 +112,7 @@ async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdi
 }
 
 async fn cors_open_server_refuses_other_hosts(api: &AapServer) -> CheckVerdict {
-    // A host name that was rebound to the loopback address.
+    // These are host names of a DNS rebinding attack on the loopback address.
     for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
         let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;
         ensure((400..500).contains(&reply.code), || format!("Host {host}: expected a refusal, got {}", reply.code))?;

@@ -1,4 +1,4 @@
-//! Denied calls: the brain receives the specified text and continues.
+//! Denied tool calls: the brain receives the specified text and continues.
 
 use serde_json::json;
 

@@ -135,7 +135,7 @@ async fn history_compacted_equals_what_the_brain_sees(api: &AapServer) -> CheckV
     let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
     let mut roles: Vec<Value> =
         api.history(&session, "compacted").await?.iter().map(|message| message["role"].clone()).collect();
-    // The brain's last message is the only one it did not see.
+    // The brain saw every message except its own last one.
     roles.pop();
     equal("roles", roles, array(&answer.text())?)
 }

@@ -20,7 +20,7 @@ checks![
 
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
-/// Unused key, made from an id of the server.
+/// Unused idempotency key, made from a session id of the server.
 async fn fresh_key(api: &AapServer) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
@@ -55,7 +55,7 @@ async fn idempotent_session_other_body_is_422(api: &AapServer) -> CheckVerdict {
     api.post_with("/sessions", &other, &[(IDEMPOTENCY_HEADER, &key)]).await?.refused(422)
 }
 
-/// Session whose turns run `add`, and the body of such a turn.
+/// Session and body of a turn that calls `add`.
 async fn adding(api: &AapServer, mode: &str) -> Result<(String, Value), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];

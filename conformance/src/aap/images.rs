@@ -1,4 +1,4 @@
-//! Image URLs that are accepted, and those that are refused before the turn starts.
+//! Image URLs: some are accepted, others are refused before the turn starts.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -29,7 +29,7 @@ fn pixel() -> String {
     format!("data:image/png;base64,{ONE_PIXEL_PNG}")
 }
 
-/// User message with an image and a script.
+/// User message with an image at `url` and a script.
 fn showing(url: &Value) -> Value {
     json!({ "role": "user", "content": [
         { "type": "image", "url": url },
@@ -43,7 +43,7 @@ async fn accepted(api: &AapServer, url: &str) -> CheckVerdict {
     equal("text", "seen", answer.text().as_str())
 }
 
-/// Checks that the image is refused with 400 in every mode and that nothing is stored.
+/// Checks that the image is refused with 400 in every stream mode and that nothing is stored.
 async fn refused(api: &AapServer, url: &Value) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     for mode in ["none", "delta", "message"] {

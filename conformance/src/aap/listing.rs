@@ -77,10 +77,10 @@ async fn list_bad_cursor_is_400(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Limit on pages to read.
+/// Maximum number of pages to read.
 const MAX_PAGES: usize = 400;
 
-/// Reads all pages.
+/// Reads all pages of `GET /sessions`.
 pub(super) async fn every_session(api: &AapServer) -> Result<Vec<Value>, CheckFailure> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;

@@ -108,7 +108,7 @@ async fn meta_capabilities(api: &AapServer) -> CheckVerdict {
                 format!("expected capabilities.{group} to be an object, got {group_value}")
             })?;
             for feature in features {
-                // Only the presence of a key counts, so `false` would mean supported.
+                // Only the presence of a capability counts, so `false` would mean supported.
                 let declared = group_value.get(*feature);
                 ensure(declared.is_none_or(Value::is_object), || {
                     format!("expected capabilities.{group}.{feature} to be an object or absent, got {group_value}")
@@ -166,7 +166,7 @@ async fn meta_script_agent(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Entries of a list in all agents; an absent list is empty.
+/// Entries of the list `list` of all agents; an absent list counts as empty.
 fn all<'a>(api: &'a AapServer, list: &str) -> Result<Vec<&'a Value>, CheckFailure> {
     let mut entries = Vec::new();
     for agent in api.agents() {

@@ -52,8 +52,8 @@ async fn option_secret_placeholder(api: &AapServer) -> CheckVerdict {
 }
 
 async fn option_placeholder_means_unchanged(api: &AapServer) -> CheckVerdict {
-    // From outside, one sees that the placeholder is accepted and the option stays set; the server's own tests check
-    // that the value is unchanged.
+    // A black-box check sees only that the placeholder is accepted and the option stays set; the server's own tests
+    // check that the value is unchanged.
     let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
     let echoed = api.shown(&session).await?["agent"]["options"].clone();
     let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": { "options": echoed } });

@@ -83,7 +83,7 @@ async fn override_never_renames_the_agent(api: &AapServer) -> CheckVerdict {
         "messages": [play(&[vec![text("hello")]])],
         "agent": { "name": "somebody-else" },
     });
-    // Ignoring the name and refusing it are both valid.
+    // Ignoring the other agent name and refusing it are both valid.
     let reply = api.post_turn(&session, &body).await?;
     ensure(matches!(reply.code, 200 | 400), || format!("expected 200 or 400, got {}", reply.code))?;
     equal("agent.name", &json!("script"), &api.shown(&session).await?["agent"]["name"])

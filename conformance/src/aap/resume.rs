@@ -29,7 +29,7 @@ fn trusted() -> Value {
     json!({ "tools": [{ "name": "add", "trust": true }] })
 }
 
-/// Opens the session's stream after an event.
+/// Opens the session's stream after the event `after`.
 async fn reopen(api: &AapServer, session: &str, after: Option<&str>) -> Result<LiveStream, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
@@ -39,7 +39,7 @@ async fn reopen(api: &AapServer, session: &str, after: Option<&str>) -> Result<L
     LiveStream::new(asked, response).await
 }
 
-/// Bytes of the session's stream after an event. An empty rest may be answered with 204.
+/// Bytes of the session's stream after the event `after`. Status 204 means that nothing is left.
 async fn bytes(api: &AapServer, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
@@ -83,7 +83,7 @@ async fn resume_finished_from_the_start(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Turn that pauses after its first words, and its stream up to there.
+/// Starts a turn that pauses after its first words; returns its session and its stream, read up to the pause.
 async fn paused(api: &AapServer) -> Result<(String, LiveStream), CheckFailure> {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1500), text("three four")]];

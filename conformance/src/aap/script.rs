@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Items of one script step.
+/// Items of one step of a script for the script brain.
 pub(super) type BrainScriptStep = Vec<Value>;
 
 /// Script item that outputs a text word by word.
@@ -20,18 +20,18 @@ pub(super) fn deltas(count: usize, delta: &str) -> Value {
     json!({ "deltas": count, "delta": delta })
 }
 
-/// Calls a tool with the given call id.
+/// Script item that calls a tool under this call id.
 #[expect(clippy::needless_pass_by_value, reason = "callers write the input in place")]
 pub(super) fn call(name: &str, input: Value, id: &str) -> Value {
     json!({ "tool": { "name": name, "input": input, "id": id } })
 }
 
-/// Outputs `results`, `tools` or `roles` as a JSON array.
+/// Script item that outputs `results`, `tools` or `roles` as a JSON array.
 pub(super) fn echo(what: &str) -> Value {
     json!({ "echo": what })
 }
 
-/// Script item that waits, in milliseconds.
+/// Script item that waits so many milliseconds.
 pub(super) fn sleep(milliseconds: u32) -> Value {
     json!({ "sleep": milliseconds })
 }
@@ -46,7 +46,7 @@ pub(super) fn throw(message: &str) -> Value {
     json!({ "throw": message })
 }
 
-/// Calls `add` with two numbers whose sum appears nowhere else.
+/// Script item that calls `add` with two numbers whose sum appears nowhere else.
 pub(super) fn add(id: &str) -> Value {
     call("add", json!({ "a": 1200, "b": 34 }), id)
 }
@@ -59,12 +59,12 @@ pub(super) fn lookup(key: &str, id: &str) -> Value {
     call("lookup", json!({ "key": key }), id)
 }
 
-/// Text of a script.
+/// Message text that makes the script brain play these steps.
 pub(super) fn script(steps: &[BrainScriptStep]) -> String {
     json!({ "script": steps }).to_string()
 }
 
-/// User message with a script.
+/// User message that makes the script brain play these steps.
 pub(super) fn play(steps: &[BrainScriptStep]) -> Value {
     user(&script(steps))
 }
@@ -105,7 +105,7 @@ pub(super) fn pick(id: &str) -> Value {
     call("pick", json!({ "from": "a hat" }), id)
 }
 
-/// Text of a message's content, which is a string or blocks.
+/// Text of a message's content, which is a string or a list of blocks.
 pub(super) fn flat(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

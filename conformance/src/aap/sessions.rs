@@ -122,7 +122,7 @@ async fn session_deleted_while_running(api: &AapServer) -> CheckVerdict {
     live.until("text_delta").await?;
     api.delete(&format!("/sessions/{session}")).await?.status(204)?;
     api.get(&format!("/sessions/{session}")).await?.status(404)?;
-    // The last event is not specified; the end of the stream is.
+    // The protocol does not specify the last event, only that the stream ends.
     let _ = live.rest().await;
     api.get(&format!("/sessions/{session}")).await?.status(404)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! JSON bodies of the wrong form: refused with 400 without any change.
+//! JSON bodies with missing or wrong fields: refused with 400 without any change.
 
 use serde_json::{Value, json};
 

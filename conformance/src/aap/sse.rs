@@ -14,7 +14,7 @@ pub(super) struct Event {
     pub(super) name: String,
     /// JSON object of the `data:` line.
     pub(super) data: Map<String, Value>,
-    /// Lines including the blank one, without comments.
+    /// Bytes of the event's lines with the final blank line, without comment lines.
     pub(super) raw: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ impl Event {
 #[derive(Debug, Default)]
 pub(super) struct SseStreamDecoder {
     buffer: Vec<u8>,
-    /// Position up to which no blank line was found.
+    /// Offset in the buffer before which there is no blank line.
     searched: usize,
     /// Number of comment lines in the stream.
     pub(super) comments: usize,
@@ -40,7 +40,7 @@ impl SseStreamDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete event; the error describes its fault.
+    /// Returns the next complete event; an error describes why the event is malformed.
     pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
         loop {
             let Some(at) = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n") else {
@@ -119,7 +119,7 @@ mod tests {
     fn decode(bytes: &[u8]) -> Result<Vec<String>, String> {
         let mut decoder = SseStreamDecoder::default();
         let mut names = Vec::new();
-        // Byte by byte, because an event may be split anywhere.
+        // The stream is pushed byte by byte, because an event may be split anywhere.
         for byte in bytes {
             decoder.push(&[*byte]);
             while let Some(event) = decoder.next()? {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn well_formed_event_is_parsed() {
+    fn well_formed_event_stream_is_parsed_byte_by_byte() {
         let stream = b": hello\n\nid: 1\nevent: turn_start\ndata: {}\n\n: still here\nevent: text\ndata: {\"text\":\"\xc3\xa9\"}\n\n";
         assert_eq!(decode(stream), Ok(vec!["turn_start".to_owned(), "text".to_owned()]));
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn event_stream_format_that_clients_cannot_parse_is_refused() {
+    fn event_stream_that_simple_clients_cannot_parse_is_refused() {
         for bad in [
             "event: text\r\ndata: {}\r\n\r\n",
             "event: text\ndata: {}\n",

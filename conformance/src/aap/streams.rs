@@ -28,7 +28,7 @@ checks![
     stream_keeps_alive,
 ];
 
-/// Turn with every kind of event that needs no client.
+/// Script of a turn with every kind of event that needs no client tool.
 fn everything() -> [BrainScriptStep; 2] {
     [
         vec![thinking("which one is it?"), text("Let me add them. "), add("c1")],

@@ -203,7 +203,7 @@ pub(super) fn has_result(turn: &Turn, id: &str, part: &str) -> CheckVerdict {
     }
 }
 
-/// Parses the output of an `echo` item.
+/// Parses the output of the script item `echo`.
 pub(super) fn array(text: &str) -> Result<Vec<Value>, CheckFailure> {
     serde_json::from_str(text).map_err(|_| fail(format!("expected the brain to say a JSON array, got {text:?}")))
 }

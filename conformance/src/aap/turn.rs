@@ -9,7 +9,7 @@ use super::sse::{Event, SseStreamDecoder};
 use super::wire::{AapServer, HttpReply, chain, header};
 use crate::verdict::{CheckFailure, ensure, equal, fail, short};
 
-/// Stream modes with streaming.
+/// Values of the field `stream` for which the response is an event stream.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
 
 impl AapServer {
@@ -41,18 +41,18 @@ impl AapServer {
         LiveStream::new(asked, response).await
     }
 
-    /// Plays a script in mode `none`.
+    /// Plays a script in a turn without streaming (mode `none`).
     pub(super) async fn tell(&self, session: &str, steps: &[BrainScriptStep]) -> Result<TurnAnswer, CheckFailure> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
-    /// Sends a body in mode `none`.
+    /// Runs a turn with this body without streaming (mode `none`).
     pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<TurnAnswer, CheckFailure> {
         let reply = self.post_turn(session, body).await?;
         TurnAnswer::read(reply.status(200)?)
     }
 
-    /// Sends a body, valid or not, and returns the raw reply.
+    /// Posts the body of a turn, valid or not, and returns the raw response.
     pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<HttpReply, CheckFailure> {
         self.post(&format!("/sessions/{session}/turns"), body).await
     }
@@ -72,7 +72,7 @@ impl AapServer {
     }
 }
 
-/// Response to a turn in mode `none`.
+/// Response to a turn without streaming (mode `none`).
 #[derive(Debug, Clone)]
 pub(super) struct TurnAnswer {
     pub(super) body: Value,
@@ -147,7 +147,7 @@ impl LiveStream {
         }
     }
 
-    /// Reads the stream until an event of this name.
+    /// Reads the stream until an event named `name`.
     pub(super) async fn until(&mut self, name: &str) -> Result<(), CheckFailure> {
         while let Some(event) = self.next().await? {
             if event.name == name {
@@ -163,7 +163,7 @@ impl LiveStream {
         Ok((self.events, self.decoder.comments))
     }
 
-    /// Reads to the end of a complete turn.
+    /// Reads the stream to the end of a complete turn.
     pub(super) async fn finish(self) -> Result<Turn, CheckFailure> {
         let (events, comments) = self.rest().await?;
         Turn::new(events, comments)
@@ -225,7 +225,7 @@ impl Turn {
             .collect()
     }
 
-    /// Bytes after the first `count` events.
+    /// Bytes of the stream after the first `count` events.
     pub(super) fn bytes_after(&self, count: usize) -> Vec<u8> {
         raw(&self.events[count..])
     }
@@ -269,7 +269,7 @@ impl Turn {
     }
 }
 
-/// Appends to the last block if it has this type, else adds a block.
+/// Appends `delta` to the last block if it has this type, else adds a block.
 fn extend(blocks: &mut Vec<Value>, kind: &str, delta: &str) {
     if let Some(Value::String(text)) =
         blocks.last_mut().filter(|block| block["type"] == kind).map(|block| &mut block[kind])

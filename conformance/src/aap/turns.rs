@@ -103,7 +103,7 @@ async fn turn_failure_keeps_its_input(api: &AapServer) -> CheckVerdict {
     let history = api.history(&session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
     equal("first message", Some(&message), history.first())?;
-    // The finished step is kept; the protocol does not say what a failed step leaves.
+    // The finished step is kept; the protocol does not specify what remains of a failed step.
     ensure(roles.starts_with(&["user", "assistant", "tool"]), || {
         format!("expected user, assistant and tool to be kept, got {roles:?}")
     })

@@ -1,4 +1,4 @@
-//! Minimal AAP client that sends valid and invalid requests and keeps the replies.
+//! Minimal AAP client that sends valid and invalid requests and returns the responses.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ pub(super) use crate::reply::{HttpReply, chain, header, send};
 use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short, skip};
 
-/// Agent that plays scripts.
+/// Name of the agent with the script brain.
 pub(super) const SCRIPT: &str = "script";
 
 /// The server under test. Sessions created through this client are deleted after the check.
@@ -29,7 +29,7 @@ impl AapServer {
         Ok(api)
     }
 
-    /// The same server with another key.
+    /// Client of the same server with another key.
     pub(super) fn with_key(&self, key: Option<&str>) -> Self {
         let mut target = self.target.clone();
         target.key = key.map(str::to_owned);
@@ -40,12 +40,12 @@ impl AapServer {
         self.meta["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Agent that plays scripts, if it exists.
+    /// Entry of the agent `script` in `/meta`, if it exists.
     pub(super) fn script_agent(&self) -> Option<&Value> {
         self.agents().iter().find(|agent| agent["name"] == SCRIPT)
     }
 
-    /// First agent, for checks that work with any.
+    /// Name of the first agent, for checks that work with any agent.
     pub(super) fn any_agent(&self) -> Result<&str, CheckFailure> {
         self.script_agent()
             .or_else(|| self.agents().first())
@@ -53,7 +53,7 @@ impl AapServer {
             .ok_or_else(|| skip("the server has no agent"))
     }
 
-    /// A request with the key.
+    /// Starts a request that carries the key.
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.anonymous(method, path);
         match &self.target.key {
@@ -62,7 +62,7 @@ impl AapServer {
         }
     }
 
-    /// A request without the key.
+    /// Starts a request without the key.
     pub(super) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.client().request(method, format!("{}{path}", self.target.base))
     }
@@ -95,24 +95,24 @@ impl AapServer {
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     }
 
-    /// Sends a request and reads the complete reply.
+    /// Sends a request and reads the complete response.
     pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
         let (asked, response) = self.send(request).await?;
         HttpReply::read(asked, response).await
     }
 
-    /// Sends a request and waits for the head of the reply.
+    /// Sends a request and waits for the head of the response.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), CheckFailure> {
         send(&self.target, request).await
     }
 
-    /// Creates a session with this body.
+    /// Creates a session with this body; returns its id.
     pub(super) async fn create(&self, body: &Value) -> Result<String, CheckFailure> {
         let reply = self.post("/sessions", body).await?;
         self.created(&reply)
     }
 
-    /// Session id of a reply to `POST /sessions`.
+    /// Session id in the response to `POST /sessions`.
     pub(super) fn created(&self, reply: &HttpReply) -> Result<String, CheckFailure> {
         let body = reply.status(201)?.json()?;
         let id = body["sessionId"].as_str().filter(|id| !id.is_empty());
@@ -142,7 +142,7 @@ impl AapServer {
         self.session_with(agent, json!({})).await
     }
 
-    /// Deletes the sessions of the check; missing ones are ignored.
+    /// Deletes the sessions that the check created; missing ones are ignored.
     pub(super) async fn clean_up(&self) {
         let made = std::mem::take(&mut *self.made.lock().expect("no check panics while it notes a session"));
         for session in made {

@@ -24,7 +24,7 @@ checks![
     auth_caller_id_in_body_is_not_trusted,
 ];
 
-/// Skills that take keys, with their headers.
+/// Skills that require an API key, each with its key header.
 const KEYED_SKILLS: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
 
 async fn auth_none_needs_no_credential(api: &SkillServer) -> CheckVerdict {
@@ -147,7 +147,7 @@ async fn auth_public_with_key_needs_no_scope(api: &SkillServer) -> CheckVerdict 
 }
 
 async fn auth_comes_before_faults(api: &SkillServer) -> CheckVerdict {
-    // Unauthenticated callers learn nothing about the skill.
+    // An unauthenticated caller does not learn whether its body is valid.
     for body in ["{", "{}", "[]"] {
         api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
     }

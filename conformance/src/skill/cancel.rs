@@ -72,7 +72,7 @@ async fn cancel_at_completion_leaves_one_final_state(api: &SkillServer) -> Check
         cancel(api, &id, Method::DELETE).await?;
         let over = api.over(&id).await?;
         form::response(&over)?;
-        // Whichever came first must stay.
+        // The end that came first, completion or cancellation, must not change.
         equal("the end, later", over, api.over(&id).await?)?;
     }
     Ok(())

@@ -37,7 +37,7 @@ async fn context_priorities(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Submits to a skill that runs one execution at a time.
+/// Submits an execution to a skill that runs one execution at a time.
 async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String, CheckFailure> {
     let body = invocation_in_context(
         "probe/single",
@@ -48,7 +48,7 @@ async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String,
 }
 
 async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdict {
-    // The first one occupies the only slot; the others wait.
+    // The first execution occupies the only slot; the others wait.
     let first = queued(api, 400, "normal").await?;
     let low = queued(api, 0, "low").await?;
     let high = queued(api, 0, "high").await?;

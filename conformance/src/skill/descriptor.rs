@@ -28,7 +28,7 @@ checks![
     descriptor_of_an_agent,
 ];
 
-/// All public descriptors.
+/// Descriptors of all public skills.
 async fn all(api: &SkillServer) -> Result<Vec<Value>, CheckFailure> {
     let mut all = Vec::new();
     for entry in api.entries() {

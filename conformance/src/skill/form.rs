@@ -1,4 +1,4 @@
-//! Form checks of protocol documents, by the tables of the specification.
+//! Checks of single fields and responses, by the tables of the Skill Sharing specification.
 
 use serde_json::Value;
 
@@ -10,18 +10,18 @@ pub(super) const AUTH: [&str; 4] = ["api_key", "oauth2", "custom", "none"];
 pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "failed", "timeout"];
 pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
-/// Fails unless the value is a string.
+/// Fails unless the field `name` is a string.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
 }
 
-/// Fails unless the value is one of these.
+/// Fails unless the field `name` is one of `words`.
 pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> CheckVerdict {
     let found = text(value, name)?;
     ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
 }
 
-/// Requires a non-empty string if the field is present.
+/// Fails if the field `name` is present and not a non-empty string.
 pub(super) fn optional_text(value: &Value, name: &str) -> CheckVerdict {
     match value.get(name) {
         None => Ok(()),
@@ -29,13 +29,13 @@ pub(super) fn optional_text(value: &Value, name: &str) -> CheckVerdict {
     }
 }
 
-/// Requires a non-negative number if the field is present.
+/// Fails if the field `name` is present and not a non-negative number.
 pub(super) fn optional_number(value: &Value, name: &str) -> CheckVerdict {
     let fits = value.get(name).is_none_or(|number| number.as_f64().is_some_and(|number| number >= 0.0));
     ensure(fits, || expected(value, name, "a number"))
 }
 
-/// Fails unless the value is MAJOR.MINOR.PATCH (§6.1).
+/// Fails unless the field `name` is a version MAJOR.MINOR.PATCH (§6.1).
 pub(super) fn version(value: &Value, name: &str) -> CheckVerdict {
     let found = text(value, name)?;
     let parts: Vec<&str> = found.split('.').collect();
@@ -45,7 +45,7 @@ pub(super) fn version(value: &Value, name: &str) -> CheckVerdict {
     ensure(parts.len() == 3 && parts.iter().all(number), || expected(value, name, "MAJOR.MINOR.PATCH"))
 }
 
-/// Fails unless the value is an absolute http(s) URL.
+/// Fails unless the field `name` is an absolute http or https URL.
 pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
     let found = text(value, name)?.replace("{execution_id}", "x");
     let parsed = reqwest::Url::parse(&found);
@@ -54,7 +54,7 @@ pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
     })
 }
 
-/// Requires an ISO 8601 time in a form that sorts as text.
+/// Fails unless the field `name` is an ISO 8601 time in a form that sorts as text.
 pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     let found = text(value, name)?;
     let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -66,7 +66,7 @@ pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFai
     Ok(found)
 }
 
-/// Checks an invocation response (§5.4).
+/// Checks the fields of an invocation response (§5.4).
 pub(super) fn response(execution: &Value) -> CheckVerdict {
     text(execution, "execution_id")?;
     text(execution, "skill_id")?;
@@ -88,7 +88,7 @@ pub(super) fn response(execution: &Value) -> CheckVerdict {
     timestamps(execution, output.is_some() || unhappy)
 }
 
-/// Checks `created_at` ≤ `updated_at` ≤ `completed_at`, the last one only in a final state.
+/// Checks `created_at` ≤ `updated_at` ≤ `completed_at`; the last is present only in a final state.
 fn timestamps(execution: &Value, over: bool) -> CheckVerdict {
     let times = &execution["timestamps"];
     let (created, updated) = (time(times, "created_at")?, time(times, "updated_at")?);
@@ -112,7 +112,7 @@ mod tests {
     use super::{response, time, version};
 
     #[test]
-    fn form_checks_accept_valid_and_refuse_invalid_values() {
+    fn version_and_time_checks_accept_valid_and_refuse_invalid_values() {
         for (text, good) in [
             ("1.0.0", true),
             ("0.10.3", true),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn completed_response_without_output_is_refused() {
+    fn invocation_response_without_a_required_field_is_refused() {
         let times = json!({ "created_at": "2025-07-01T10:00:00Z", "updated_at": "2025-07-01T10:00:05Z", "completed_at": "2025-07-01T10:00:05Z" });
         let whole =
             json!({ "execution_id": "e", "status": "completed", "skill_id": "s", "output": null, "timestamps": times });

@@ -125,7 +125,7 @@ async fn index_ignores_unknown_parameters(api: &SkillServer) -> CheckVerdict {
     equal("index", &api.index, &other)
 }
 
-/// Ids on every page, following the links.
+/// Skill ids on each page of the index, following the links to the next page.
 async fn pages(api: &SkillServer, first: &str) -> Result<Vec<Vec<String>>, CheckFailure> {
     let mut pages = Vec::new();
     let mut next = Some(first.to_owned());

@@ -22,7 +22,7 @@ async fn only_the_caller_reads_an_execution(api: &SkillServer) -> CheckVerdict {
         api.get_with(&status_path(&id), &[own]).await?.status(200)?;
         api.get_with(&result_path(&id), &[own]).await?.status(200)?;
     }
-    // The header of the skill's own scheme works too.
+    // The key header that the skill declares works too.
     let body = invocation("probe/restricted", json!({ "text": "x" }));
     let named = ("x-probe-key", api.key()?.1);
     let id = execution_id(&api.invoke_with("probe/restricted", &body, &[named]).await?)?;
@@ -46,7 +46,7 @@ async fn only_the_caller_cancels_an_execution(api: &SkillServer) -> CheckVerdict
 async fn execution_of_another_caller_looks_unknown(api: &SkillServer) -> CheckVerdict {
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
-    // An unknown id of the same length.
+    // This id has the same length and does not exist.
     let (head, tail) = id.split_at(id.len() - 8);
     let absent: String = format!("{head}{}", tail.chars().rev().collect::<String>());
     ensure(absent != id, || "expected another id".to_owned())?;

@@ -15,7 +15,7 @@ checks![
     private_skill_is_invoked_by_authorized_callers
 ];
 
-/// Private skill, and an id of the same length that does not exist.
+/// Private skills, each with an id of the same length that does not exist.
 const PRIVATE_AND_MISSING_SKILLS: [(&str, &str); 2] =
     [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
 
@@ -29,7 +29,7 @@ async fn private_descriptor_shown(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Credentials of callers without access.
+/// Header sets of callers without access to the private skills.
 fn strangers(api: &SkillServer) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
@@ -56,7 +56,7 @@ async fn private_descriptor_hidden(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-/// Method, content type, body and additional headers.
+/// Method, content type, body and additional headers of a request.
 type PrivateSkillCase<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
 async fn private_invoke_hidden(api: &SkillServer) -> CheckVerdict {

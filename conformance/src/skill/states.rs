@@ -20,7 +20,7 @@ checks![
 ];
 
 fn rank(execution: &Value) -> usize {
-    // The three final states have the same rank.
+    // The three final states have the same rank in the order of states.
     STATUS.iter().position(|status| execution["status"] == *status).map_or(0, |rank| rank.min(2))
 }
 

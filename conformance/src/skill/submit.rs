@@ -66,7 +66,7 @@ async fn submitted_execution_is_readable_immediately(api: &SkillServer) -> Check
 }
 
 async fn submit_with_urls_of_the_descriptor(api: &SkillServer) -> CheckVerdict {
-    // Uses only URLs from the descriptor, as a consumer would.
+    // The check uses only URLs from the descriptor, as a consumer would.
     let descriptor = api.descriptor(ALL).await?;
     let endpoint = &descriptor["endpoint"];
     let body = invocation(text(&descriptor, "id")?, json!({ "text": "hello" })).to_string();

@@ -57,7 +57,7 @@ async fn invalid_wait_is_ignored(api: &SkillServer) -> CheckVerdict {
     {
         let began = Instant::now();
         let id = execution_id(&api.invoke_with(WAIT, &body, &[("prefer", prefer)]).await?)?;
-        // The server's own limit would have been a minute.
+        // The execution takes a minute, so a server that waited for it would exceed this limit.
         ensure(began.elapsed() < Duration::from_secs(30), || format!("{prefer}: expected an answer at once"))?;
         api.call(api.request(reqwest::Method::DELETE, &status_path(&id))).await?.status(202)?;
     }

@@ -1,4 +1,4 @@
-//! Minimal Skill Sharing client that sends valid and invalid requests and keeps the replies.
+//! Minimal Skill Sharing client that sends valid and invalid requests and returns the responses.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short, ski
 
 /// Path of the skill index (§4.3.1).
 pub(super) const WELL_KNOWN: &str = "/.well-known/skill-sharing";
-/// Public skill of the probe agent that answers with its inputs.
+/// Public skill of the probe agent that returns its inputs.
 pub(super) const ALL: &str = "probe/all";
-/// Public skill of the probe agent that waits first.
+/// Public skill of the probe agent that waits before it returns its inputs.
 pub(super) const WAIT: &str = "probe/wait";
 
 /// Default header for API keys.
 pub(super) const KEY_HEADER: &str = "X-API-Key";
 
-/// Time limit for the end of an execution.
+/// Time limit for an execution to end.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Error codes of Skill Sharing (§8.1).
@@ -35,7 +35,7 @@ const ERROR_CODES: [&str; 7] = [
     "VERSION_INCOMPATIBLE",
 ];
 
-/// Server under test.
+/// Client of the server under test.
 pub(super) struct SkillServer {
     pub(super) target: ServerUnderTest,
     /// The server's public skill index.
@@ -59,21 +59,21 @@ impl SkillServer {
         self.entries().iter().any(|entry| entry["id"] == id)
     }
 
-    /// Key header with the key that has the scope.
+    /// Default key header with the key that has the scope `probe:use`.
     pub(super) fn key(&self) -> Result<(&'static str, &str), CheckFailure> {
         let key = self.target.key.as_deref().ok_or_else(|| skip("no key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
-    /// Key header with the key that lacks the scope.
+    /// Default key header with the key that lacks the scope `probe:use`.
     pub(super) fn other_key(&self) -> Result<(&'static str, &str), CheckFailure> {
         let key = self.target.other_key.as_deref().ok_or_else(|| skip("no second key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
-    /// Request without credentials.
+    /// Starts a request without credentials.
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        // The server returned this absolute URL.
+        // A path that starts with `http` is an absolute URL that the server returned.
         let url = if path.starts_with("http") { path.to_owned() } else { format!("{}{path}", self.target.base) };
         self.target.http.request(method, url)
     }
@@ -86,7 +86,7 @@ impl SkillServer {
         self.call(with(self.request(Method::GET, path), headers)).await
     }
 
-    /// Sends a request and reads the complete reply.
+    /// Sends a request and reads the complete response.
     pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
         let (asked, response) = send(&self.target, request).await?;
         HttpReply::read(asked, response).await
@@ -154,14 +154,14 @@ impl SkillServer {
 }
 
 impl HttpReply {
-    /// Checks the status, the code and the error format.
+    /// Checks that the response has this status, this error code and the error format.
     pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, CheckFailure> {
         let error = self.status(status)?.envelope()?;
         equal(&format!("{}: error.code", self.asked), code, error["code"].as_str().unwrap_or_default())?;
         Ok(error)
     }
 
-    /// Error object of the error format (§8.2).
+    /// Error object of the response, after a check of the error format (§8.2).
     pub(super) fn envelope(&self) -> Result<Value, CheckFailure> {
         let body = self.json()?;
         let error = &body["error"];
@@ -176,7 +176,7 @@ impl HttpReply {
         Ok(error.clone())
     }
 
-    /// Status, headers and body without `name`, for comparing two replies.
+    /// Status, headers and body without the text `name`, for comparing two responses.
     pub(super) fn fingerprint(&self, name: &str) -> (u16, Vec<(String, String)>, String) {
         const PER_RESPONSE_HEADERS: [&str; 3] = ["date", "x-request-id", "content-length"];
         let headers = self.headers.iter().filter(|(name, _)| !PER_RESPONSE_HEADERS.contains(&name.as_str()));
@@ -202,14 +202,14 @@ pub(super) fn invocation_in_context(skill: &str, inputs: Value, context: Value) 
     invocation
 }
 
-/// Id of an accepted execution.
+/// Execution id in a response that accepts an invocation.
 pub(super) fn execution_id(reply: &HttpReply) -> Result<String, CheckFailure> {
     let body = reply.status(202)?.json()?;
     let id = body["execution_id"].as_str().filter(|id| !id.is_empty());
     id.map(str::to_owned).ok_or_else(|| fail(format!("expected an `execution_id`, got {}", short(&body.to_string()))))
 }
 
-/// Whether the status is final (§3.4.4).
+/// Whether the status of the execution is final (§3.4.4).
 pub(super) fn is_over(execution: &Value) -> bool {
     matches!(execution["status"].as_str(), Some("completed" | "failed" | "timeout"))
 }

@@ -26,12 +26,12 @@ pub(crate) fn wrong_usage(message: impl Into<String>) -> anyhow::Error {
     WrongUsage(message.into()).into()
 }
 
-/// The error was already printed; only the exit status 1 remains.
+/// Error that was already printed; only the exit status 1 remains.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
 pub(crate) struct AlreadyReported;
 
-/// The errors were already printed and include an unreadable input: exit status 2.
+/// Errors that were already printed and include an unreadable input; the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
 pub(crate) struct UnreadableInputReported;
@@ -61,7 +61,7 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
 }
 
-/// An error with its causes, without repeating a cause that a message already contains.
+/// Text of an error with its causes, without a cause that an outer message already contains.
 fn with_causes(error: &anyhow::Error) -> String {
     let message = error.chain().map(ToString::to_string).fold(String::new(), |message, cause| match () {
         () if message.is_empty() => cause,
@@ -71,7 +71,6 @@ fn with_causes(error: &anyhow::Error) -> String {
     readable_error(&message)
 }
 
-/// The error code of a failed chat request.
 fn chat_code(error: &ChatError) -> Code {
     match error {
         ChatError::Unreachable(_) | ChatError::Broken(_) => Code::EndpointUnreachable,
@@ -87,7 +86,7 @@ fn chat_code(error: &ChatError) -> Code {
     }
 }
 
-/// Advice for codes whose message contains none.
+/// Advice for chat errors whose message contains none.
 fn chat_advice(error: &ChatError) -> Option<&'static str> {
     match error {
         ChatError::Unreachable(why) if readable_error(why) != *why => None,
@@ -137,7 +136,7 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
     ExitCode::from(if failure.reason == PeerReason::BadTarget { 2 } else { 1 })
 }
 
-/// Prints an error for people, with labelled hints and the page of its code.
+/// Prints an error for people, with labelled hints and the `nuncio explain` command of its code.
 fn print_error<'a>(message: &str, hints: impl IntoIterator<Item = (&'static str, &'a str)>, code: Option<&str>) {
     eprintln!("{} {}", "error:".red().bold(), clean(message));
     for (label, hint) in hints {
@@ -184,7 +183,7 @@ pub(crate) fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) 
     }
 }
 
-/// Prints an answer: as JSON for programs, through `print` for people.
+/// Prints a result: as JSON for programs, through `print` for people.
 pub(crate) fn show(json: bool, answer: &Value, print: impl FnOnce(&Value)) {
     if json { println!("{answer}") } else { print(answer) }
 }

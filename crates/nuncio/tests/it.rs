@@ -1,5 +1,4 @@
-//! Tests of the real program as a process: it is used over its sockets, and stopped or
-//! killed as by an operator, a supervisor or a power failure.
+//! Tests of the `nuncio` binary as a process: used over its sockets, and stopped or killed.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

@@ -1,4 +1,4 @@
-//! Writes the seeds of every target below a folder, where libFuzzer and `cargo fuzz` look for them.
+//! Writes the seeds of every fuzz target below a folder, where libFuzzer and `cargo fuzz` look for them.
 
 #![expect(clippy::unwrap_used, reason = "a tool for developers may panic")]
 

@@ -1,4 +1,4 @@
-//! Event ids, cursors, ids and times: what is accepted is written as it was read.
+//! Event ids, cursors, ids and times: an accepted text is written back unchanged.
 
 use nuncio_aap::EventId;
 use nuncio_core::ids::{

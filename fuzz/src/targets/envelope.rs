@@ -1,4 +1,4 @@
-//! Sealed envelopes: an envelope that was changed is refused, and refusing it does not spoil the next message.
+//! Sealed envelopes: a changed envelope is refused, and the next message can still be opened.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub fn run(data: &[u8]) {
         if let Ok(message) = opened {
             assert!(exchange.unopened.iter().any(|envelope| envelope == data), "a changed envelope was opened");
             assert_eq!(message.payload["text"], "hello");
-            // The opened envelope would be a replay now; new keys allow the next seed to be opened.
+            // The opened envelope would be a replay now; new keys allow the next input to be opened.
             assert!(exchange.receiver.open(&exchange.relay, data, Timestamp::from_millis(NOW + 1000)).is_err());
             *exchange = Exchange::new();
         }

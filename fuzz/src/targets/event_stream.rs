@@ -1,10 +1,10 @@
-//! Event streams: the events do not depend on how the bytes were cut into packets.
+//! Event streams: the decoded events do not depend on how the bytes were split into packets.
 
 use nuncio_http::sse::{SseDecoder, SseEvent, SseLimits, SseTooLarge};
 
 const LIMITS: SseLimits = SseLimits { line: 64, event: 96 };
 
-/// The first byte is the size of the packets.
+/// Decodes an event stream in packets; the first byte of the input is the packet size.
 pub fn run(data: &[u8]) {
     let Some((&size, stream)) = data.split_first() else { return };
     let size = usize::from(size).max(1);
@@ -13,7 +13,7 @@ pub fn run(data: &[u8]) {
     for event in &whole.0 {
         assert!(event.data.len() <= LIMITS.event && event.event.len() <= LIMITS.event, "{event:?}");
     }
-    // Decoding replaces invalid UTF-8, and a decoded event is unchanged by being sent once more.
+    // Decoding replaces invalid UTF-8, so a decoded event stays the same when it is encoded and decoded again.
     let (events, _) = decode(std::iter::once(stream), SseLimits::default());
     for event in events {
         let lines: String = event.data.split('\n').map(|line| format!("data: {line}\n")).collect();

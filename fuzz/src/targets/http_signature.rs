@@ -1,4 +1,4 @@
-//! `Signature-Input` and `Signature` (RFC 9421): a member is read from its own text, and only what was signed verifies.
+//! `Signature-Input` and `Signature` (RFC 9421): a member parses the same on its own, and only signed input verifies.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_767_225_600_000)
 }
 
-/// The two fields, separated by a line feed.
+/// Input: the values of the two header fields, separated by a line feed.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (input, signature) = text.split_once('\n').unwrap_or((&text, ""));

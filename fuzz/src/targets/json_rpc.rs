@@ -1,4 +1,4 @@
-//! JSON-RPC bodies (ANP core binding): what is accepted is read the same from what we write.
+//! JSON-RPC bodies (ANP core binding): an accepted body is equal after it is written and parsed again.
 
 use nuncio_anp::wire::{AnpRequest, AnpResponse};
 use serde_json::{Value, json};

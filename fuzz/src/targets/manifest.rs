@@ -1,4 +1,4 @@
-//! Manifests: what is accepted is accepted again, and comparing two never panics.
+//! Manifests: an accepted manifest is accepted again, and a comparison of two never panics.
 
 use nuncio_core::manifest::{Manifest, Presets};
 use nuncio_judge::schema::Budget;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const VECTORS: &str = include_str!("../../../crates/nuncio-judge/tests/vectors/a2h/manifest_diff.json");
 
-/// A manifest, or `{"old": …, "new": …}`.
+/// Input: a manifest, or a pair `{"old": …, "new": …}`.
 pub fn run(data: &[u8]) {
     let presets = Presets::default();
     if let Ok(checked) = Manifest::parse(data, &presets) {

@@ -1,14 +1,14 @@
-//! The comparison of schemas: every witness is valid under the old schema and invalid under the new one.
+//! Comparison of schemas: every witness is valid under the old schema and invalid under the new one.
 
 use nuncio_core::schema::Schema;
 use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 const VECTORS: &str = include_str!("../../../crates/nuncio-judge/tests/vectors/a2h/schema_compat.jsonl");
-/// Every fifth pair: each takes milliseconds, and the vectors themselves are a test of the judge.
+/// Only every fifth pair of the vectors is a seed, because a pair takes milliseconds and the judge tests all pairs.
 const EACH: usize = 5;
 
-/// `{"old": …, "new": …}`.
+/// Input: a pair `{"old": …, "new": …}`.
 pub fn run(data: &[u8]) {
     let Ok(pair) = serde_json::from_slice::<Value>(data) else { return };
     let (Some(old), Some(new)) = (pair.get("old"), pair.get("new")) else { return };

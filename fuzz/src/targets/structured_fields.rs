@@ -1,5 +1,5 @@
-//! Structured header fields: challenges, tokens, digests and the older DIDWba header survive being written and read
-//! again.
+//! Structured header fields: challenges, tokens, digests and the older DIDWba header are equal after being written and
+//! parsed again.
 
 use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
 use nuncio_identity::http_signature::{check_content_digest, content_digest};
@@ -8,7 +8,7 @@ use nuncio_identity::legacy::LegacyClaim;
 use crate::seeds::texts_in;
 
 pub fn run(data: &[u8]) {
-    // A received header field may contain any bytes; only printable ASCII is written again.
+    // A received header field may contain any bytes, but only printable ASCII is written.
     let field = String::from_utf8_lossy(data);
     let is_printable = field.chars().all(|c| matches!(c, ' '..='~'));
     if let Some(challenge) = Challenge::read(&field) {

@@ -16,7 +16,6 @@ mod device;
 
 use device::DeviceAuditExport;
 
-/// `nuncio audit explain CALL [--with FILE]`
 pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let call = parsed(CallId::parse(call))?;
     let device = with.map(DeviceAuditExport::read).transpose()?;
@@ -36,7 +35,7 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
             |evidence: &&Evidence| matches!(evidence.state, EvidenceState::Changed | EvidenceState::Missing);
         changed.extend(record.evidence.iter().filter(is_changed).map(name));
     }
-    // After a break elsewhere in the chain, the position of this record is no longer proven.
+    // After a break elsewhere in the audit chain, the position of this record is no longer proven.
     if changed.is_empty()
         && let Some(broken) = &explanation.chain_broken
     {

@@ -102,7 +102,7 @@ impl ChatSession {
         Ok(())
     }
 
-    /// Handles a line; returns whether the chat continues.
+    /// Handles a typed line; returns whether the chat continues.
     async fn line(&mut self, line: &str) -> anyhow::Result<bool> {
         match line {
             "" => {}
@@ -170,7 +170,7 @@ fn resume_command(flags: &Chat) -> String {
     line
 }
 
-/// Finds the server: at the address itself, or below `/aap` when the address names only a host.
+/// Finds the AAP server: at the address itself, or at `/aap` first if the address names only a host.
 async fn connect(
     target: &str,
     key: Option<ApiKey>,

@@ -24,7 +24,7 @@ pub(super) async fn read_line() -> anyhow::Result<String> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().take(MAX_LINE).read_line(&mut line).map(|_| line);
-        // After an interruption the receiver is gone.
+        // The error is ignored: after an interruption nothing waits for the line.
         let _ = sender.send(read);
     });
     Ok(line.await??)

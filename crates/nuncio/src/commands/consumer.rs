@@ -52,7 +52,7 @@ fn token_store() -> Arc<dyn TokenStore> {
     }
 }
 
-/// The credential that lets a host show more of its skills.
+/// Credential with which a host lists more of its skills.
 pub(crate) fn read_credential(api_key: Option<&String>, token: Option<&String>) -> Credential {
     match (api_key, token) {
         (Some(key), _) => Credential::ApiKey(Secret::new(key)),
@@ -61,7 +61,7 @@ pub(crate) fn read_credential(api_key: Option<&String>, token: Option<&String>) 
     }
 }
 
-/// Prints a progress note for people; with `--json` notes are part of the result.
+/// Callback that prints progress notes for people; with `--json` notes are part of the result.
 pub(crate) fn print_notes(json: bool) -> ProgressCallback {
     ProgressCallback::new(move |progress| {
         if let InvocationProgress::Note { message } = progress

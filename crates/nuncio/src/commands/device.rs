@@ -84,7 +84,6 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
     }
 }
 
-/// Maps a device error to a command error.
 fn device_error(error: DeviceError) -> anyhow::Error {
     fault(error.code, error.message)
 }
@@ -201,7 +200,7 @@ async fn serve(
     watching.abort();
     stop.cancel();
     if let Some(page_server) = page_server {
-        // An open browser connection delays the end by at most two seconds.
+        // An open browser connection delays the exit by at most two seconds.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(2), page_server).await;
     }
     result
@@ -231,7 +230,7 @@ async fn print_consent_requests(device: Device) {
     }
 }
 
-/// Parses a fingerprint, with or without groups.
+/// Parses a fingerprint in hexadecimal, with or without white space between groups.
 fn parse_fingerprint(text: &str) -> Result<Digest, String> {
     let hex: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     Digest::parse(&hex).ok_or_else(|| format!("{text:?} is not a fingerprint: it has 64 characters from 0 to f"))

@@ -58,7 +58,7 @@ impl JudgedDiff {
         Self { verdict: ChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
     }
 
-    /// The verdict as JSON; a finding that has a reason gets a field for it.
+    /// The verdict as JSON; a finding about an unreadable part gets the field `reason`.
     fn json(&self) -> serde_json::Result<String> {
         if self.reasons.iter().all(Option::is_none) {
             return serde_json::to_string(&self.verdict);

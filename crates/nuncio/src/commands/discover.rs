@@ -29,7 +29,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
     let consumer = consumer(&options.outbound, print_notes(json))?;
     let credential = read_credential(options.credentials.api_key.as_ref(), options.credentials.token.as_ref());
     let skills = consumer.discover(&target, options.only, &credential).await;
-    // Only skills have types.
+    // `--type` selects among skills; agents have no type.
     let agents = match options.only {
         Some(_) => None,
         None => Some(peers.list(&target.host()).await),
@@ -90,7 +90,7 @@ fn separate_problems(
     Ok((HostOffers { skills: skills.ok(), agents: agents.ok().flatten() }, problems))
 }
 
-/// Whether this HTTP status means that the host does not support the protocol.
+/// Whether this HTTP status means that the host does not support the requested protocol.
 fn is_unsupported(status: Option<u16>) -> bool {
     matches!(status, Some(404 | 410))
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
             return Ok(());
         }
         for code in Code::ALL {
-            // A long code pushes its summary to the right.
+            // A long code moves its summary to the right.
             let width = (code.as_str().len() + 2).max(24);
             println!("{:<width$}{}", code.as_str(), summary(*code, 76 - width));
         }

@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant, Key};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
-/// Runs a command: in the running server, or in this process.
+/// Runs a command in the running server, or in this process if no server runs.
 pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
     if let Some(reply) = admin::ask(data, &command).await? {
         return Ok(reply);
@@ -48,12 +48,12 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
     Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
 }
 
-/// A value read from the command line; a wrong one is wrong usage.
+/// Turns the parse error of a command-line value into wrong usage.
 pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> anyhow::Result<T> {
     result.map_err(|error| wrong_usage(error.to_string()))
 }
 
-/// A span of time in seconds: a whole number of minutes, hours or days, such as `30m`, `12h` or `3d`.
+/// Parses a duration, such as `30m`, `12h` or `3d`, into seconds: a whole number of minutes, hours or days.
 pub(super) fn span_seconds(text: &str) -> Option<u64> {
     let (number, unit) = [('m', 60), ('h', 3600), ('d', 86_400)]
         .into_iter()
@@ -62,7 +62,7 @@ pub(super) fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok().filter(|_| is_whole)?.checked_mul(unit)
 }
 
-/// The moment of a day (`2026-01-31`, at its beginning in UTC) or a time (`2026-01-31T12:00:00Z`).
+/// Parses a day (`2026-01-31`, its start in UTC) or a time (`2026-01-31T12:00:00Z`).
 fn moment(text: &str) -> Result<Timestamp, String> {
     Timestamp::try_from(if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") })
 }
@@ -85,7 +85,7 @@ fn parse_scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
     texts.iter().map(|text| parsed(ScopeId::parse(text))).collect()
 }
 
-/// Prints a reply: as it came for programs, through `print` for people.
+/// Prints a reply: unchanged as JSON for programs, through `print` for people.
 pub(super) fn print_reply<R: DeserializeOwned>(json: bool, reply: Value, print: impl FnOnce(R)) -> anyhow::Result<()> {
     if json {
         println!("{reply}");
@@ -149,7 +149,7 @@ pub(crate) async fn key(DataDirCommand { command, data }: DataDirCommand<Key>, j
     }
 }
 
-/// Prints the secret alone on standard output, so that it can be piped.
+/// Prints the secret of a key alone on standard output, so that it can be piped.
 fn print_secret(key: &KeyWithSecret, note: &str) {
     println!("{}", key.secret);
     eprintln!("{}", note.dimmed());
@@ -288,7 +288,7 @@ pub(crate) async fn audit(DataDirCommand { command, data }: DataDirCommand<Audit
     }
 }
 
-/// A row of the table of audit records: a tool call, or a change of permissions, accounts or data.
+/// Table row of an audit record: a tool call, or a change of permissions, accounts or data.
 fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
     let seq = numbered.seq.to_string();
     let record = numbered.record.clone().unwrap_or_default();
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_expiry_is_a_duration_or_a_time() {
+    fn key_expiry_accepts_a_duration_or_a_time_and_refuses_other_texts() {
         for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
             assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
         }

@@ -39,7 +39,7 @@ fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn Reques
     Ok(Some(signer_of(&signer.data.path, &agent, Arc::new(SystemClock))?))
 }
 
-/// Whether a target can only be an agent: a DID, or a URL with the file name of descriptions.
+/// Whether a target can only be an agent: a DID, or a URL that ends with the file name of agent descriptions.
 pub(crate) fn is_agent(target: &str) -> bool {
     let path = target.split(['?', '#']).next().unwrap_or_default();
     target.starts_with("did:") || (!target.contains('@') && path.ends_with("/ad.json"))
@@ -166,7 +166,7 @@ impl AgentOverview {
         }
     }
 
-    /// The security schemes as text.
+    /// The security schemes of an interface as text.
     fn describe_security(&self, security: Option<&Security>) -> String {
         let Some(security) = security else { return "protected as the rest".to_owned() };
         let definitions = &self.agent.description.security_definitions;
@@ -182,13 +182,13 @@ impl AgentOverview {
         if schemes.is_empty() { "it does not say".to_owned() } else { schemes }
     }
 
-    /// The result of a command that showed the agent: a failed verification is an error.
+    /// Fails if a verification of the shown agent failed.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
         self.agent.checks.ensure_trusted().map_err(|_| AlreadyReported.into())
     }
 }
 
-/// Prints the heading of a list that is not empty.
+/// Prints the heading unless the list is empty.
 fn print_heading<T>(heading: &str, items: &[T]) {
     if !items.is_empty() {
         println!("\n{}", heading.bold());

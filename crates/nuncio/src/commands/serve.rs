@@ -50,7 +50,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         clock: Arc::new(SystemClock),
         executable,
     });
-    // The start can wait for free disk space; signals end it meanwhile.
+    // The start can wait for free disk space; a stop signal ends the wait.
     let server = tokio::select! {
         server = starting => server?,
         _ = interrupt.recv() => std::process::exit(130),

@@ -46,7 +46,7 @@ pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the error means that the target is not a skill.
+/// Whether the error means that the target is not a skill, but may be an agent.
 fn may_be_an_agent(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<ConsumerError>()

@@ -32,8 +32,8 @@ pub(crate) async fn run(
     if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
-/// Checks the store in the running server, or in this process when none runs. This process does not open it for
-/// writing, which could make damage worse.
+/// Checks the database in the running server, or in this process when no server runs. This process opens the database
+/// only for reading, because writing could make damage worse.
 async fn check(data: &Path) -> anyhow::Result<StoreCheckResult> {
     if let Some(answer) = admin::ask(data, &AdminCommand::StoreCheck).await? {
         return serde_json::from_value(answer).context("the server's answer is not a check result");

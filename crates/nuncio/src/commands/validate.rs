@@ -24,7 +24,7 @@ mod did_document;
 /// Size limit of a validated document, in bytes.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Prints every fault of a document. The exit status is 1 if there is one.
+/// Prints every fault of a document. The exit status is 1 if the document has an error.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
     let (kind, errors, warnings) = match options.kind.map_or_else(|| detect(&bytes), CheckedDocument::from) {
@@ -63,7 +63,7 @@ async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
     read_up_to(Path::new(document), MAX_BYTES).with_context(|| format!("{name} cannot be read"))
 }
 
-/// A document by the validator that checks it.
+/// A document, by the validator of its kind.
 enum CheckedDocument {
     Skill(SkillDocumentType),
     Anp(AnpDocumentType),

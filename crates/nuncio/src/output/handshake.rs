@@ -3,7 +3,7 @@
 /// The prefix of certificate errors in messages of the TLS library.
 const CERTIFICATE_ERROR_PREFIX: &str = "invalid peer certificate: ";
 
-/// Error names of the library with readable texts. Other errors are readable already.
+/// Certificate error names of the TLS library with readable texts. Other errors are readable already.
 const CERTIFICATE_FAULTS: [(&str, &str); 9] = [
     ("CaUsedAsEndEntity", "it is an authority's own; a server needs one that an authority signed for it"),
     ("UnknownIssuer", "no authority that is known here signed it; --extra-ca FILE names one more"),
@@ -16,13 +16,13 @@ const CERTIFICATE_FAULTS: [(&str, &str); 9] = [
     ("InvalidPurpose", "it is not for servers"),
 ];
 
-/// Texts for errors that come from http on a TLS port, or TLS on an http port.
+/// Texts for errors caused by http on a TLS port, or TLS on an http port.
 const WRONG_SCHEME: [(&str, &str); 2] = [
     ("received corrupt message of type InvalidContentType", "it does not speak TLS there; perhaps it is at http:"),
     ("invalid HTTP version parsed", "it does not speak plain http there; perhaps it is at https:"),
 ];
 
-/// Replaces error names of the library in a message by readable texts.
+/// Replaces error names of the TLS library in a message by readable texts.
 pub(crate) fn readable_error(message: &str) -> String {
     let message = WRONG_SCHEME.iter().fold(message.to_owned(), |message, (name, text)| message.replace(name, text));
     let Some((before, error)) = message.split_once(CERTIFICATE_ERROR_PREFIX) else { return message };
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_error_is_explained_in_a_sentence() {
+    fn certificate_error_name_is_replaced_by_a_readable_text() {
         let explain = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
         let prefix = "a cannot be reached: its certificate is not accepted: ";
         let authority = explain("Other(OtherError(CaUsedAsEndEntity))");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scheme_is_named_and_other_errors_are_unchanged() {
+    fn error_of_http_on_a_tls_port_or_the_reverse_names_the_right_scheme() {
         assert!(readable_error("a: received corrupt message of type InvalidContentType").contains("at http:"));
         assert!(readable_error("a: invalid HTTP version parsed").contains("at https:"));
         assert_eq!(readable_error("a: Connection refused"), "a: Connection refused");

@@ -52,7 +52,7 @@ async fn enrol(home: &Home, server: &Server, name: &str) -> TestDevice {
     TestDevice::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
 }
 
-/// Connects the same device to the same server, which has another port now.
+/// Reconnects a device to its server, which has another port after the restart.
 async fn again(device: &mut TestDevice, server: &Server) {
     device.server = a2h(server);
     let keys = device.server.send(Method::GET, "/auth/keys", None, None).await;
@@ -61,7 +61,7 @@ async fn again(device: &mut TestDevice, server: &Server) {
 }
 
 #[tokio::test]
-async fn user_commands_invite_list_and_revoke_devices() {
+async fn user_commands_invite_people_and_list_and_revoke_devices() {
     let home = Home::script();
     // The invite is created while no server runs, and works after the start.
     let early = home.nuncio(&["user", "invite", "ada"]).run();
@@ -97,10 +97,9 @@ async fn user_commands_invite_list_and_revoke_devices() {
     server.stop();
 }
 
-/// `kill -9` between manifest and notification: every stored version has its notifications, for the person and for the
-/// agent, and no other version has one.
+/// Every stored version has one notification for the person and one for the agent; no other version has any.
 #[tokio::test(flavor = "multi_thread")]
-async fn manifest_version_and_its_notifications_survive_a_kill_together() {
+async fn after_kills_every_stored_manifest_version_has_its_notifications_once() {
     const KILLS: usize = 8;
     let home = Home::script();
     let mut server = home.start();
@@ -122,7 +121,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
                 tokio::spawn(async move {
                     let (mut stored, mut unsure) = (0, 0);
                     loop {
-                        // Each version requires another argument, and so breaks the consent to the version before.
+                        // Each version requires another argument, which breaks the consent to the version before.
                         let number = published.fetch_add(1, Ordering::Relaxed);
                         let body = json!({"capability_manifest": manifest(number, true)});
                         match server.try_send(Method::PATCH, &path, Some(&owner), Some(&body), &[]).await {
@@ -152,7 +151,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
         again(&mut ada, &server).await;
     }
 
-    // The history has every version from 2 on.
+    // The manifest history has every version without gaps.
     let mut versions = BTreeMap::new();
     let mut cursor = String::new();
     loop {
@@ -170,7 +169,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
         "{last} versions, {acknowledged} acknowledged, {unsure} unsure"
     );
 
-    // Both sockets deliver the event of every version.
+    // The sockets of the person and of the agent deliver the event of every version.
     let events = |mut socket: nuncio_testkit::a2h::Socket, count: u64| async move {
         let mut found = BTreeMap::new();
         let mut seqs = BTreeSet::new();

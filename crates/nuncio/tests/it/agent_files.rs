@@ -26,7 +26,7 @@ async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
 }
 
 #[test]
-fn init_never_overwrites_files() {
+fn init_refuses_to_overwrite_an_existing_agent_file() {
     let home = Home::hotel();
     home.write_agent("mine");
     let ran = home.nuncio(&["init"]).run();
@@ -54,7 +54,7 @@ fn lint_reports_every_fault_at_once_with_its_file_and_line() {
 }
 
 #[test]
-fn lint_has_no_notes_on_the_examples() {
+fn lint_reports_no_notes_on_the_example_agents() {
     let home = Home::hotel();
     let linted = home.json_command(&["lint", &format!("{SCRIPT}/..")]).json();
     let agents = linted["agents"].as_array().unwrap();
@@ -65,7 +65,7 @@ fn lint_has_no_notes_on_the_examples() {
 }
 
 #[test]
-fn lint_lists_what_each_protocol_cannot_express() {
+fn lint_lists_the_agent_file_parts_that_each_protocol_cannot_express() {
     let text = [
         SCRIPTED,
         "\n[[option]]\nname = \"tone\"\ntype = \"text\"\ndefault = \"plain\"\n",
@@ -96,7 +96,7 @@ fn lint_lists_what_each_protocol_cannot_express() {
 }
 
 #[test]
-fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
+fn duplicate_agent_names_and_paths_without_agents_are_refused() {
     let home = Home::hotel();
     for folder in ["agents/a", "agents/b", "empty"] {
         fs::create_dir_all(home.path(folder)).unwrap();
@@ -114,7 +114,7 @@ fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
 
 /// Programs named with a slash, and all relative paths, are resolved in the agent's folder.
 #[tokio::test]
-async fn program_beside_the_agent_file_is_found_by_any_path_to_the_file() {
+async fn tool_program_path_is_resolved_in_the_agent_folder_from_any_working_directory() {
     let home = Home::hotel();
     let folder = home.path("my-agent");
     fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! ANP's own Python SDK as a client of a Nuncio server: it finds, verifies, signs, calls and chats.
+//! ANP's own Python SDK as a client of a Nuncio server: it discovers agents, verifies, signs, calls and sends messages.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -48,7 +48,7 @@ fn agent() -> String {
 }
 
 #[test]
-fn python_sdk_discovers_verifies_calls_and_chats_with_the_server() {
+fn anp_python_sdk_client_discovers_verifies_calls_and_messages_our_agents() {
     let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
         .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
     let home = Home::with_agent(&agent());
@@ -82,7 +82,7 @@ fn python_sdk_discovers_verifies_calls_and_chats_with_the_server() {
     assert!(client.wait().unwrap().success(), "{output:#?}\n{text}\n{}", server.stderr());
     assert_eq!(output, HELD.map(|name| format!("held {name}")));
 
-    // The audit record has each call of the SDK once, with its DID and the protocol ANP.
+    // Every audit record names the protocol ANP, and each call of `count` has one.
     let records = home.audit();
     assert!(records.iter().all(|record| record["protocol"] == "anp"), "{records:#?}");
     let counted = records.iter().filter(|record| record["tool"] == "count");

@@ -1,5 +1,5 @@
-//! ANP's own Python SDK as a server, and the Nuncio client against it: it finds agents, reports what it could not
-//! verify, signs, uses the granted token, and calls.
+//! ANP's own Python SDK as a server, called by the Nuncio client, which reports what it cannot verify, signs, and uses
+//! the granted token.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::process::{ProcessOutput, until};
 
-/// Servers of the SDK, which end with their standard input.
+/// Process with servers of the SDK, which ends when its standard input is closed.
 struct Sdk {
     process: Child,
     input: Option<ChildStdin>,
     greeting: Value,
-    /// Each received request, with its credentials and its outcome.
+    /// Requests that the SDK received, each with its server, path, kind of credential and status.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -67,14 +67,14 @@ impl Drop for Sdk {
     }
 }
 
-/// A certificate for `localhost` and its key, in files.
+/// Writes a self-signed certificate for `localhost` to `cert.pem` and its key to `key.pem`.
 fn certificate(home: &Home) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(home.path("cert.pem"), cert.pem()).unwrap();
     fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
 }
 
-/// An agent with a tool for each form of naming an agent of the SDK.
+/// Agent file with tools that call SDK agents, named by DID or by URL.
 fn agent_file(sdk: &Sdk) -> String {
     let tool = |name: &str, target: &str, method: &str| {
         format!(
@@ -105,7 +105,7 @@ fn last(ran: &ProcessOutput) -> Value {
 }
 
 #[tokio::test]
-async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
+async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_auth() {
     let home = Home::hotel();
     certificate(&home);
     let sdk = Sdk::start(&home);
@@ -132,7 +132,7 @@ async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
         assert!(output.stdout.contains(text) || output.stderr.contains(text), "{text}: {output:?}");
     }
 
-    // An open agent is called without a credential; a protected one gets a signature.
+    // An open agent is called without a credential; a protected one answers `auth_required`.
     let ran = home.json_command(&["invoke", sdk.url("free"), "search", "-i", "city=Rome"]);
     assert_eq!(last(&ran)["output"], json!({"rooms": ["Rome 101"], "caller": "anonymous"}), "{ran:?}");
     let ran = home.json_command(&["invoke", sdk.url("free"), "cancel", "-i", "booking=7"]);
@@ -144,7 +144,7 @@ async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
 }
 
 #[tokio::test]
-async fn sdk_middleware_accepts_signature_and_then_its_token() {
+async fn python_sdk_server_accepts_our_signature_first_and_then_its_own_token() {
     let home = Home::with_agent("");
     certificate(&home);
     let sdk = Sdk::start(&home);
@@ -165,7 +165,7 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
     let invoke = |tool: &str, input: Value| {
         let ran = home.json_command(&["invoke", &travel, tool, "--extra-ca", &ca, "-i", &input.to_string()]);
         let mut message = last(&ran);
-        // A tool without an output schema answers with a text.
+        // A tool without an output schema returns its result as text.
         if let Some(output) = message["output"].as_str().map(|text| serde_json::from_str(text).unwrap()) {
             message["output"] = output;
         }
@@ -174,7 +174,7 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
     let shown = home.json_command(&["show", &travel, "--extra-ca", &ca]).json();
     let did = shown["description"]["did"].as_str().unwrap();
 
-    // Each method has its own document, and one argument is a nested model.
+    // The server `fast` publishes one document per method; the argument `stay` is a nested object.
     let stay = json!({"stay": {"day": "2027-01-01", "nights": 2}, "guest": "Ada"});
     let booked = json!({"day": "2027-01-01", "nights": 2, "guest": "Ada", "caller": did});
     for tool in ["book", "book_again", "book"] {
@@ -185,7 +185,7 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
         sdk.wait_for_requests("fast", 5).await.into_iter().filter(|line| line.contains("/rpc")).collect();
     assert_eq!(calls, ["fast /rpc signature 200", "fast /rpc token 200", "fast /rpc token 200"]);
 
-    // A command signs with the same DID, and gets its own token.
+    // The command `invoke --as` signs with the same DID, and gets its own token.
     let ran =
         home.json_command(&["invoke", sdk.url("fast"), "book", "--as", "travel", "--dev", "-i", &stay.to_string()]);
     assert_eq!((ran.status, &last(&ran)["output"]), (Some(0), &booked), "{ran:?}");
@@ -204,7 +204,7 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
     assert_eq!(status, Some(1), "{message}");
     assert!(message["error"].as_str().unwrap().contains("answered -32603: Internal error: no rooms left"), "{message}");
 
-    // This agent protects its interface document too: it is fetched with a signature, and the call uses the token.
+    // The agent `open` protects its interface document too: fetched with a signature, and called with the token.
     let (status, message) = invoke("search", json!({"city": "Rome"}));
     let found = json!({"rooms": ["Rome 101"], "caller": did});
     assert_eq!((status, &message["output"]), (Some(0), &found), "{message}\n{}", server.stderr());

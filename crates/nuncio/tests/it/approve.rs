@@ -1,4 +1,4 @@
-//! Approval by operators: a call that needs a person waits, even if the app trusts the tool.
+//! Operator approval: a call of a tool with `human_authorization` waits, even if the app trusts the tool.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::client::{Client, call, play, turns};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
 
-/// An agent whose only tool needs approval, and writes a line for each run.
+/// An agent whose only tool, `pay`, needs approval and writes a line for each run.
 fn guarded() -> Home {
     let tool = shell_tool("pay", "cat >> runs; echo >> runs; echo paid")
         .replace("timeout_ms", "human_authorization = true\ntimeout_ms");
@@ -21,7 +21,7 @@ fn runs(home: &Home) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Starts a turn that calls the tool and waits for approval.
+/// Starts a turn that calls `pay` and waits for approval.
 fn pay(client: &Client, session: &str, euros: u32) -> JoinHandle<(u16, Value)> {
     let script = json!([[call("c1", "pay", json!({"euros": euros}))], [{"echo": "results"}]]);
     let (client, path, body) = (client.clone(), turns(session), json!({"messages": [play(&script)]}));
@@ -112,7 +112,7 @@ async fn permission_given_by_the_app_does_not_replace_operator_approval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn approval_of_a_cancelled_turn_is_closed() {
+async fn cancelling_a_turn_closes_its_pending_approval() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
@@ -130,7 +130,7 @@ async fn approval_of_a_cancelled_turn_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn approval_open_at_a_crash_is_closed_and_its_call_not_run() {
+async fn approval_pending_at_a_crash_is_closed_and_its_call_is_not_run() {
     let home = guarded();
     let server = home.start();
     let session = server.aap().session("script", &[("pay", true)]).await;
@@ -155,7 +155,7 @@ async fn approval_open_at_a_crash_is_closed_and_its_call_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hidden_characters_in_arguments_are_shown_escaped() {
+async fn approve_list_shows_invisible_characters_in_arguments_escaped() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();

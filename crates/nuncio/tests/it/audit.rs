@@ -1,4 +1,4 @@
-//! The audit record of every call: complete, and any change of the file is detected.
+//! Audit records: every call has one, and `nuncio audit verify` detects changed or deleted ones.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::{ProcessOutput, nuncio, until};
 
 #[tokio::test]
-async fn every_call_leaves_an_audit_record_with_caller_tool_and_outcome() {
+async fn every_allowed_or_refused_call_has_an_audit_record_with_caller_and_decision() {
     let home = Home::script();
     let server = home.start();
     let client = server.aap();
@@ -53,7 +53,7 @@ async fn every_call_leaves_an_audit_record_with_caller_tool_and_outcome() {
     assert!(shown.stdout.contains("refused: invalid_arguments"), "{shown:?}");
 }
 
-/// A stopped server's data directory with three records and a checkpoint after the last.
+/// Data directory of a stopped server, with three audit records and a checkpoint after the last.
 async fn three_records() -> Home {
     let home = Home::script();
     let server = home.start();
@@ -85,7 +85,7 @@ fn sql(statement: &'static str) -> impl FnOnce(&Path) {
 }
 
 #[tokio::test]
-async fn altered_audit_record_is_detected_with_the_first_broken_link() {
+async fn audit_verify_names_the_first_altered_or_missing_record() {
     let home = three_records().await;
     let intact = verify_after(&home, |_| {}).json();
     assert_eq!((&intact["records"], &intact["intact"]), (&json!(3), &json!(true)));
@@ -114,7 +114,7 @@ async fn altered_audit_record_is_detected_with_the_first_broken_link() {
 }
 
 #[tokio::test]
-async fn forged_or_damaged_checkpoint_is_detected() {
+async fn audit_verify_reports_a_forged_or_damaged_checkpoint() {
     let home = three_records().await;
     let rewrite = |change: fn(Value) -> String| {
         move |data: &Path| {

@@ -1,4 +1,4 @@
-//! Whole turns with external brains: a language model's server, a program.
+//! Whole turns of agents whose brain is a language model's server or a separate program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -44,7 +44,7 @@ fn stream(events: &[Value]) -> String {
 }
 
 #[tokio::test]
-async fn model_brain_calls_a_tool_answers_and_reports_failures() {
+async fn model_brain_runs_tool_calls_and_reports_provider_errors_without_the_key() {
     let call = json!({"index": 0, "id": "call_1", "function": {"name": "clock", "arguments": "{\"zone\":\"UTC\"}"}});
     let (url, server) = model_server(vec![
         stream(&[
@@ -90,7 +90,7 @@ async fn model_brain_calls_a_tool_answers_and_reports_failures() {
 }
 
 #[tokio::test]
-async fn examples_with_process_brains_answer() {
+async fn example_agents_with_process_brains_answer_a_message() {
     let home = Home::hotel();
     for name in ["process-python", "process-shell"] {
         let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));

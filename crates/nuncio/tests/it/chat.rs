@@ -9,7 +9,7 @@ use crate::process::{ProcessOutput, Server, until};
 
 const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
 
-/// Runs `nuncio chat` with these typed lines.
+/// Runs `nuncio chat` with `lines` typed on its standard input.
 fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> ProcessOutput {
     chat_in(home, server, arguments, lines, &[])
 }
@@ -36,7 +36,7 @@ fn session_of(ran: &ProcessOutput) -> String {
 }
 
 #[test]
-fn chat_answers_lines_and_runs_slash_commands() {
+fn chat_prints_answers_to_typed_lines_and_runs_slash_commands() {
     let home = Home::script();
     let server = home.start();
     let ran = chat(
@@ -61,7 +61,7 @@ fn chat_answers_lines_and_runs_slash_commands() {
 }
 
 #[test]
-fn chat_shows_calls_and_asks_for_permission() {
+fn chat_shows_tool_calls_and_runs_them_only_if_permitted() {
     let home = Home::script();
     let server = home.start();
     fs::write(home.path("clock.toml"), CLOCK).unwrap();
@@ -82,7 +82,7 @@ fn chat_shows_calls_and_asks_for_permission() {
 }
 
 #[test]
-fn always_permission_lasts_for_the_session() {
+fn tool_permitted_with_always_is_not_asked_about_again_in_the_session() {
     let home = Home::script();
     let server = home.start();
     let script = play(
@@ -94,7 +94,7 @@ fn always_permission_lasts_for_the_session() {
 }
 
 #[test]
-fn resumed_session_shows_history_and_pending_calls() {
+fn chat_with_a_resumed_session_shows_history_and_asks_about_pending_calls() {
     let home = Home::script();
     let server = home.start();
     let script =
@@ -108,9 +108,8 @@ fn resumed_session_shows_history_and_pending_calls() {
     assert_eq!(session_of(&second), session_of(&first));
 }
 
-/// A running turn is shown once, from its beginning, and followed to its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn chat_joins_a_running_turn() {
+async fn chat_opened_during_a_turn_shows_it_once_and_follows_it_to_its_end() {
     let gate = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", gate)));
     let server = home.start();
@@ -151,7 +150,7 @@ async fn chat_joins_a_running_turn() {
 }
 
 #[test]
-fn json_chat_prints_one_event_per_line_and_runs_nothing_unasked() {
+fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
     let home = Home::script();
     let server = home.start();
     let script = play(&json!([[{"text": "a b"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
@@ -172,7 +171,7 @@ fn json_chat_prints_one_event_per_line_and_runs_nothing_unasked() {
 }
 
 #[test]
-fn agent_text_cannot_send_terminal_escapes() {
+fn chat_prints_no_terminal_escapes_from_agent_text() {
     let home = Home::script();
     let server = home.start();
     let ran = chat(
@@ -185,7 +184,7 @@ fn agent_text_cannot_send_terminal_escapes() {
 }
 
 #[test]
-fn chat_wraps_lines_and_uses_the_language_of_the_user() {
+fn chat_wraps_at_the_terminal_width_and_uses_the_language_of_the_locale() {
     let home = Home::script();
     let server = home.start();
     let ran =
@@ -197,7 +196,7 @@ fn chat_wraps_lines_and_uses_the_language_of_the_user() {
 }
 
 #[test]
-fn chat_needs_a_key_and_never_prints_it() {
+fn chat_without_a_required_key_fails_and_a_given_key_is_never_printed() {
     let home = Home::script();
     let server = home.start();
     let key = home.key(&[]);
@@ -212,7 +211,7 @@ fn chat_needs_a_key_and_never_prints_it() {
 }
 
 #[test]
-fn invalid_chat_target_is_reported() {
+fn chat_with_an_invalid_target_agent_session_or_tool_file_fails() {
     let home = Home::script();
     let server = home.start();
     assert_eq!(home.nuncio(&["chat", "ftp://x"]).run().status, Some(2));
@@ -224,7 +223,7 @@ fn invalid_chat_target_is_reported() {
 }
 
 #[tokio::test]
-async fn ctrl_c_cancels_the_turn_and_keeps_the_chat() {
+async fn ctrl_c_cancels_a_running_turn_and_pressed_twice_when_idle_leaves_the_chat() {
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("mark", "touch begun; sleep 600")));
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
@@ -245,7 +244,7 @@ async fn ctrl_c_cancels_the_turn_and_keeps_the_chat() {
 }
 
 #[tokio::test]
-async fn terminal_chat_prompts_dims_thinking_and_handles_keys() {
+async fn chat_in_a_terminal_prompts_dims_thinking_and_obeys_ctrl_c_and_ctrl_d() {
     let home = Home::script();
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
@@ -256,7 +255,7 @@ async fn terminal_chat_prompts_dims_thinking_and_handles_keys() {
     until("it prompts", async || terminal.stdout().contains("you> ").then_some(())).await;
     terminal.line(&play(&json!([[{"thinking": "hm"}, {"text": "slowly "}, {"sleep": 600_000}, {"text": "never"}]])));
     until("it speaks", async || terminal.stdout().contains("\u{1b}[2mhm").then_some(())).await;
-    // The last word is printed only when it is complete.
+    // The chat prints a word only when it is complete.
     terminal.keys("\u{3}");
     until("the turn is stopped", async || terminal.stdout().contains("Stopped.").then_some(())).await;
     terminal.keys("\u{4}");

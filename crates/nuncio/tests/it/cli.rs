@@ -37,7 +37,7 @@ fn below_the_flags(help: &str) -> &str {
 }
 
 #[test]
-fn wrong_usage_exits_with_two_and_prints_to_stderr() {
+fn wrong_usage_exits_with_two_and_prints_only_to_stderr() {
     let wrong: [&[&str]; 10] = [
         &["nonsense"],
         &["serve", "--nonsense"],
@@ -62,7 +62,7 @@ fn wrong_usage_exits_with_two_and_prints_to_stderr() {
 }
 
 #[test]
-fn explain_covers_every_listed_code_and_suggests_for_unknown_ones() {
+fn explain_lists_all_codes_and_suggests_similar_ones_for_an_unknown_code() {
     let listed: Value = nuncio(&["--json", "explain"]).run().json();
     let codes = listed["codes"].as_array().unwrap();
     assert!(codes.len() > 50);
@@ -86,7 +86,7 @@ fn explain_covers_every_listed_code_and_suggests_for_unknown_ones() {
 }
 
 #[test]
-fn missing_argument_message_names_its_alternatives() {
+fn missing_argument_message_names_the_alternative_arguments() {
     for (command, expected) in [
         (&["did", "rotate"][..], "<AGENT|--service|--to <URL>>"),
         (&["user", "revoke", "ada"], "<NAME> <DEVICE|--all>"),
@@ -97,7 +97,7 @@ fn missing_argument_message_names_its_alternatives() {
 }
 
 #[test]
-fn error_message_names_its_explain_page() {
+fn error_message_names_the_explain_command_for_its_code() {
     let home = Home::hotel();
     assert_eq!(home.nuncio(&["key", "create"]).run().status, Some(0));
     let ran = home.nuncio(&["approve", "allow", "apr_none"]).run();
@@ -129,7 +129,7 @@ fn listening_on_the_network_needs_a_key_or_the_open_flag() {
 }
 
 #[test]
-fn unusable_listen_address_is_reported() {
+fn listen_address_that_is_in_use_or_malformed_is_reported() {
     let home = Home::script();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -152,7 +152,7 @@ fn unusable_listen_address_is_reported() {
 }
 
 #[test]
-fn unreadable_agent_file_is_reported_with_the_reason() {
+fn missing_input_file_is_reported_with_the_system_error() {
     let home = Home::hotel();
     for command in [&["validate", "nosuch.json"][..], &["show", "a/b@localhost", "--extra-ca", "nosuch.json"]] {
         let ran = home.nuncio(command).run();

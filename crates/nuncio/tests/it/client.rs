@@ -22,7 +22,7 @@ impl Client {
         Self { base: base.to_owned(), key: key.map(str::to_owned), http }
     }
 
-    /// The same client without an open connection.
+    /// Client with the same URL and key, and a new connection.
     pub(crate) fn reconnected(&self) -> Self {
         Self::new(&self.base, self.key.as_deref())
     }
@@ -47,31 +47,31 @@ impl Client {
         self.try_post(path, body).await.unwrap()
     }
 
-    /// Creates a session with an agent; each tool with whether it is trusted.
+    /// Creates a session; `tools` pairs each tool name with whether the app trusts the tool.
     pub(crate) async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
         let (status, body) = self.post("/sessions", &new_session(agent, tools)).await;
         assert_eq!(status, 201, "{body}");
         body["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Runs a turn with these messages and returns its response.
+    /// Runs a turn with `messages` and returns the response body.
     pub(crate) async fn turn(&self, session: &str, messages: Value) -> Value {
         let (status, body) = self.post(&turns(session), &json!({"messages": messages})).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    /// Runs a turn with one user message and returns its response.
+    /// Runs a turn with one user message and returns the response body.
     pub(crate) async fn say(&self, session: &str, text: &str) -> Value {
         self.turn(session, json!([user(text)])).await
     }
 
-    /// Runs a turn with a script and returns its response.
+    /// Runs a turn that plays a script of the script brain, and returns the response body.
     pub(crate) async fn play(&self, session: &str, script: Value) -> Value {
         self.turn(session, json!([play(&script)])).await
     }
 
-    /// Starts a turn with a script and returns its stream.
+    /// Starts a turn that plays a script of the script brain, and returns its event stream.
     pub(crate) async fn stream(&self, session: &str, script: Value) -> EventStream {
         let body = json!({"stream": "delta", "messages": [play(&script)]});
         let response = self.request(Method::POST, &turns(session)).json(&body).send().await.unwrap();
@@ -102,7 +102,7 @@ async fn rest(request: reqwest::RequestBuilder) -> Vec<Sse> {
 }
 
 impl EventStream {
-    /// Reads the stream until an event of that name.
+    /// Reads the stream until it contains an event named `event`.
     pub(crate) async fn until(&mut self, event: &str) {
         while !self.text.contains(&format!("event: {event}\n")) {
             let piece = self.response.chunk().await.unwrap().unwrap_or_else(|| panic!("no {event} in {}", self.text));
@@ -110,7 +110,7 @@ impl EventStream {
         }
     }
 
-    /// All remaining events of the stream.
+    /// Reads the stream to its end; returns all its events, including those that were read before.
     pub(crate) async fn rest(self) -> Vec<Sse> {
         let rest = self.response.text().await.unwrap();
         Sse::parse(&(self.text + &rest))
@@ -118,7 +118,7 @@ impl EventStream {
 }
 
 pub(crate) fn builder() -> reqwest::ClientBuilder {
-    // Another test of this process may have installed the provider already.
+    // The result is ignored, because another test may have installed the TLS provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy()
 }

@@ -35,7 +35,7 @@ async fn turn_killed_mid_answer_keeps_finished_steps_and_drops_unfinished_text()
     let events = server.aap().events(&session).await;
     assert_eq!(names(&events), ["turn_start", "thinking_delta", "tool_call", "tool_result", "turn_stop"]);
     assert_interrupted(&events);
-    // Event ids of the lost stream are unknown in the stored one; its end is sent in any case.
+    // A client that resumes after an unknown event id gets at least the last event of the stored stream.
     for (seen, count) in [("2.0", 4), ("2.1", 1), ("2.4", 1), ("2.5", 1), ("2.400", 1), (&events[2].id, 2)] {
         let resumed = server.aap().events_behind(&session, seen).await;
         assert_eq!(resumed, events[events.len() - count..], "behind {seen}");
@@ -87,7 +87,7 @@ async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
     assert!(of("hold")["started_at"].is_string());
     assert_eq!(of("quick")["outcome"], json!({"result": "completed"}));
 
-    // The repeated request finds the interrupted turn, and runs nothing.
+    // A request repeated with the same idempotency key gets the interrupted turn, and runs nothing.
     let again: Value = send(&client).await.unwrap().json().await.unwrap();
     assert_eq!((&again["stopReason"], &again["error"]["code"]), (&json!("error"), &json!("interrupted")));
     assert_eq!(client.history(&session).await, history);
@@ -97,7 +97,7 @@ async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
 }
 
 #[tokio::test]
-async fn permitted_call_interrupted_by_a_kill_is_reported() {
+async fn permitted_calls_at_a_kill_are_reported_as_interrupted_or_not_run() {
     let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("hold", "echo $$ >> started; exec sleep 600")));
     let server = home.start();
     let client = server.aap();
@@ -132,7 +132,7 @@ async fn permitted_call_interrupted_by_a_kill_is_reported() {
 }
 
 #[tokio::test]
-async fn restart_answers_all_interrupted_calls_even_with_an_id_of_an_earlier_turn() {
+async fn restart_answers_interrupted_calls_even_if_a_call_id_was_used_in_an_earlier_turn() {
     let home = Home::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
@@ -142,7 +142,7 @@ async fn restart_answers_all_interrupted_calls_even_with_an_id_of_an_earlier_tur
     let client = server.aap();
     let session = client.session("script", &[("hold", true), ("quick", true)]).await;
     client.play(&session, json!([[call("c1", "quick", json!({}))], [{"text": "over"}]])).await;
-    // The second call is a tool of the app, so it has not started when the server is killed during the first.
+    // The second call waits for permission, so it has not started when the server is killed during the first.
     let script = json!([[call("c2", "hold", json!({})), call("c1", "quick", json!({}))], [{"text": "over"}]]);
     let untrusted = json!({"tools": [{"name": "hold", "trust": true}, {"name": "quick", "trust": false}]});
     let body = json!({"messages": [play(&script)], "agent": untrusted});

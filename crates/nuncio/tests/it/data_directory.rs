@@ -1,4 +1,4 @@
-//! One server process per data directory, readable by its owner only.
+//! A data directory is used by one server process, and readable by its owner only.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use crate::home::{Home, mode};
 
 #[tokio::test]
-async fn second_server_on_a_data_directory_is_refused() {
+async fn second_server_on_a_data_directory_in_use_is_refused() {
     let home = Home::script();
     let first = home.start();
     let (code, message) = home.serve().run().failure();
@@ -39,7 +39,7 @@ async fn commands_use_the_private_admin_socket_of_a_running_server() {
 }
 
 #[tokio::test]
-async fn commands_open_the_data_directory_if_no_server_runs() {
+async fn commands_open_the_data_directory_themselves_if_no_server_runs() {
     let home = Home::script();
     let key = home.key(&["--name", "phone"]);
     home.start().kill9();
@@ -84,7 +84,7 @@ fn key_file_readable_by_others_is_refused() {
 }
 
 #[test]
-fn key_file_without_a_key_is_refused_and_not_overwritten() {
+fn malformed_key_file_is_refused_and_not_overwritten() {
     let home = Home::script();
     home.start().stop();
     fs::write(home.data().join("secret.key"), "short").unwrap();

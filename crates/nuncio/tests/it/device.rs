@@ -71,12 +71,12 @@ impl Laptop {
         call.arg("--home").arg(self.home.path(place))
     }
 
-    /// Starts the device, which answers calls.
+    /// Starts `nuncio device run`.
     pub(super) fn run(&self) -> Server {
         self.run_at("laptop")
     }
 
-    /// The command that would start the device.
+    /// The command `nuncio device run`, not started yet.
     pub(super) fn to_run(&self) -> Nuncio {
         self.to_run_at("laptop")
     }
@@ -96,12 +96,12 @@ impl Laptop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_reads_only_files_the_device_allows() {
+async fn agent_reads_files_only_in_the_allowed_folder_and_only_until_revoked() {
     let laptop = Laptop::new();
     assert_eq!((mode(&laptop.home_folder()), mode(&laptop.home_folder().join("keys.db"))), (0o700, 0o600));
     let again = laptop.device(&["enrol", laptop.server.url(), "another"]).failure();
     assert_eq!(again.0, "data_dir_in_use", "{again:?}");
-    // The command shows the requested scopes and grants none.
+    // `nuncio device allow` without scopes shows the requested scopes and grants none.
     let shown = laptop.device(&["allow", "script"]).json();
     assert_eq!(
         (&shown["ask"]["scopes"][0]["id"], &shown["ask"]["scopes"][0]["granted"]),
@@ -138,7 +138,7 @@ async fn agent_reads_only_files_the_device_allows() {
     let number = laptop.device(&["verify", "script"]).json();
     assert_eq!(number["safety_number"].as_str().unwrap().split_whitespace().count(), 12, "{number}");
 
-    // After the revocation every call is refused, whatever the policy answers.
+    // After the revocation every call is refused, although the policy file allows it.
     laptop.device(&["revoke", "script"]).json();
     let running = laptop.run();
     let answer = laptop.read(&session, "c_4", "treasure.md").await;
@@ -200,7 +200,7 @@ async fn repeatedly_killed_device_runs_no_call_twice() {
     assert!(counted.len() >= KILLS, "{counted:?}");
     assert!(counted.values().all(|count| *count == 1), "ran twice: {counted:?}");
     assert!(done.iter().all(|path| counted.contains_key(path)), "answered and never ran: {done:?}");
-    // Each call has one outcome, and the chain of entries is valid.
+    // The audit log has one entry for each call.
     let audit = laptop.device(&["audit"]).json();
     let entries = audit["entries"].as_array().unwrap();
     let calls: std::collections::BTreeSet<_> = entries.iter().map(|entry| entry["call_id"].as_str().unwrap()).collect();
@@ -208,7 +208,7 @@ async fn repeatedly_killed_device_runs_no_call_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_prompt_in_the_terminal_shows_the_call() {
+async fn terminal_prompt_shows_the_call_and_a_typed_yes_runs_it() {
     let laptop = Arc::new(Laptop::new());
     laptop.device(&["allow", "script", SCOPE]).json();
     let run = laptop.home.nuncio(&["device", "run", "--tty"]).arg("--folder").arg(laptop.home.path("notes"));
@@ -220,7 +220,7 @@ async fn device_prompt_in_the_terminal_shows_the_call() {
             laptop.read(&session, "c_1", "treasure.md").await
         })
     };
-    // A line that is typed too soon does not count; the person types again.
+    // A line typed right after the prompt appears is ignored, so `y` is typed until the call is answered.
     until("the call is answered", async || {
         running.line("y");
         call.is_finished().then_some(())

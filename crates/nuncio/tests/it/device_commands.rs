@@ -1,4 +1,4 @@
-//! Device commands: executed by the running device over its socket, or by the command itself if none runs.
+//! Device commands: executed by the running device over its socket, or by the command itself if no device runs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -43,7 +43,7 @@ fn raw(laptop: &Laptop, line: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_commands_work_while_the_device_runs() {
+async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_once() {
     let laptop = Laptop::new();
     let alone = laptop.device(&["status"]).json();
     let running = laptop.run();
@@ -56,7 +56,7 @@ async fn device_commands_work_while_the_device_runs() {
     assert_eq!(laptop.device(&["allow", "script", "location:read"]).status, Some(2), "it does not ask for that");
     let allowed = laptop.device(&["allow", "script", SCOPE]).json();
     assert_eq!(allowed, json!({"agent": "script", "allowed": [SCOPE]}));
-    // The revocation takes effect at once in the running device.
+    // The permission takes effect at once in the running device.
     let session = laptop.client.session("script", &[]).await;
     let answer = laptop.read(&session, "c_1", "treasure.md").await;
     assert!(answer.contains(SECRET), "{answer}");
@@ -70,7 +70,7 @@ async fn device_commands_work_while_the_device_runs() {
     let pages = laptop.device(&["open"]).json();
     assert!(text(&pages["url"]).starts_with("http://127.0.0.1:"), "{pages}");
 
-    // A command that needs the home alone reports that the device runs.
+    // A command that needs the device folder for itself is refused while the device runs.
     for arguments in [&["enrol", laptop.server.url(), "inv_x"][..], &["run"]] {
         let busy = laptop.device(arguments).failure();
         assert_eq!(busy.0, "data_dir_in_use", "{arguments:?} {busy:?}");
@@ -108,7 +108,7 @@ async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
         assert_eq!(ran.stderr.contains(text(&phone["number"])), shown, "{ran:?}");
         assert!(ran.stderr.lines().all(|line| line.chars().count() <= 80), "{ran:?}");
     }
-    // In a terminal, only an explicit yes confirms.
+    // In a terminal, only an explicit yes confirms a device.
     let command = laptop.home.nuncio(&["device", "trust", id, "--home"]).arg(laptop.home_folder());
     if let Some(command) = command.in_terminal() {
         let mut typed = command.start_interactive();
@@ -165,7 +165,7 @@ async fn backup_restores_a_device_and_never_prints_the_passphrase() {
     assert!(answer.contains(SECRET), "{answer}");
     running.stop();
 
-    // Without the backup file, a new device is confirmed by the stored backup. The passphrase comes through a pipe.
+    // The backup stored at the server confirms a new device too. The passphrase comes through a pipe.
     let code = super::invite(&laptop.home, "ada");
     laptop.device_at("phone", &["enrol", laptop.server.url(), &code]).json();
     let running = laptop.run_at("phone");
@@ -192,7 +192,7 @@ async fn backup_restores_a_device_and_never_prints_the_passphrase() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_device_commands_do_not_interfere() {
+async fn concurrent_device_commands_never_fail_because_the_device_folder_is_in_use() {
     let laptop = Laptop::new();
     let at_once = |what: &str| {
         std::thread::scope(|scope| {
@@ -216,7 +216,7 @@ async fn concurrent_device_commands_do_not_interfere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn socket_of_a_killed_device_is_ignored_and_an_unresponsive_one_reported() {
+async fn socket_left_by_a_killed_device_is_ignored_and_an_unresponsive_one_is_reported() {
     let laptop = Laptop::new();
     let socket = laptop.home_folder().join("run.sock");
     // A killed process leaves its socket file behind.
@@ -245,7 +245,7 @@ async fn socket_of_a_killed_device_is_ignored_and_an_unresponsive_one_reported()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_agent_keys_are_accepted_after_comparing_the_fingerprint() {
+async fn calls_of_an_agent_with_changed_keys_fail_until_the_keys_are_accepted() {
     let laptop = Laptop::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();
@@ -259,7 +259,7 @@ async fn changed_agent_keys_are_accepted_after_comparing_the_fingerprint() {
     let session = laptop.client.session("script", &[]).await;
     let answer = laptop.read(&session, "c_2", "treasure.md").await;
     assert!(!answer.contains(SECRET), "{answer}");
-    // Without a terminal, nothing is accepted without --yes.
+    // Without a terminal, new keys are accepted only with `--yes`.
     assert_eq!(laptop.device(&["accept", "script"]).status, Some(2));
     let accepted = laptop.device(&["accept", "script", "--yes"]).json();
     assert_eq!(accepted["was"], before["safety_number"]);

@@ -16,14 +16,14 @@ use crate::process::until;
 
 const PHRASE: &str = "correct horse battery";
 
-/// Whether a file in the device's folder holds this text.
+/// Whether any file in the device folder contains `text`.
 fn holds(laptop: &Laptop, text: &str) -> bool {
     let files = fs::read_dir(laptop.home_folder()).unwrap().map(|entry| entry.unwrap().path());
     let contains = |path: &Path| fs::read(path).unwrap().windows(text.len()).any(|window| window == text.as_bytes());
     files.filter(|path| path.is_file()).any(|path| contains(&path))
 }
 
-/// Converts the folder to the format of an earlier version: unsealed records, and no storage key.
+/// Converts the device folder to the format of an earlier version: unencrypted records, and no storage key.
 fn unseal(laptop: &Laptop) {
     let file = laptop.home_folder().join("storage-key.json");
     let wrapped: WrappedStorageKey = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -52,7 +52,7 @@ async fn used() -> Laptop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn folder_of_an_older_version_is_sealed_when_it_is_opened() {
+async fn unencrypted_device_folder_of_an_older_version_is_encrypted_when_opened() {
     let laptop = used().await;
     let before = laptop.device(&["status"]).json();
     unseal(&laptop);
@@ -63,7 +63,7 @@ async fn folder_of_an_older_version_is_sealed_when_it_is_opened() {
     let key = laptop.home.path("laptop.key");
     assert_eq!(after["sealed_by"], json!({"source": "file", "path": key}));
     assert_eq!((mode(&key), mode(&laptop.home_folder().join("storage-key.json"))), (0o600, 0o600));
-    // The device keeps its identity and its records.
+    // The device keeps its identity and its audit records.
     let running = laptop.run();
     assert_eq!(running.greeting["sealed_by"]["source"], "file");
     let session = laptop.client.session("script", &[]).await;
@@ -73,7 +73,7 @@ async fn folder_of_an_older_version_is_sealed_when_it_is_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
+async fn after_a_change_of_storage_key_source_only_the_new_key_opens_the_device_folder() {
     let laptop = used().await;
     let (right, wrong) = (laptop.home.path("right"), laptop.home.path("wrong"));
     fs::write(&right, format!("{PHRASE}\n")).unwrap();
@@ -110,7 +110,7 @@ async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     assert_eq!(laptop.device(&["status"]).failure().0, "storage_locked");
     fs::rename(&moved, &elsewhere).unwrap();
 
-    // A folder without its wrapped key is not sealed again with a new key.
+    // A device folder whose wrapped key is missing is not encrypted again with a new key.
     let wrapped = laptop.home_folder().join("storage-key.json");
     let content = fs::read(&wrapped).unwrap();
     fs::remove_file(&wrapped).unwrap();
@@ -119,7 +119,7 @@ async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     fs::write(&wrapped, content).unwrap();
     assert_eq!(laptop.device(&["status"]).json()["audit"], 1);
 
-    // A folder that contains the key cannot be opened to agents.
+    // A folder that contains the storage key cannot be opened to agents.
     let near = laptop.command_at("laptop", &["run", "--folder"]).arg(laptop.home.path("")).run();
     assert_eq!(near.status, Some(2), "{near:?}");
 }
@@ -133,7 +133,7 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// A session bus with an unlocked GNOME Keyring on it; its address.
+/// Starts a D-Bus session bus with an unlocked GNOME Keyring; returns the processes and the bus address.
 fn keyring(folder: &Path) -> (Vec<KilledOnDrop>, String) {
     let config = format!(
         "<busconfig><type>session</type><listen>unix:dir={}</listen><policy context=\"default\">\
@@ -158,7 +158,7 @@ fn keyring(folder: &Path) -> (Vec<KilledOnDrop>, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(target_os = "linux", not(nuncio_portable))), ignore = "this build has no D-Bus")]
-async fn storage_key_is_kept_in_the_system_keyring_if_available() {
+async fn storage_key_can_be_moved_to_the_system_keyring_and_back_to_a_file() {
     let laptop = Laptop::new();
     let folder = tempfile::tempdir().unwrap();
     let (_processes, address) = keyring(folder.path());
@@ -169,7 +169,7 @@ async fn storage_key_is_kept_in_the_system_keyring_if_available() {
     assert!(!laptop.home.path("laptop.key").exists());
     assert_eq!(device(&["status"]).json()["sealed_by"], json!({"source": "keyring"}));
     assert_eq!(laptop.device(&["status"]).failure().0, "storage_locked", "without the session of its person");
-    // A new folder uses the keyring by default.
+    // A new device folder can use the keyring too.
     let fresh = laptop.command_at("other", &["storage", "keyring"]).env("DBUS_SESSION_BUS_ADDRESS", &address).run();
     assert_eq!(fresh.json(), json!({"sealed_by": {"source": "keyring"}}));
     let back: Value = device(&["storage", "file"]).json();

@@ -1,5 +1,4 @@
-//! Tools that the person added, in the real `nuncio device run`: programs limited to their declared files, and MCP
-//! servers.
+//! Tools that a person added to `nuncio device run`: programs limited to their declared files, and MCP servers.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -73,7 +72,7 @@ impl Laptop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_mcp_server_is_started_on_demand_and_restarted() {
+async fn device_mcp_server_is_started_at_the_first_call_and_restarted_after_a_kill() {
     let laptop = Laptop::with_wishes();
     // The wrapper script writes down its process id and environment, and then becomes the real server.
     let (pid, environment_file) = (laptop.home_folder().join("pid"), laptop.home_folder().join("environment"));
@@ -89,7 +88,7 @@ async fn device_mcp_server_is_started_on_demand_and_restarted() {
     let first: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     let environment = fs::read_to_string(&environment_file).unwrap();
     assert!(!environment.contains("SECRET_OF_OURS") && environment.contains("PATH="), "{environment}");
-    // Results are structured if the server sends them so; arguments are validated; unknown tools are refused.
+    // Structured results stay structured, arguments are validated, and unknown tools are refused.
     let result = laptop.call_tool(&session, "echo", json!({"text": "good day"})).await;
     assert_eq!(result, json!({"text": "good day"}).to_string());
     let wrong = laptop.call_tool(&session, "add", json!({"a": "many", "b": 1})).await;
@@ -133,7 +132,7 @@ async fn failing_device_mcp_server_does_not_affect_other_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_program_reads_declared_files_but_not_device_keys() {
+async fn device_tool_program_reads_only_its_declared_files() {
     let laptop = Laptop::with_wishes();
     let allowed_file = laptop.home.path("named.txt");
     fs::write(&allowed_file, "what was named").unwrap();
@@ -162,7 +161,7 @@ async fn device_program_reads_declared_files_but_not_device_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_uses_a_running_mcp_server_by_url() {
+async fn device_calls_a_tool_of_a_running_mcp_server_by_url() {
     let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING");
     let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
     let port = free_port();
@@ -185,9 +184,9 @@ async fn device_uses_a_running_mcp_server_by_url() {
     running.stop();
 }
 
-/// A device with one invalid file does not start at all, because its person would not notice the missing tool.
+/// A device with an invalid file does not start, because its person would not notice the missing tool.
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_device_mcp_file_is_reported_and_the_device_does_not_start() {
+async fn invalid_tool_or_mcp_file_is_reported_and_the_device_does_not_start() {
     let laptop = Laptop::with_wishes();
     let tool = "name = \"t\"\nscope = \"words:read\"\ncommand = [\"sh\"]\n";
     let server = "command = [\"sh\"]\nscope = \"words:read\"\n";

@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::process::until;
 
 #[tokio::test]
-async fn rotated_did_is_served_at_once_and_after_a_crash() {
+async fn rotated_did_names_its_successor_at_once_and_the_rotation_survives_a_kill() {
     let home = Home::script();
     let server = home.start();
     let shown = home.json_command(&["did", "show"]).json();
@@ -31,7 +31,7 @@ async fn rotated_did_is_served_at_once_and_after_a_crash() {
 }
 
 #[test]
-fn did_show_names_the_owner_of_each_did() {
+fn did_show_prints_the_owner_of_each_did_and_did_rotate_the_result() {
     let home = Home::script();
     let none = home.nuncio(&["did", "show"]).run();
     assert_eq!(none.status, Some(1), "there is no data directory yet: {none:?}");
@@ -67,7 +67,7 @@ fn changed_public_url_is_refused_until_dids_are_moved() {
 }
 
 #[tokio::test]
-async fn did_show_explains_why_a_server_has_no_dids() {
+async fn did_show_explains_that_a_server_at_an_ip_address_has_no_dids() {
     let home = Home::script();
     let server = home.serve().arg("--public-url").arg("http://192.0.2.7:7400").start();
     until("it says so", async || server.stderr().contains("have no DIDs").then_some(())).await;

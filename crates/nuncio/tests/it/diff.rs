@@ -27,7 +27,7 @@ fn files(case: &Value) -> Home {
 }
 
 #[test]
-fn diff_names_the_broken_tool_and_an_example_call() {
+fn diff_text_names_the_broken_tool_and_an_example_of_a_refused_call() {
     let home = files(&case("mixed"));
     let ran = home.nuncio(&["diff", "old.json", "new.json"]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""));
@@ -73,7 +73,7 @@ fn diff_truncates_long_values_and_escapes_control_characters() {
 }
 
 #[test]
-fn json_diff_has_four_fields_and_an_exit_status() {
+fn json_diff_prints_the_verdict_and_exits_with_one_only_if_breaking() {
     let home = files(&case("tool-moved-lower"));
     let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
     assert_eq!(ran.status, Some(1));
@@ -92,7 +92,7 @@ fn json_diff_has_four_fields_and_an_exit_status() {
 }
 
 #[test]
-fn widening_is_breaking_only_with_the_flag() {
+fn widened_input_is_breaking_only_with_the_reauth_on_widening_flag() {
     let home = files(&case("seed-enum-added"));
     assert_eq!(home.nuncio(&["diff", "old.json", "new.json"]).run().status, Some(0));
     let strict = home.nuncio(&["--json", "diff", "--reauth-on-widening", "old.json", "new.json"]).run();
@@ -104,7 +104,7 @@ fn widening_is_breaking_only_with_the_flag() {
 }
 
 #[test]
-fn diff_takes_earlier_manifests_and_null_for_no_manifest() {
+fn diff_considers_earlier_manifests_and_reads_null_as_no_manifest() {
     let readded = case("tool-readded-with-other-schema");
     let home = files(&readded);
     fs::write(home.path("past.json"), readded["history"][0].to_string()).unwrap();
@@ -116,7 +116,7 @@ fn diff_takes_earlier_manifests_and_null_for_no_manifest() {
 }
 
 #[test]
-fn schema_diff_compares_sets_of_valid_values() {
+fn schema_diff_is_breaking_only_if_valid_values_become_invalid() {
     let pair = json!({"old": {"type": "integer"}, "new": {"type": ["number", "null"]}});
     let home = files(&pair);
     // For bare schemas a wider type is not breaking.
@@ -130,7 +130,7 @@ fn schema_diff_compares_sets_of_valid_values() {
 }
 
 #[test]
-fn unreadable_diff_input_exits_with_two() {
+fn diff_with_unreadable_input_or_wrong_arguments_exits_with_two() {
     let home = files(&case("mixed"));
     fs::write(home.path("torn.json"), "{\"tools\":").unwrap();
     fs::write(home.path("twice.json"), "{\"tools\":[],\"tools\":[]}").unwrap();
@@ -185,7 +185,7 @@ fn diff_pairs_prints_one_verdict_per_input_line() {
 }
 
 #[test]
-fn diff_pairs_reports_a_bad_line_and_continues() {
+fn diff_pairs_reports_an_invalid_line_and_continues() {
     let home = Home::hotel();
     let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
     let lines = [

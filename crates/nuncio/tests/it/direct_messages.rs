@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{ProcessOutput, Server, until};
 
-/// Starts a server on a port; on any free one if it is zero.
+/// Starts a server on `port`; zero means any free port.
 fn serve(home: &Home, port: &str) -> Server {
     let agent = home.path("agent.toml").display().to_string();
     home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}"), "--dev"]).arg(agent).start()
@@ -54,7 +54,7 @@ fn direct_message_is_sent_and_answered() {
 }
 
 #[test]
-fn direct_message_needs_a_running_server() {
+fn direct_message_without_a_running_own_server_is_refused() {
     let (a, _) = two_homes();
     serve(&a, "0").stop();
     let (code, message) =
@@ -83,7 +83,7 @@ async fn direct_message_reply_survives_kills_of_both_servers() {
 }
 
 #[test]
-fn message_interrupted_by_a_kill_is_answered_with_an_error() {
+fn message_interrupted_by_a_kill_of_the_receiver_is_answered_with_a_notice() {
     let (a, b) = two_homes();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let (port_b, theirs) = (port(&at_b), did(&b, "script"));
@@ -98,7 +98,7 @@ fn message_interrupted_by_a_kill_is_answered_with_an_error() {
 }
 
 #[test]
-fn command_signs_with_the_did_of_a_served_agent() {
+fn invoke_with_the_as_option_signs_with_the_did_of_that_agent() {
     let (a, b) = two_homes();
     b.write_agent(&format!(
         "{SCRIPTED}\n[[tool]]\nname = \"echo\"\ndescription = \"Says it.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"cat\"] }}\n"
@@ -113,7 +113,7 @@ fn command_signs_with_the_did_of_a_served_agent() {
         (last["code"].as_str().unwrap().to_owned(), ran)
     };
     assert_eq!(code, "auth_required", "nobody is not let in");
-    // The command signs with and without a running server: it only reads the key.
+    // `--as` reads the key from the data directory, so signing needs no running server.
     let data = a.data().display().to_string();
     let signed = [&call[..], &["--as", "script", "--data", &data]].concat();
     let printed = events(&b.json_command(&signed));
@@ -145,7 +145,7 @@ case $step in
 esac"#;
 
 #[test]
-fn drafted_protocol_is_accepted_by_both_sides_and_used() {
+fn drafted_protocol_is_usable_only_after_both_sides_accept_it() {
     let (a, _) = two_homes();
     let b = Home::with_agent(&format!(
         "[agent]\nname = \"host\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{BRAIN}''']\n"
@@ -207,7 +207,7 @@ fn did_is_linked_to_a_person_until_unlinked() {
 
 /// ANP-06 §12.3: the log shows that a negotiation took place, not its contents.
 #[test]
-fn logs_do_not_contain_negotiation_contents() {
+fn logs_contain_no_negotiation_or_message_contents() {
     let (a, b) = two_homes();
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/script/ad.json", at_b.url());

@@ -14,7 +14,7 @@ fn agents(home: &Home) -> Vec<Value> {
 }
 
 #[test]
-fn registry_add_verifies_lists_and_removes_an_agent() {
+fn agent_of_another_host_is_verified_and_listed_until_removed() {
     let (remote, local) = (Home::script(), Home::hotel());
     let (provider, _directory) = (remote.serve().arg("--dev").start(), local.start());
     let url = ad(&provider, "script");
@@ -46,7 +46,7 @@ fn registry_add_verifies_lists_and_removes_an_agent() {
 }
 
 #[test]
-fn registry_add_without_a_server_verifies_and_stores() {
+fn agent_added_without_a_running_server_is_listed_after_the_start() {
     let (remote, local) = (Home::script(), Home::hotel());
     let provider = remote.serve().arg("--dev").start();
     let url = ad(&provider, "script");

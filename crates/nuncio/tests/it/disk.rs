@@ -1,4 +1,4 @@
-//! Responses to callers and operators while the store accepts no writes.
+//! Responses while the database accepts no writes.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::client::{call, play, turns};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::{Server, until};
 
-/// Tool that waits until the file `gate` exists.
+/// Shell line of a tool that waits until the file `gate` exists.
 const HOLD: &str = "touch begun; while [ ! -e gate ]; do sleep 0.01; done; echo done";
 
 async fn readyz(server: &Server) -> u16 {

@@ -15,7 +15,7 @@ use crate::skill_client::Consumer;
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-c83e809");
 const AUDIT_RECORDS: u64 = 15;
 
-/// A copy of the fixture, with the ids of its sessions and executions.
+/// Copy of the fixture, and the ids of its sessions and executions.
 struct EarlierData {
     home: Home,
     contents: Value,
@@ -70,12 +70,12 @@ impl EarlierData {
         assert_eq!(consumer.status(self.name("failed")).await["error"]["message"], "broken: it broke");
         let by_person = consumer.status(self.name("finished_by_bob")).await;
         assert_eq!(by_person["output"]["handed_to"], "courier", "{by_person}");
-        // The task was due four hours after the fixture was written, so its deadline is moved.
+        // The task was due four hours after the fixture was written, so it may have timed out.
         let unfinished = consumer.status(self.name("open_execution")).await;
         assert!(["running", "timeout"].contains(&unfinished["status"].as_str().unwrap()), "{unfinished}");
     }
 
-    /// The number of audit records of a chain without a broken link.
+    /// Number of audit records, after the chain was verified.
     fn verified_records(&self) -> u64 {
         let proof = self.home.json_command(&["audit", "verify"]).json();
         assert_eq!(proof["intact"], true, "{proof}");

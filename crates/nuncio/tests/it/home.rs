@@ -15,7 +15,7 @@ pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../exam
 /// Start of an agent file with the script brain, whose tools may write to its folder; tests append tools.
 pub(crate) const SCRIPTED: &str = "[agent]\nname = \"script\"\nversion = \"1.0.0\"\ndescription = \"Plays scripts.\"\n\n[allow]\nwrite = [\".\"]\n\n[brain]\nkind = \"script\"\n";
 
-/// A tool of an agent file that runs a shell line in the agent's folder.
+/// `[[tool]]` table of an agent file that runs a shell line in the agent's folder.
 pub(crate) fn shell_tool(name: &str, line: &str) -> String {
     format!(
         "\n[[tool]]\nname = {name:?}\ndescription = \"Runs a line.\"\ninput = {{ type = \"object\" }}\ntimeout_ms = 600000\nrun = {{ command = [\"sh\", \"-c\", {line:?}] }}\n"
@@ -78,7 +78,7 @@ impl Home {
         self.serve().start()
     }
 
-    /// Runs an operator's command with JSON output.
+    /// Runs `nuncio --json ARGUMENTS` to its end.
     pub(crate) fn json_command(&self, arguments: &[&str]) -> ProcessOutput {
         self.nuncio(&[&["--json"], arguments].concat()).run()
     }

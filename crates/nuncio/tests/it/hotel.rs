@@ -1,5 +1,4 @@
-//! The Grand Hotel, served by `nuncio serve` alone: guests find rooms, book, look up and cancel, through a real MCP
-//! server with a real inventory.
+//! The Grand Hotel example of `nuncio serve`: guests find rooms, book, look up and cancel, through an MCP server.
 
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ struct Guest {
 }
 
 struct GuestConversation {
-    /// The called tools with their arguments.
+    /// Names and arguments of the called tools.
     calls: Vec<(String, Value)>,
     results: Vec<Value>,
     text: String,
@@ -95,7 +94,7 @@ async fn hotel_example_books_and_cancels_a_room_in_english() {
 }
 
 #[tokio::test]
-async fn untrusted_hotel_tools_ask_each_time_in_chinese() {
+async fn every_call_of_an_untrusted_hotel_tool_asks_for_permission_in_a_chinese_chat() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), false).await;
@@ -110,7 +109,7 @@ async fn untrusted_hotel_tools_ask_each_time_in_chinese() {
     assert!(records.iter().all(|record| record["decision"]["by"] == json!(["client"])), "{records:?}");
 }
 
-/// Finds, chooses, names, looks up and cancels a reservation; each call asks for permission `asked` times.
+/// Books room 203, looks up the reservation and cancels it; each call asks for permission `asked` times.
 async fn book_and_cancel_room(guest: &Guest, [find, choose, name, look, cancel]: [&str; 5], asked: usize) {
     let stay = json!({"check_in": "2031-12-24", "check_out": "2031-12-26", "guests": 2});
     let found = guest.send(find).await;
@@ -144,7 +143,7 @@ async fn book_and_cancel_room(guest: &Guest, [find, choose, name, look, cancel]:
 }
 
 #[tokio::test]
-async fn denied_permission_books_no_room() {
+async fn denied_permission_to_book_leaves_the_room_free() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), false).await;
@@ -158,7 +157,7 @@ async fn denied_permission_books_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_concurrent_guests_gets_the_last_room() {
+async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
     let home = Home::hotel();
     let server = home.start();
     let mut guests = Vec::new();
@@ -193,7 +192,7 @@ async fn one_of_concurrent_guests_gets_the_last_room() {
 }
 
 #[tokio::test]
-async fn reservation_survives_a_restart() {
+async fn reservation_and_conversation_survive_a_server_kill() {
     let home = Home::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), true).await;

@@ -33,7 +33,7 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
 }
 
 #[test]
-fn init_from_the_reference_mcp_server_and_a_model_makes_an_agent() {
+fn init_from_the_reference_mcp_server_with_a_model_writes_a_valid_agent_file() {
     let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
     let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
     let home = Home::hotel();
@@ -65,7 +65,7 @@ fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
 }
 
 #[test]
-fn init_from_an_unreachable_mcp_server_writes_nothing() {
+fn init_with_an_unreachable_mcp_server_or_wrong_arguments_writes_nothing() {
     let home = Home::hotel();
     let (code, message) = home.json_command(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();
     assert_eq!(code, "tool_unavailable");

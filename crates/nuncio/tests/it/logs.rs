@@ -15,7 +15,7 @@ const ARGUMENT: &str = "a-key-nobody-logs-5582";
 const REQUEST: &str = "req-from-the-client-42";
 
 #[tokio::test]
-async fn logs_contain_no_secrets_keys_or_messages() {
+async fn logs_contain_request_ids_but_no_secrets_keys_messages_or_arguments() {
     let home = Home::script();
     let key = home.key(&[]);
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").env("NUNCIO_LOG_FORMAT", "json").start();
@@ -41,7 +41,7 @@ async fn logs_contain_no_secrets_keys_or_messages() {
     ]);
     client.play(&session, script).await;
     client.play(&session, json!([[{"text": SAID}, {"throw": "the brain is out of order"}]])).await;
-    // The requests are invalid: refused values may be quoted in an answer, but not in a log.
+    // Values of these refused requests may be quoted in the response, but not in the log.
     client.post("/sessions", &json!({"agent": {"name": "script", "options": {"apiKey": [SECRET]}}})).await;
     client.get(&format!("/sessions?after={SECRET}")).await;
     server.aap_with_key(SECRET).get("/sessions").await;
@@ -62,7 +62,7 @@ async fn logs_contain_no_secrets_keys_or_messages() {
 }
 
 #[test]
-fn serve_warns_about_an_issuer_that_does_not_say_whether_its_subjects_are_people() {
+fn serve_warns_about_an_issuer_without_the_people_setting() {
     let issuer = |host: &str, people: &str| {
         format!("[[issuer]]\nurl = \"https://{host}\"\naudience = \"https://agents.example\"\n{people}\n")
     };
@@ -81,7 +81,7 @@ fn serve_warns_about_an_issuer_that_does_not_say_whether_its_subjects_are_people
 }
 
 #[tokio::test]
-async fn serve_warns_about_a_proxy_that_is_not_listed() {
+async fn serve_warns_once_about_a_proxy_that_is_not_in_trusted_proxies() {
     for (name, value) in [
         ("X-Forwarded-For", "203.0.113.9"),
         ("X-Forwarded-Proto", "https"),
@@ -109,7 +109,7 @@ async fn serve_warns_about_a_proxy_that_is_not_listed() {
 }
 
 #[tokio::test]
-async fn secret_options_and_keys_are_not_stored_in_clear() {
+async fn secret_options_and_keys_are_not_stored_in_plaintext() {
     let home = Home::script();
     let key = home.key(&[]);
     let server = home.start();
@@ -137,7 +137,7 @@ fn search(folder: &Path, secrets: &[&str]) {
     }
 }
 
-/// Whether any file of the folder holds the text, in any byte.
+/// Whether any file of the folder contains `text`.
 fn holds(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.file_type().unwrap().is_file()).any(
         |entry| {

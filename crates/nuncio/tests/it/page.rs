@@ -29,11 +29,11 @@ struct ChatPage {
     home: Home,
 }
 
-/// Tool that answers once a file named `go` exists.
+/// Shell line of a tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
 impl ChatPage {
-    /// Opens the page with the script example in an ordinary window.
+    /// Opens the page of the script example in a desktop window.
     async fn script() -> Self {
         Self::to(Home::script(), ReaderSettings::default()).await
     }
@@ -49,12 +49,12 @@ impl ChatPage {
         Self { browser, server, home }
     }
 
-    /// Writes a message and sends it.
+    /// Types a message and sends it.
     async fn say(&self, text: &str) {
         self.browser.write("#message", &format!("{text}{ENTER}")).await;
     }
 
-    /// Sends a script for the agent to play.
+    /// Sends a script for the script brain to play.
     async fn play(&self, script: Value) {
         self.say(&json!({"script": script}).to_string()).await;
     }
@@ -64,7 +64,7 @@ impl ChatPage {
         self.browser.until(&format!("({agent_text}).includes({})", json!(text))).await;
     }
 
-    /// Waits until the conversation is in a state: `idle`, `running`, `waiting`.
+    /// Waits until the conversation has the state `idle`, `running` or `waiting`.
     async fn is(&self, state: &str) {
         self.browser.until(&format!("document.body.dataset.state === {state:?}")).await;
     }

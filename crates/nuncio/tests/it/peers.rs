@@ -39,7 +39,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
     let hotel_home = Home::hotel();
     let hotel = serve(&hotel_home);
     let hotel_did = did(&hotel_home, &hotel, "hotel-assistant");
-    // One tool uses a DID and signatures, the other a URL.
+    // One tool names the hotel's agent by DID, the other by URL.
     let travel_home = Home::with_agent(&format!(
         "[agent]\nname = \"travel\"\nversion = \"1.0.0\"\ndescription = \"Travels.\"\n[brain]\nkind = \"script\"\n\
          [[tool]]\nname = \"rooms\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
@@ -72,7 +72,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
         audit["records"].as_array().unwrap().iter().map(|it| it["record"]["caller"].clone()).collect();
     assert_eq!(callers, [json!(travel_did), json!(travel_did)], "the hotel knows who called: {audit}");
 
-    // In the other direction, a person negotiates with the agent of the other server.
+    // In the other direction, a command negotiates with the agent of the travel server.
     let agreed = run(&hotel_home, &["--json", "negotiate", &travel_did, "--dev", "--intent", "find rooms"]).json();
     assert_eq!(agreed["result"]["selected"]["interface"], "interface.travel.tools", "{agreed}");
     let arguments = [&["--json", "invoke", &hotel_did, "--dev", "--intent", "search free rooms"][..], &STAY].concat();
@@ -83,7 +83,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
 }
 
 #[test]
-fn invalid_arguments_of_an_agent_call_are_reported_together() {
+fn invoke_reports_all_invalid_arguments_of_an_agent_call_at_once() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let arguments = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
@@ -96,7 +96,7 @@ fn invalid_arguments_of_an_agent_call_are_reported_together() {
 }
 
 #[test]
-fn show_prints_agent_methods_and_verification_results() {
+fn discover_show_and_negotiate_print_agents_methods_and_verification_results() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let ran = run(&home, &["discover", host(&hotel)]);
@@ -157,7 +157,7 @@ fn show_prints_agent_methods_and_verification_results() {
 }
 
 #[test]
-fn validate_detects_document_kind_from_content() {
+fn validate_detects_the_document_kind_and_reports_the_path_of_each_error() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let did = did(&home, &hotel, "hotel-assistant");

@@ -1,5 +1,4 @@
-//! Runs the program as a child process with a clean environment. Every wait has a time limit, so that no test
-//! hangs.
+//! Runs `nuncio` as a child process with a clean environment. Every wait has a time limit, so that no test hangs.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -21,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Calls a function until it returns a value.
+/// Calls `look` until it returns a value; panics after `PATIENCE`.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -33,10 +32,10 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
     }
 }
 
-/// A command that was not started yet.
+/// A `nuncio` command that was not started yet.
 pub(crate) struct Nuncio(Command);
 
-/// The command `nuncio ARGUMENTS`, with an environment that contains only `PATH`.
+/// The command `nuncio ARGUMENTS`, with an environment that contains only `PATH` and `HOME`.
 pub(crate) fn nuncio(arguments: &[&str]) -> Nuncio {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nuncio"));
     command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -71,7 +70,7 @@ impl Nuncio {
         ProcessOutput { status: status.code(), stdout: out.whole(), stderr: err.whole() }
     }
 
-    /// Runs the command in a terminal of 80 columns, by means of the program `script`.
+    /// Runs the command in a terminal of 80 columns with the program `script`; `None` if `script` is not installed.
     pub(crate) fn in_terminal(self) -> Option<Self> {
         let quoted = |part: &OsStr| format!("'{}'", part.to_str().unwrap().replace('\'', "'\\''"));
         let parts: Vec<_> = std::iter::once(self.0.get_program()).chain(self.0.get_args()).map(quoted).collect();
@@ -152,7 +151,7 @@ pub(crate) struct RunningProgram {
 
 impl RunningProgram {
     pub(crate) fn line(&mut self, line: &str) {
-        // The program may have ended already.
+        // An error is ignored, because the program may have ended already.
         let _ = writeln!(self.stdin.as_ref().unwrap(), "{line}");
     }
 
@@ -201,7 +200,7 @@ pub(crate) struct Server {
     child: Child,
     stderr: CollectedOutput,
     pub(crate) greeting: Value,
-    /// Child processes of the server at the time of a signal.
+    /// Descendants of the server when it was signalled; none may outlive it.
     started: Mutex<Vec<ChildProcess>>,
 }
 
@@ -214,12 +213,10 @@ impl Server {
         self.greeting["aap"].as_str().unwrap()
     }
 
-    /// An AAP client without a key.
     pub(crate) fn aap(&self) -> Client {
         Client::new(self.aap_url(), None)
     }
 
-    /// An AAP client with a key.
     pub(crate) fn aap_with_key(&self, key: &str) -> Client {
         Client::new(self.aap_url(), Some(key))
     }
@@ -245,8 +242,7 @@ impl Server {
         kill_process(process, signal).unwrap();
     }
 
-    /// Waits for the end of the server, and returns its exit status and standard error. None of its child processes may
-    /// outlive it.
+    /// Waits for the end of the server and of its child processes; returns its exit status and standard error.
     pub(crate) fn wait_for_end(mut self) -> (Option<i32>, String) {
         let status = end_of(&mut self.child).expect("it ends");
         let stderr = self.stderr.whole();
@@ -268,7 +264,7 @@ impl Drop for Server {
     }
 }
 
-/// Kills a process that has not ended yet, and everything it started.
+/// Kills a process that has not ended yet, and all its descendants.
 pub(crate) fn kill_tree(root: &mut Child) {
     if !matches!(root.try_wait(), Ok(None)) {
         return;
@@ -281,7 +277,7 @@ pub(crate) fn kill_tree(root: &mut Child) {
     }
 }
 
-/// Panics if one of these processes goes on running.
+/// Panics if one of these processes still runs after `PATIENCE`.
 fn assert_ended(started: &[ChildProcess], stderr: &str) {
     let began = Instant::now();
     while let Some(left) = started.iter().find(|process| is_alive(process.pid)) {

@@ -1,4 +1,4 @@
-//! Random numbers of fault tests: the same ones in `cargo xtask test`, new ones in `cargo nextest run`.
+//! Random numbers for fault tests: from a fixed seed in `cargo xtask test`, from a new seed in `cargo nextest run`.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{LazyLock, Mutex};

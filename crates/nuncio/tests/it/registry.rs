@@ -13,7 +13,7 @@ fn listed(home: &Home) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn followed_domain_is_read_at_once_by_a_running_server() {
+fn domain_followed_at_a_running_server_is_read_at_once_and_listed_until_unfollowed() {
     let (remote, local) = (Home::script(), Home::hotel());
     let (provider, _registry) = (remote.start(), local.start());
     let domain = provider.url().trim_end_matches('/');
@@ -26,7 +26,7 @@ fn followed_domain_is_read_at_once_by_a_running_server() {
     let shown = local.nuncio(&["registry", "list"]).run();
     assert!(shown.stdout.contains("LAST SEEN") && shown.stdout.contains(domain), "{shown:?}");
 
-    // The domain can also be given without scheme, and the output for people shows the same.
+    // The domain can also be given without its scheme.
     let again = local.nuncio(&["registry", "follow", domain.strip_prefix("http://").unwrap()]).run();
     assert!(again.stdout.contains(&format!("{skills} skills listed")), "{again:?}");
 
@@ -38,7 +38,7 @@ fn followed_domain_is_read_at_once_by_a_running_server() {
 }
 
 #[test]
-fn unreachable_followed_host_is_reported() {
+fn unreachable_followed_domain_is_reported_with_the_next_attempt() {
     let local = Home::hotel();
     let _registry = local.start();
     // No HTTP server listens on port 9 (discard).
@@ -50,7 +50,7 @@ fn unreachable_followed_host_is_reported() {
 }
 
 #[test]
-fn domain_followed_without_a_server_is_read_at_start() {
+fn domain_followed_without_a_server_is_read_once_a_server_runs() {
     let (remote, local) = (Home::script(), Home::hotel());
     let provider = remote.start();
     let domain = provider.url().trim_end_matches('/');
@@ -58,7 +58,7 @@ fn domain_followed_without_a_server_is_read_at_start() {
     assert!(shown.stdout.contains("It is read while a server runs"), "{shown:?}");
     assert_eq!(listed(&local), [(domain.to_owned(), 0)]);
     let registry = local.start();
-    // Following again waits for the visit.
+    // Following the domain again waits until the server has read it.
     let followed = local.json_command(&["registry", "follow", domain]).json();
     assert!(followed["followed"]["listed"].as_u64() >= Some(2), "{followed}");
     registry.stop();
@@ -67,7 +67,7 @@ fn domain_followed_without_a_server_is_read_at_start() {
 }
 
 #[test]
-fn invalid_domain_is_wrong_usage() {
+fn following_an_invalid_domain_exits_with_two() {
     let home = Home::hotel();
     for wrong in ["example.com/skills", "ftp://example.com", "a b"] {
         let ran = home.nuncio(&["registry", "follow", wrong]).run();

@@ -1,4 +1,4 @@
-//! A changed agent file is served; an invalid one is reported and not served.
+//! A running server serves a changed agent file, and reports an invalid one without serving it.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ async fn changed_agent_file_is_reloaded_and_an_invalid_one_keeps_the_old_agent()
 }
 
 #[tokio::test]
-async fn agents_appear_and_disappear_with_their_folders() {
+async fn agent_folders_added_or_removed_at_run_time_change_the_served_agents() {
     let home = Home::hotel();
     let write = |folder: &str| {
         fs::create_dir_all(home.path("agents").join(folder)).unwrap();

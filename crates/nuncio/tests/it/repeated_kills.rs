@@ -133,7 +133,7 @@ impl LoadUntilKill {
     }
 }
 
-/// A turn with two parallel tools and an answer; the last turn of a session ends with a pending call.
+/// Script with two parallel tool calls and an answer; the last turn of a session ends with a pending call.
 fn script(name: &str, turn: usize) -> Value {
     let sums = [1, 2].map(|n| call(&format!("{name}-{n}"), "add", json!({"a": n, "b": turn})));
     if turn == TURNS - 1 {
@@ -143,7 +143,7 @@ fn script(name: &str, turn: usize) -> Value {
 }
 
 impl AcknowledgedTurn {
-    /// Returns the messages of the turn if its end is received.
+    /// Sends the turn; returns its messages, or `None` if the server was killed before its end.
     async fn send(&self, client: &Client, session: &str) -> Option<Vec<Value>> {
         let request =
             client.request(Method::POST, &turns(session)).header("Idempotency-Key", &self.key).json(&self.body);
@@ -197,7 +197,7 @@ async fn check(client: &Client, acknowledged: &AcknowledgedSession) {
         }
     }
     if let Some(unsure) = acknowledged.turns.last().filter(|turn| turn.messages.is_none()) {
-        // The client repeats the request: the turn is found, or runs for the first time.
+        // The client repeats the request: it gets the turn that began, or the turn runs for the first time.
         let answered = unsure.send(client, &acknowledged.id).await.unwrap();
         let history = client.history(&acknowledged.id).await;
         assert_no_partial_turn(&history);
@@ -220,7 +220,7 @@ fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
             }
             current = name;
         } else if let Some(name) = &current {
-            // A pending call that the next message abandons is closed by the next turn.
+            // The result that closes an abandoned call belongs to the next turn.
             if !message["content"].to_string().contains("the conversation went on without it") {
                 turns.get_mut(name).unwrap().push(message.clone());
             }
@@ -235,8 +235,7 @@ fn named(content: &str) -> Option<String> {
     id.strip_suffix("-1").map(str::to_owned)
 }
 
-/// No half a turn: every call is answered exactly once before anyone else speaks, unless it is at
-/// the very end, where it may wait for its app.
+/// Checks that every call is answered exactly once before the next message; only a call at the end may be pending.
 fn assert_no_partial_turn(history: &[Value]) {
     let mut open: Vec<&str> = Vec::new();
     for message in history {

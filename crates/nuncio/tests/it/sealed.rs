@@ -1,5 +1,5 @@
-//! Sealed tools on a person's device: relay and agent in separate processes, the device in its own process or on the
-//! device library.
+//! Tools on a person's device, called under end-to-end encryption: relay and agent in separate processes, the device in
+//! its own process or on the device library.
 
 use std::fs;
 use std::net::TcpListener;
@@ -122,7 +122,7 @@ impl RelayProcess {
         invite(&self.home, name)
     }
 
-    /// Creates an agent that can read files; returns its id and token.
+    /// Creates an agent with the tool `read_file`; returns its id and token.
     async fn make_agent(&self, body: &Value) -> (String, String) {
         let (id, token) = self.owner.make_agent(body).await;
         self.owner.publish(&id, &manifest()).await.data();
@@ -183,7 +183,7 @@ impl SealedSetup {
         Self::of(RelayProcess::start(&[]).await, None).await
     }
 
-    /// A world with an existing relay, which the agent reaches at another address.
+    /// Setup with an existing relay, which the agent reaches at the URL `by` if one is given.
     async fn of(relay: RelayProcess, by: Option<&str>) -> Self {
         Self::with(relay, by, &agent_file("skill = { type = \"task\" }\n")).await
     }
@@ -205,7 +205,7 @@ impl SealedSetup {
         let key = agent_home.key(&["--person", "ada"]);
         let mut world = Self { relay, agent_home, agent: None, agent_port: free_port(), agent_id, key };
         world.start_agent();
-        // The agent's manifest comes from its own server; its owner publishes it at the relay.
+        // The owner publishes the manifest of the agent's server at the relay.
         let server = AnonymousA2hClient::at(world.agent.as_ref().unwrap().url());
         let response = server.send(Method::GET, "/agents/script", Some(&world.key), None).await;
         world.relay.owner.publish(&world.agent_id, &response.data()["capability_manifest"]).await.data();

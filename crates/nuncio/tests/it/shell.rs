@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::process::nuncio;
 
 #[test]
-fn completions_exist_for_every_shell() {
+fn completion_script_of_every_supported_shell_names_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = nuncio(&["completions", shell]).run();
         assert_eq!((script.status, script.stderr.as_str()), (Some(0), ""), "{shell}");
@@ -36,7 +36,7 @@ fn bash_completion_script_completes_command_names() {
 }
 
 #[test]
-fn man_page_exists_for_every_command() {
+fn man_pages_are_printed_or_written_for_commands_and_subcommands() {
     let page = nuncio(&["man"]).run();
     assert_eq!(page.status, Some(0), "{page:?}");
     assert!(page.stdout.contains(".TH") && page.stdout.contains("nuncio"), "{}", page.stdout);

@@ -10,7 +10,7 @@ use crate::client::{Client, call, play, turns, user};
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::until;
 
-/// Tool that answers once a file named `go` exists.
+/// Shell line of a tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
 fn gated() -> Home {
@@ -18,7 +18,7 @@ fn gated() -> Home {
 }
 
 #[tokio::test]
-async fn graceful_stop_finishes_running_turns_and_starts_none() {
+async fn graceful_stop_finishes_running_turns_and_refuses_new_ones() {
     for signal in [Signal::TERM, Signal::INT] {
         let home = gated();
         let server = home.start();
@@ -82,7 +82,7 @@ async fn turn_over_the_shutdown_limit_ends_with_an_error_and_is_stored() {
 }
 
 #[tokio::test]
-async fn second_stop_signal_ends_the_server_at_once() {
+async fn second_stop_signal_ends_the_server_without_waiting_for_turns() {
     let home = gated();
     let server = home.start();
     let client = server.aap();
@@ -100,7 +100,7 @@ async fn second_stop_signal_ends_the_server_at_once() {
 }
 
 async fn refusal(client: &Client, session: &str) -> Option<Option<Value>> {
-    // A new client needs a new connection.
+    // A client that comes during the shutdown needs a new connection.
     let fresh = client.reconnected();
     match fresh.try_post(&turns(session), &json!({"messages": [user("too late?")]})).await {
         Ok((200 | 409, _)) => None,
@@ -117,7 +117,7 @@ fn stop_of(events: &[Sse]) -> &Value {
 }
 
 #[tokio::test]
-async fn graceful_stop_finishes_a_turn_without_readers() {
+async fn graceful_stop_finishes_a_turn_whose_client_disconnected() {
     let home = gated();
     let server = home.start();
     let client = server.aap();

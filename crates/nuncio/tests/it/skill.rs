@@ -71,7 +71,7 @@ fn duplicate_skill_ids_are_refused_by_serve_and_lint() {
 }
 
 #[tokio::test]
-async fn program_gets_its_execution_id_in_the_environment() {
+async fn tool_program_gets_execution_id_attempt_and_trace_id_in_its_environment() {
     let tool = shell_tool("tell", "env | grep -E '^(NUNCIO_|TRACEPARENT)' | sort > told; echo done");
     let home = Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").start();
@@ -106,7 +106,7 @@ const SECRET: &str = "sk-in-the-body-f3a9c2d7e1b8";
 const INPUT: &str = "an-input-nobody-logs-5582";
 
 #[tokio::test]
-async fn credentials_in_a_body_are_neither_logged_nor_stored() {
+async fn credentials_in_bodies_and_headers_are_neither_logged_nor_stored() {
     let home = home();
     let key = home.key(&["--scope", "probe:use"]);
     let server = home.serve().arg("agents").env("NUNCIO_LOG_LEVEL", "debug").start();

@@ -46,7 +46,7 @@ impl Consumer {
         self.request(Method::POST, &format!("/skills/{skill}/invoke")).json(&body)
     }
 
-    /// Invokes a skill; the server must accept the invocation.
+    /// Invokes a skill, which the server must accept; returns the execution id.
     pub(crate) async fn submit(&self, skill: &str, inputs: &Value) -> String {
         let (status, body) = self.try_send(self.invocation(skill, inputs)).await.unwrap();
         assert_eq!((status, &body["status"]), (202, &json!("accepted")), "{body}");

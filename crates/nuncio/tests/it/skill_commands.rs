@@ -73,7 +73,7 @@ fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
 }
 
 #[test]
-fn invoke_prints_only_the_result_on_stdout() {
+fn invoke_sends_typed_inputs_and_prints_only_the_result_on_stdout() {
     let (home, stub) = (Home::hotel(), good());
     fs::write(home.path("letter.txt"), "dear\nall").unwrap();
     let inputs = ["-i", "text=@letter.txt", "-i", "times=3", "-i", "loud=true", "-i", r#"to={"name":"Bo"}"#];
@@ -108,7 +108,7 @@ fn json_invoke_prints_one_event_per_line() {
 }
 
 #[test]
-fn invoke_errors_have_a_message_and_exit_status() {
+fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
     let (home, stub) = (Home::hotel(), good());
     for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {
         let ran = invoke(&home, &stub, wrong);
@@ -162,7 +162,7 @@ fn invoke_reports_all_input_errors_at_once() {
 }
 
 #[test]
-fn matching_credential_is_taken_from_flags_or_environment() {
+fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
     let home = Home::hotel();
     let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
@@ -185,7 +185,7 @@ fn wants_tokens(skill: &mut Value) {
 }
 
 #[test]
-fn oauth_client_token_is_stored_readable_by_its_owner_only() {
+fn oauth_client_token_is_reused_and_stored_readable_by_its_owner_only() {
     let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
     for _ in 0..2 {
         let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
@@ -197,9 +197,9 @@ fn oauth_client_token_is_stored_readable_by_its_owner_only() {
 }
 
 #[test]
-fn oauth_login_in_a_browser_yields_a_token_for_invoke() {
+fn oauth_login_in_a_browser_yields_a_token_that_later_invokes_reuse() {
     let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
-    // The browser is a script that follows the redirect back to the command.
+    // The browser is replaced by a script that follows the redirect back to the command.
     let browser = home.path("browser");
     let script = format!(
         "#!/bin/sh\nu=${{1#*redirect_uri=http%3A%2F%2F127.0.0.1%3A}}\np=${{u%%\\%2F*}}\ns=${{1#*state=}}\ns=${{s%%&*}}\nexec {:?} validate \"http://127.0.0.1:$p/callback?code=c&state=$s\"\n",
@@ -226,7 +226,7 @@ fn oauth_login_in_a_browser_yields_a_token_for_invoke() {
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_the_remote_execution_running_and_prints_the_cancel_command() {
+async fn ctrl_c_without_a_terminal_leaves_the_execution_running_and_prints_how_to_cancel() {
     let (home, stub) = (Home::hotel(), StubProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).start_interactive();
@@ -328,7 +328,7 @@ sensitivity = "low"
 "#;
 
 #[test]
-fn invoke_works_with_every_auth_method_of_a_nuncio_server() {
+fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
     let home = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
     let key = home.key(&["--name", "reader"]);
     let signing = home.key(&["--signing"]);

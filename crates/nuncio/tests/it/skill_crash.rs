@@ -17,8 +17,8 @@ use crate::skill_client::{Consumer, is_over};
 const KILLS: usize = 20;
 const CLIENTS: usize = 8;
 
-/// A program that records its start and its end, and ends when its server is gone. For a confined program the server is
-/// a process that it may not signal.
+/// Shell program that records its start and end, and stops when its server is gone. A confined program may not signal
+/// the server, so the error text of `kill -0` is searched.
 const COUNT: &str = "say() { echo \"$NUNCIO_EXECUTION_ID $NUNCIO_ATTEMPT $1\" >> runs; }\n\
     say begun\n\
     for turn in 1 2 3 4 5; do sleep 0.01; kill -0 $PPID 2>&1 | grep -q 'No such' && { say gone; exit 1; }; done\n\
@@ -55,14 +55,14 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
         for client in clients {
             requests.extend(client.await.unwrap());
         }
-        // Programs of the killed server may still write their end, so the test waits for them first. It therefore
+        // Programs of the killed server may still write their end, so the test waits for them first. The test therefore
         // proves that no two servers run one execution, but not that a program ends with its server.
         until("the orphans to notice", async || all_ended(&runs(&home)).then_some(())).await;
 
         server = home.start();
         let consumer = Consumer::of(&server);
         for (key, execution) in requests {
-            // A repeated request with the same key gets the same execution, acknowledged before or not.
+            // A request repeated with the same key gets the same execution, whether or not it was acknowledged before.
             let (status, again) = consumer.try_send(keyed(&consumer, &key)).await.unwrap();
             assert_eq!(status, 202, "{again}");
             let id = again["execution_id"].as_str().unwrap().to_owned();
@@ -145,7 +145,7 @@ fn runs(home: &Home) -> Vec<ProgramRun> {
     text.lines().map(run).collect()
 }
 
-/// Whether every run that began ended before another of the same execution began, and none is open.
+/// Whether all runs have ended; panics if two runs of one execution overlap.
 fn all_ended(runs: &[ProgramRun]) -> bool {
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
     for run in runs {
@@ -188,7 +188,7 @@ fn keyed(consumer: &Consumer, key: &str) -> reqwest::RequestBuilder {
     consumer.invocation(SKILL, &json!({"key": key})).header("Idempotency-Key", key)
 }
 
-/// A program that waits for a file, or for the end of its server.
+/// Shell program that runs until the file `gate` exists or its server is gone.
 const HOLD: &str = "echo $NUNCIO_EXECUTION_ID >> held\n\
     while [ ! -e gate ]; do sleep 0.01; kill -0 $PPID 2>&1 | grep -q 'No such' && exit 1; done\necho let go\n";
 
@@ -198,7 +198,7 @@ fn holding() -> Home {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_queue_refuses_new_executions_and_drops_none() {
+async fn full_queue_refuses_new_executions_and_all_accepted_ones_survive_a_kill() {
     let home = holding();
     let start = || home.serve().env("NUNCIO_LIMITS_EXECUTIONS", "5").start();
     let server = start();
@@ -212,7 +212,7 @@ async fn full_queue_refuses_new_executions_and_drops_none() {
 
     let server = start();
     let consumer = Consumer::of(&server);
-    // Accepted executions still count towards the limit.
+    // Executions accepted before the kill still count towards the limit.
     refused(&consumer).await;
     for id in &accepted {
         assert!(!is_over(&consumer.status(id).await));
@@ -242,7 +242,7 @@ async fn refused(consumer: &Consumer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn execution_deadline_runs_while_the_server_is_down() {
+async fn execution_times_out_at_its_deadline_despite_a_server_kill() {
     let home = holding();
     let server = home.start();
     let consumer = Consumer::of(&server);
@@ -266,8 +266,8 @@ async fn execution_deadline_runs_while_the_server_is_down() {
     assert_eq!(consumer.wait_for_result(&ids[3]).await["status"], "completed");
 }
 
-/// A program that lists the running processes of an earlier attempt. The first attempt starts further processes: a
-/// child, one in a session of its own, and one without our variables.
+/// Shell program that lists the running processes of an earlier attempt. The first attempt starts three more: a child,
+/// one in its own session, and one with an empty environment.
 const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pid/cmdline 2>/dev/null && echo $pid >> alive; done\n\
     [ $NUNCIO_ATTEMPT = 1 ] || { echo done; exit; }\n\
     sleep 600 & echo $! >> pids\n\
@@ -275,15 +275,14 @@ const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pi
     env -i sleep 600 & echo $! >> pids\n\
     echo $$ >> pids; touch begun; wait\n";
 
-/// The processes that a killed server leaves behind are ended before the execution starts again.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(
     not(all(target_os = "linux", not(nuncio_portable))),
     ignore = "this build finds no programs of an earlier process"
 )]
-async fn processes_of_an_attempt_are_gone_before_the_next_begins() {
+async fn processes_left_by_a_killed_server_are_ended_before_the_next_attempt() {
     let tool = shell_tool("leave", LEAVES);
-    // The program must see other processes, so it is not confined.
+    // The program must see other processes, so it may read `/proc`.
     let head = SCRIPTED.replace("[allow]", "[allow]\nread = [\"/proc\"]");
     let home = Home::with_agent(&format!("{head}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.start();

@@ -1,5 +1,5 @@
-//! The two stories of the Skill Sharing specification between two real servers: a program books a table, a person picks
-//! up a parcel.
+//! The two examples of the Skill Sharing specification between two real servers: a program books a table, a person
+//! picks up a parcel.
 
 use std::fs;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use crate::skill_client::Consumer;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
-/// A copy of an example, with its agent file changed.
+/// Copy of a folder of `examples/`, with its agent file changed by `change`.
 pub(crate) fn example(name: &str, change: impl Fn(String) -> String) -> Home {
     let folder = format!("{EXAMPLES}/{name}");
     let home = Home::with_agent(&change(fs::read_to_string(format!("{folder}/agent.toml")).unwrap()));
@@ -40,7 +40,7 @@ pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key:
     home
 }
 
-/// The inputs and the result of the specification's consumer (§5.1, steps 4 and 7).
+/// Inputs and result of the example in Skill Sharing §5.1, steps 4 and 7.
 fn dinner() -> (Value, Value) {
     let inputs =
         json!({"cuisine": "Italian", "date": "2025-08-15", "time": "19:00", "party_size": 4, "city": "San Francisco"});
@@ -53,7 +53,7 @@ fn dinner() -> (Value, Value) {
 
 const BOOKING: &str = "restaurant/restaurant-booking";
 
-/// Steps 1 to 7 of §5.1, using only what the documents say.
+/// Steps 1 to 7 of Skill Sharing §5.1, with all URLs taken from the index and the descriptor.
 async fn book(anonymous: &Consumer, authenticated: &Consumer, auth: &str) {
     let (status, index) = anonymous.get("/.well-known/skill-sharing").await;
     assert_eq!(status, 200);
@@ -84,7 +84,7 @@ async fn book(anonymous: &Consumer, authenticated: &Consumer, auth: &str) {
     assert_eq!(anonymous.get(&at("status_url")).await.0, 404, "it is nobody else's");
 }
 
-/// The same booking, made by an agent of another Nuncio server for its user.
+/// Makes the same booking through an agent of another Nuncio server.
 async fn book_for_someone(home: &Home) {
     let server = home.start();
     let (inputs, booked) = dinner();
@@ -96,7 +96,7 @@ async fn book_for_someone(home: &Home) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restaurant_skill_is_invoked_with_a_key() {
+async fn restaurant_skill_is_invoked_with_an_api_key_directly_and_by_another_server() {
     let home = example("restaurant", |text| text);
     let key = home.key(&["--scope", "book:reservation"]);
     let server = home.start();
@@ -104,7 +104,7 @@ async fn restaurant_skill_is_invoked_with_a_key() {
     book(&consumer, &consumer.clone().with("X-API-Key", &*key), "api_key").await;
     book_for_someone(&consumer_of(&server, BOOKING, "api_key = \"{{ secrets.key }}\"", &key)).await;
 
-    // No table is large enough: the execution fails with the reason.
+    // No table is large enough, so the execution fails and names the reason.
     let (mut inputs, _) = dinner();
     inputs["party_size"] = json!(20);
     let authenticated = consumer.with("X-API-Key", key);
@@ -114,7 +114,7 @@ async fn restaurant_skill_is_invoked_with_a_key() {
     assert!(over["error"]["message"].as_str().unwrap().contains("has a table for 20"), "{over}");
 }
 
-/// The OAuth issuer of the access token tests, in its own process; killed at the end of the test.
+/// OAuth issuer of the access token tests, in its own process, which is killed when dropped.
 struct Issuer {
     url: String,
     _process: Child,
@@ -135,7 +135,7 @@ impl Issuer {
         Self { url: line.trim().to_owned(), _process: process }
     }
 
-    /// A token of the issuer for a scope, from the URL in the descriptor.
+    /// Requests an access token with this scope from the token URL of the descriptor.
     async fn token(&self, url: &str, scope: &str) -> String {
         assert!(url.starts_with(&self.url), "{url}");
         let form = format!("grant_type=client_credentials&scope={scope}&resource=https://api.example/RS256");
@@ -188,7 +188,7 @@ async fn task(home: &Home) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn human_task_survives_a_crash_and_a_reassignment() {
+async fn human_task_taken_before_a_crash_is_finished_by_another_person_afterwards() {
     let home = example("warehouse", |text| text);
     let key = home.key(&["--scope", "pickup:request"]);
     let server = home.start();
@@ -207,7 +207,7 @@ async fn human_task_survives_a_crash_and_a_reassignment() {
     assert_eq!(consumer.status(&id).await["status"], "running", "nobody has done it yet");
     let waiting = task(&home).await;
     let name = waiting["id"].as_str().unwrap();
-    // Mei goes home, Ada takes over.
+    // Ada takes over the task that Mei has taken.
     home.json_command(&["task", "take", name, "--over", "--as", "Ada"]).json();
     let wrong = home.json_command(&["task", "finish", name, "picked_up=true", "handed_to=the cat", "--as", "Ada"]);
     assert!(wrong.status != Some(0) && wrong.stdout.contains("courier, customer, nobody"), "{wrong:?}");
@@ -220,7 +220,7 @@ async fn human_task_survives_a_crash_and_a_reassignment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn human_task_is_done_or_refused_for_an_agent_of_another_server() {
+async fn result_or_refusal_of_a_human_task_reaches_an_agent_of_another_server() {
     let home = example("warehouse", |text| text);
     let key = home.key(&["--scope", "pickup:request"]);
     let provider = home.start();

@@ -25,7 +25,7 @@ pub(crate) struct StubProvider {
 }
 
 impl StubProvider {
-    /// Starts a provider whose descriptor may be changed, and whose executions have that status.
+    /// Starts a provider; `change` edits its descriptor, and all its executions have the status `status`.
     pub(crate) fn start(change: fn(&mut Value), status: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

@@ -29,7 +29,7 @@ fn home() -> Home {
     Home::with_agent(&format!("{SCRIPTED}{PICKUP}"))
 }
 
-/// Starts a turn that creates a task and waits for it.
+/// Starts a turn that creates a task and waits for the task's result.
 async fn hand_over(client: &Client, tool: &str, input: Value) -> JoinHandle<(u16, Value)> {
     let session = client.session("script", &[(tool, true)]).await;
     let script = json!([[call("c1", tool, input)], [{"echo": "results"}]]);
@@ -50,7 +50,7 @@ fn content(answer: &(u16, Value)) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_command_lists_shows_takes_and_finishes_with_fields() {
+async fn task_is_listed_shown_taken_over_and_finished_with_form_fields() {
     let home = home();
     let server = home.start();
     assert_eq!(home.nuncio(&["task", "list"]).run().stdout, "There are no open tasks.\n");
@@ -90,7 +90,7 @@ async fn task_command_lists_shows_takes_and_finishes_with_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_without_form_takes_one_text_and_can_be_refused() {
+async fn task_without_form_is_finished_with_a_text_and_a_refusal_reaches_the_agent() {
     let home = home();
     let server = home.start();
     let turn = hand_over(&server.aap(), "answer", json!({})).await;
@@ -106,7 +106,7 @@ async fn task_without_form_takes_one_text_and_can_be_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_command_works_without_a_server() {
+async fn task_commands_work_without_a_running_server() {
     let home = home();
     home.key(&[]);
     let listed = home.json_command(&["task", "list"]).json();

@@ -9,7 +9,7 @@ use crate::client::builder;
 use crate::home::Home;
 use crate::process::Nuncio;
 
-/// A certificate for `localhost` and its key, in files; returns the certificate.
+/// Writes a self-signed certificate for `localhost` and its key to files; returns the certificate.
 fn certificate(home: &Home) -> Certificate {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(home.path("cert.pem"), cert.pem()).unwrap();
@@ -22,7 +22,7 @@ fn serve(home: &Home) -> Nuncio {
 }
 
 #[tokio::test]
-async fn tls_server_serves_https_to_trusting_clients_and_refuses_http() {
+async fn tls_server_serves_https_to_clients_that_trust_its_ca_and_refuses_plain_http() {
     let home = Home::script();
     let trusted = certificate(&home);
     let server = serve(&home).start();
@@ -69,7 +69,7 @@ fn printed_next_command_keeps_address_and_ca_options() {
 }
 
 #[test]
-fn wrong_certificate_or_key_is_refused_with_its_file() {
+fn unusable_tls_certificate_or_key_is_refused_with_the_file_name() {
     let home = Home::script();
     certificate(&home);
     let own = fs::read_to_string(home.path("key.pem")).unwrap();

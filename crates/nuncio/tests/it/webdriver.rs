@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::client::builder;
 use crate::process::{PATIENCE, kill_tree, until};
 
-/// Keys by their WebDriver names.
+/// Code points that WebDriver uses for special keys.
 pub(crate) const ENTER: &str = "\u{E007}";
 pub(crate) const ESCAPE: &str = "\u{E00C}";
 pub(crate) const SHIFT: &str = "\u{E008}";
@@ -82,7 +82,7 @@ impl Browser {
         browser
     }
 
-    /// Sets the window size and the color scheme of the system.
+    /// Sets the window size and the colour scheme that the page sees.
     pub(crate) async fn look(&self, reader: ReaderSettings) {
         let scheme = if reader.dark { "dark" } else { "light" };
         // Animations are off, so that screenshots show final colours.
@@ -114,7 +114,7 @@ impl Browser {
         self.post("/execute/async", &json!({"script": script, "args": []})).await
     }
 
-    /// Waits until a script expression has a value that counts as true.
+    /// Waits until a script expression is neither null nor false, and returns its value.
     pub(crate) async fn until(&self, expression: &str) -> Value {
         until(expression, async || match self.eval(expression).await {
             Value::Null | Value::Bool(false) => None,
@@ -129,13 +129,13 @@ impl Browser {
         self.post(&format!("/element/{element}/click"), &json!({})).await;
     }
 
-    /// Types into an element.
+    /// Waits for an element, and types into it.
     pub(crate) async fn write(&self, css: &str, text: &str) {
         let element = self.element(css).await;
         self.post(&format!("/element/{element}/value"), &json!({"text": text})).await;
     }
 
-    /// Presses keys one after the other, wherever the focus is; a key of `held` is held meanwhile.
+    /// Presses keys one after the other in the focused element; the key `held` is held down meanwhile.
     pub(crate) async fn press(&self, held: Option<&str>, keys: &[&str]) {
         let down = |key: &str| json!({"type": "keyDown", "value": key});
         let up = |key: &str| json!({"type": "keyUp", "value": key});
@@ -146,7 +146,7 @@ impl Browser {
         self.post("/actions", &body).await;
     }
 
-    /// Types a text wherever the focus is.
+    /// Types a text into the focused element.
     pub(crate) async fn type_keys(&self, text: &str) {
         let keys: Vec<_> = text.chars().map(String::from).collect();
         self.press(None, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -196,7 +196,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The session is closed first, which ends the browser; a killed driver would leave it running.
+        // The session is closed first, which ends the browser; a killed driver would leave the browser running.
         if let Ok(mut driver) = TcpStream::connect(("127.0.0.1", self.port)) {
             let _ = driver.set_read_timeout(Some(Duration::from_secs(5)));
             let _ = write!(
@@ -210,7 +210,7 @@ impl Drop for Browser {
     }
 }
 
-/// Starts a driver on a free port, and returns the port.
+/// Starts chromedriver on a free port, and returns its process and port.
 fn start_driver() -> (Child, u16) {
     let mut driver = Command::new(test_variable("NUNCIO_TEST_CHROMEDRIVER"))
         .arg("--port=0")

@@ -69,7 +69,7 @@ impl DeviceAuditExport {
         };
         let mut found: Vec<_> = self.entries.iter().filter(|(chained, _)| by_message(chained)).collect();
         if found.is_empty() {
-            // Attempts of an execution have the execution's id and a suffix; on the device they are one call.
+            // Attempts of an execution have its id with a suffix as call id; on the device they are one call.
             let call = record["call"].as_str().unwrap_or_default();
             let is_attempt_of =
                 |id: &str| call.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -125,7 +125,7 @@ fn disagreement(chained: &ChainedEntry, explained: &ExplainedRecord, messages: &
 }
 
 /// Compares the ledger entry that the device names. The device may have seen a later or an earlier entry than the
-/// server; it is the same ledger if the server has that entry with that hash.
+/// server; both refer to the same ledger if the server has that entry with that hash.
 fn ledger_differs(chained: &ChainedEntry, explained: &ExplainedRecord) -> Option<String> {
     let reference = chained.entry.ledger.as_ref()?;
     let ledger = explained.evidence.iter().find(|evidence| evidence.kept_by == "ledger")?;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn device_entry_that_matches_the_server_record_is_valid() {
+    fn device_entry_that_agrees_with_the_audit_record_is_valid() {
         assert_eq!(states(&chain("ok"), None), [("entry 1".to_owned(), EvidenceState::Holds)]);
         assert_eq!(states(&chain("denied"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Holds)]);
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn rehashed_device_entry_that_contradicts_the_server_record_is_reported() {
+    fn rehashed_device_entry_that_contradicts_the_audit_record_is_reported_as_changed() {
         assert_eq!(states(&chain("ok"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Changed)]);
         assert_eq!(states(&chain("denied"), None), [("entry 1".to_owned(), EvidenceState::Changed)]);
         let mut other = entry("ok", Digest::ZERO, 1);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_device_entry_is_reported() {
+    fn device_record_without_an_entry_for_the_call_is_reported_as_missing() {
         assert_eq!(states(r#"{"entries": []}"#, None), [("entry".to_owned(), EvidenceState::Missing)]);
     }
 }

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_control_sequences_are_escaped() {
+    fn control_and_bidi_characters_of_agent_text_are_escaped() {
         assert_eq!(clean("a\x1b[2Jb\x07"), "a\\u{1b}[2Jb\\u{7}");
         assert_eq!(clean("rm \u{202e}x"), "rm \\u{202e}x");
         assert_eq!(clean("a\r\nb\tü 你好"), "a\nb\tü 你好");

@@ -48,7 +48,7 @@ impl ChatInput {
         self.next().await
     }
 
-    /// Waits for the answer to a question, which is printed also without a terminal.
+    /// Waits for the answer to a question. The question is printed even without a terminal.
     pub(super) async fn answer(&mut self, screen: &mut ChatScreen, question: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(question);

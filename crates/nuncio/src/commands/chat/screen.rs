@@ -112,7 +112,7 @@ impl ChatScreen {
         self.note(self.texts.help_hint);
     }
 
-    /// Prints how to resume; `again` is the command without the session id.
+    /// Prints how to resume the chat; `again` is the command without the session id.
     pub(super) fn farewell(&mut self, again: &str, session: &str) {
         if !self.json {
             self.end_block();
@@ -247,7 +247,7 @@ impl ChatScreen {
     }
 }
 
-/// An update as one line of JSON, with the protocol's own names where there are any.
+/// A turn update as one line of JSON, with the field names of AAP where AAP has them.
 fn event(update: &TurnUpdate) -> Value {
     match update {
         TurnUpdate::Text(delta) => json!({"event": "text_delta", "delta": delta}),
@@ -291,6 +291,6 @@ fn width() -> Option<usize> {
 }
 
 fn flush() {
-    // A closed terminal is noticed when the next line is written.
+    // An error is ignored here: a closed terminal is noticed when the next line is written.
     let _ = anstream::stdout().flush();
 }

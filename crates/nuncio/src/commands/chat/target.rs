@@ -35,13 +35,13 @@ mod tests {
     }
 
     #[test]
-    fn address_with_a_path_is_used_unchanged() {
+    fn chat_target_with_a_path_is_tried_at_that_path_only() {
         assert_eq!(candidate_urls("https://agents.example/v3/aap?x=1#y"), ["https://agents.example/v3/aap"]);
         assert_eq!(candidate_urls("localhost:7400/aap"), ["http://localhost:7400/aap"]);
     }
 
     #[test]
-    fn text_that_is_not_an_address_is_refused() {
+    fn chat_target_that_is_no_http_url_or_contains_credentials_is_refused() {
         for bad in ["", "ftp://a", "https://user:word@a", "a b", "https://"] {
             assert!(candidates(bad).is_err(), "{bad:?}");
         }

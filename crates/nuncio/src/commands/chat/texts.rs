@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locale_environment_selects_chinese() {
+    fn chinese_locale_selects_chinese_texts_and_any_other_english() {
         assert_eq!(ChatTexts::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
         assert_eq!(ChatTexts::of(Some("C.UTF-8")).allow, "Allow {tool}?");
         assert_eq!(ChatTexts::of(None).allow, "Allow {tool}?");
     }
 
     #[test]
-    fn help_fits_into_eighty_columns() {
+    fn chat_help_fits_into_eighty_columns_in_both_languages() {
         for words in [ENGLISH, CHINESE] {
             for line in words.help.lines().chain([words.help_hint, words.choices]) {
                 assert!(line.chars().map(super::super::clean::columns).sum::<usize>() <= 80, "{line}");

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_gets_the_arguments_and_its_output_or_failure_is_the_result() {
+    async fn local_tool_program_gets_json_arguments_and_its_output_or_failure_is_the_result() {
         let arguments = json!({"a": 1}).as_object().unwrap().clone();
         assert_eq!(tool(r#"["cat"]"#).run(&arguments).await, r#"{"a":1}"#);
         assert_eq!(

@@ -77,7 +77,7 @@ impl CallAnswerer {
         Self { tools, trust, alone, allowed: HashSet::new() }
     }
 
-    /// Answers to all pending calls; `None` when the user leaves them unanswered.
+    /// Answers for all pending calls; `None` when the user leaves the calls unanswered.
     pub(super) async fn answer_pending(
         &mut self,
         conversation: &mut AapConversation,
@@ -128,7 +128,7 @@ impl CallAnswerer {
         Some(answers)
     }
 
-    /// Asks about one call; `None` when the user leaves it unanswered.
+    /// Asks the user about one call; `None` when the user leaves it unanswered.
     async fn ask(
         &mut self,
         tool: &ToolName,

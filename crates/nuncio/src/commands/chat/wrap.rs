@@ -10,7 +10,7 @@ pub(crate) struct WordWrapper {
     column: usize,
     word: String,
     word_columns: usize,
-    /// Spaces that are only needed if something follows them on the line.
+    /// Number of spaces that are printed only if more text follows on the line.
     spaces: usize,
 }
 
@@ -19,7 +19,7 @@ impl WordWrapper {
         Self { width: width.map(|width| width.max(20)), column: 0, word: String::new(), word_columns: 0, spaces: 0 }
     }
 
-    /// Adds a piece of text, and returns what can be printed now.
+    /// Adds a piece of text, and returns the text that can be printed now.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for c in piece.chars() {
@@ -52,7 +52,7 @@ impl WordWrapper {
         out
     }
 
-    /// Returns the held-back word and ends the line if one has begun.
+    /// Returns the held-back last word, and a line break if the line is not empty.
     pub(crate) fn end(&mut self) -> String {
         let mut out = String::new();
         self.put_word(&mut out);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_however_the_stream_was_cut() {
+    fn text_wraps_between_words_regardless_of_how_the_stream_is_split() {
         let text = "The quick brown fox jumps over the lazy dog, twice.";
         let whole = wrapped(20, &[text]);
         assert_eq!(whole, "The quick brown fox\njumps over the lazy\ndog, twice.\n");
@@ -105,19 +105,19 @@ mod tests {
     }
 
     #[test]
-    fn chinese_breaks_anywhere_and_takes_two_columns_a_character() {
+    fn chinese_text_wraps_between_any_two_characters_of_two_columns_each() {
         assert_eq!(wrapped(20, &["一二三四五六七八九十甲乙"]), "一二三四五六七八九十\n甲乙\n");
     }
 
     #[test]
-    fn emoji_takes_two_columns_and_combining_mark_none() {
+    fn emoji_counts_as_two_columns_and_combining_mark_as_none() {
         assert_eq!(wrapped(20, &[&"🚀".repeat(11)]), format!("{}\n🚀\n", "🚀".repeat(10)));
         let thai = "ที่".repeat(20);
         assert_eq!(wrapped(20, &[&thai]), format!("{thai}\n"));
     }
 
     #[test]
-    fn word_longer_than_the_line_is_cut_and_line_breaks_are_kept() {
+    fn word_longer_than_the_line_is_split_and_line_breaks_are_kept() {
         assert_eq!(wrapped(20, &[&"x".repeat(45)]), format!("{0}\n{0}\nxxxxx\n", "x".repeat(20)));
         assert_eq!(wrapped(20, &["a\n  b\n\nc"]), "a\n  b\n\nc\n");
     }

@@ -16,7 +16,6 @@ use crate::commands::confirm::confirm;
 use crate::commands::operator::{parsed, span_seconds};
 use crate::output::{cell, items, print_list, show, table, wrong_usage};
 
-/// `nuncio device agents`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Agents, json, |answer| {
         let none = "There are no agents yet; `nuncio device allow AGENT` shows what an agent requests.";
@@ -27,7 +26,6 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     .await
 }
 
-/// `nuncio device allow`
 pub(super) async fn allow(
     home: &DeviceHome,
     agent: &str,
@@ -71,14 +69,12 @@ fn print_request(request: &Value) {
     eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
 }
 
-/// `nuncio device revoke`
 pub(super) async fn revoke(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let command = DeviceCommand::Revoke { agent: agent.clone() };
     run_command(home, command, json, |_| println!("{} may do nothing here now.", agent.bold())).await
 }
 
-/// `nuncio device verify`
 pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Verify { agent: parsed(AgentId::parse(agent))? }, json, |answer| {
         println!("{}", cell(&answer["safety_number"]));
@@ -87,7 +83,6 @@ pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow
     .await
 }
 
-/// `nuncio device accept`
 pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let changed = carry_out(home, DeviceCommand::Changed { agent: agent.clone() }).await?;

@@ -1,5 +1,5 @@
-//! Commands to a device. The process that runs the device executes them, sent over a socket in its home; while no such
-//! process runs, the command line executes them itself. Both use [`DeviceCommands::carry_out`].
+//! Commands to a device. The process that runs the device executes them, sent over a socket in the device folder, its
+//! home; while no such process runs, the command line executes them itself. Both use [`DeviceCommands::carry_out`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use super::{device_error, socket};
 use crate::cli::DeviceHome;
 use crate::output::{fault, show, wrong_usage};
 
-/// How long a command waits for another process that has locked the home.
+/// How long a command waits for another process that has locked the device folder.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a waiting command tries to lock the home.
+/// Interval at which a waiting command tries to lock the device folder.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A command to the device: one JSON line on its socket.
@@ -43,12 +43,12 @@ pub(super) enum DeviceCommand {
     Revoke { agent: AgentId },
     Audit,
     Verify { agent: AgentId },
-    // The changed keys of an agent.
+    // Shows the changed keys of an agent.
     Changed { agent: AgentId },
     Accept { agent: AgentId, device: DeviceId, fingerprint: Digest },
     Devices,
     Invite,
-    // The fingerprint is the one that the person compared.
+    // `fingerprint` is the one that the person compared.
     Trust { device: DeviceId, fingerprint: Option<Digest> },
     Remove { device: DeviceId },
     Backup { passphrase: Passphrase },
@@ -64,7 +64,7 @@ pub(super) struct Passphrase(pub(super) String);
 
 opaque_debug!(Passphrase);
 
-/// Runs a command: in the process that runs the device, or here.
+/// Runs a command in the process that runs the device, or in this process if none does.
 pub(super) async fn carry_out(home: &DeviceHome, command: DeviceCommand) -> anyhow::Result<Value> {
     let ask = async || socket::ask(&folder_of(home)?, &command).await;
     if let Some(reply) = ask().await? {
@@ -91,11 +91,11 @@ pub(super) async fn run_command(
 
 enum LockResult {
     Locked(Box<DeviceConfig>),
-    /// The process that has locked the home replied to the command.
+    /// The process that has locked the device folder replied to the command.
     Replied(Value),
 }
 
-/// Locks a home. While another process has locked it, `ask` sends the command to that process.
+/// Locks a device folder. While another process has locked it, `ask` sends the command to that process.
 async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     home: &DeviceHome,
     tools: LocalTools,
@@ -122,7 +122,7 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     }
 }
 
-/// Locks a home; an error if a device runs there.
+/// Locks a device folder; fails if a device runs in it.
 pub(super) async fn lock_idle_home(
     home: &DeviceHome,
     tools: LocalTools,

@@ -28,7 +28,7 @@ pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     folder.ok_or_else(|| wrong_usage("name the device's folder with --home"))
 }
 
-/// Creates the device's folder where there is none; only its owner may read it.
+/// Creates the device folder if it does not exist; only its owner may read it.
 pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     let folder = folder_of(home)?;
     let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
@@ -59,7 +59,7 @@ pub(super) async fn config(
     })
 }
 
-/// The preset scopes, with an administrator's additions: `scopes.toml` may raise sensitivities, never lower them.
+/// The preset scopes with the additions of an administrator: `scopes.toml` may raise sensitivities, never lower them.
 fn presets(folder: &Path) -> anyhow::Result<Presets> {
     let mut presets = Presets::default();
     if let Some(text) = text_of(&folder.join("scopes.toml"))? {

@@ -15,7 +15,6 @@ use super::write_private_file;
 use crate::cli::DeviceHome;
 use crate::output::{cell, fault, items, show, table};
 
-/// `nuncio device audit`
 pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Audit).await?;
     let entries = items(&answer["entries"]);
@@ -40,7 +39,6 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
     Ok(())
 }
 
-/// `nuncio device status`
 pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     let mut answer = carry_out(home, DeviceCommand::Status).await?;
     answer["home"] = folder_of(home)?.display().to_string().into();

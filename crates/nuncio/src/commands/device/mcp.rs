@@ -1,5 +1,5 @@
-//! MCP servers of the person, each declared in a small file: how it is reached, and the permissions that its tools
-//! need. A server is started when first needed, again after it was lost, and ends with the device.
+//! MCP servers of the person, each declared in a small file: how to reach it, and the permissions that its tools need.
+//! A server is started when first needed, again after it was lost, and ends with the device.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -115,7 +115,7 @@ struct ConnectedServer {
 #[derive(Debug)]
 struct ListedTools {
     tools: BTreeMap<ToolName, Arc<Tool>>,
-    /// Reasons why other tools of the server cannot be used.
+    /// Reasons why other tools of the MCP server cannot be used.
     unusable: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl ConnectedServer {
         Ok(Self { runners, name, agent: Arc::new(agent), listed: OnceCell::new() })
     }
 
-    /// The tools of the MCP server, listed once.
+    /// Lists the tools of the MCP server once; later calls use the same list.
     async fn listed(&self) -> Result<&ListedTools, ToolFailure> {
         let list = async || {
             let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
@@ -172,7 +172,7 @@ impl ConnectedServer {
     }
 }
 
-/// The result for an agent: structured content, or else the text.
+/// Tool result for an agent: the structured content, or else the text.
 fn result(output: &ToolOutput) -> Value {
     match (output.structured.clone(), output.message_content()) {
         (Some(structured), _) => structured,

@@ -21,7 +21,6 @@ use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
 use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
 
-/// `nuncio device devices`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Devices, json, |answer| {
         let devices = items(&answer["devices"]);
@@ -64,7 +63,7 @@ fn fingerprint_lines(fingerprint: &Value) -> [String; 2] {
     [one, other].map(|line| line.trim().to_owned())
 }
 
-/// `nuncio device invite`: the code alone on standard output, so that it can be piped; the rest on standard error.
+/// Prints the invite code alone on standard output, so that it can be piped; the rest on standard error.
 pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Invite, json, |answer| {
         eprintln!("Your other device can enrol until {} with:", cell(&answer["expires_at"]));
@@ -78,7 +77,6 @@ pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> 
     .await
 }
 
-/// `nuncio device trust`
 pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     let fingerprint = if yes { None } else { confirm_fingerprint(home, &device, json).await? };
@@ -86,7 +84,7 @@ pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool
     run_command(home, command, json, |_| println!("{} is yours: what it signed counts here.", device.bold())).await
 }
 
-/// Asks the person to compare the fingerprint of a device, and returns it. Without a terminal it is not compared.
+/// Fingerprint of a device that waits for trust, after the person compared it; without a terminal it is not compared.
 async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
     let devices = items(&answer["devices"]);
@@ -103,7 +101,6 @@ async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -
     }
 }
 
-/// `nuncio device remove`
 pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     run_command(home, DeviceCommand::Remove { device: device.clone() }, json, |_| {
@@ -113,7 +110,6 @@ pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyho
     .await
 }
 
-/// `nuncio device backup`
 pub(super) async fn backup(
     home: &DeviceHome,
     file: Option<&Path>,
@@ -137,7 +133,6 @@ pub(super) async fn backup(
     Ok(())
 }
 
-/// `nuncio device restore`
 pub(super) async fn restore(
     home: &DeviceHome,
     file: &Path,
@@ -154,7 +149,6 @@ pub(super) async fn restore(
     print_enrolled(home, &device, None, json)
 }
 
-/// `nuncio device recover`
 pub(super) async fn recover(home: &DeviceHome, passphrase: &PassphraseSource, json: bool) -> anyhow::Result<()> {
     let passphrase = passphrase.read(PassphraseUse::Known).await?;
     run_command(home, DeviceCommand::Recover { passphrase }, json, |answer| {

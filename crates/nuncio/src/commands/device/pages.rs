@@ -31,7 +31,7 @@ pub(super) struct PagesListener {
     pub(super) links: PageLinks,
 }
 
-/// Makes one-time links to the pages.
+/// Makes one-time links to the device pages.
 #[derive(Debug, Clone)]
 pub(super) struct PageLinks {
     address: SocketAddr,
@@ -45,7 +45,7 @@ impl PageLinks {
 }
 
 impl PagesListener {
-    /// Listens at the given port of this machine; without one at the default port, or any that is free.
+    /// Listens on `port` of this machine; if it is `None`, on the default port or any free one.
     pub(super) async fn at(port: Option<u16>, home: &Path) -> anyhow::Result<Self> {
         let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match port {
@@ -67,7 +67,7 @@ impl PagesListener {
         Arc::clone(&self.state.prompts) as _
     }
 
-    /// Adds a notification tool, which shows its notices on the pages if there is no desktop.
+    /// Adds a notification tool, which shows notifications on the device pages if there is no desktop.
     pub(super) fn with_notifications(&self, tools: LocalTools) -> anyhow::Result<LocalTools> {
         let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
         let notices = Arc::clone(&self.state.notices);
@@ -87,7 +87,7 @@ impl PagesListener {
         Ok(welcome(config, Arc::clone(&self.state.access), listener, stop).await?)
     }
 
-    /// Serves the pages until `stop`.
+    /// Serves the device pages until `stop`.
     pub(super) async fn serve(self, device: Device, stop: CancellationToken) {
         let serving = async { serve(device, self.state, TcpListener::from_std(self.listener)?, stop).await };
         if let Err(error) = serving.await {
@@ -96,7 +96,7 @@ impl PagesListener {
     }
 }
 
-/// The base path of the pages, made at the first start, so that bookmarks still work after a restart.
+/// Secret base path of the device pages, made at the first start, so that bookmarks still work after a restart.
 fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
     let file = home.join("pages.path");
     if let Some(text) = text_of(&file)? {

@@ -1,4 +1,4 @@
-//! The socket of a running device: in its home, for its owner alone, one JSON line in, one JSON line out.
+//! The socket of a running device: in the device folder, for its owner alone, one JSON line in, one JSON line out.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::output::{WrongUsage, fault};
 const SOCKET: &str = "run.sock";
 /// Size limit of a command, in bytes.
 const MAX_COMMAND: u64 = 64 * 1024;
-/// Size limit of a reply, in bytes: it may contain the activity record of a month.
+/// Size limit of a reply, in bytes: a reply may contain the activity record of a month.
 const MAX_REPLY: u64 = 256 * 1024 * 1024;
 /// Time limit for reading a command, and for the reply to a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);

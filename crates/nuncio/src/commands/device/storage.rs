@@ -29,13 +29,13 @@ use crate::output::{WrongUsage, fault, show};
 /// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
 
-/// Opens the records of the device in a folder. Records that are not sealed yet are sealed now.
+/// Opens the records of a device folder. Records that are not encrypted yet are encrypted now.
 pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
     let (records, key, _) = open_with_key(home, folder).await?;
     records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
 }
 
-/// The records, locked for this process, and their storage key.
+/// Opens the records, locked for this process, and their storage key.
 async fn open_with_key(
     home: &DeviceHome,
     folder: &Path,
@@ -93,7 +93,7 @@ async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource
         Err(error) => eprintln!("{} {error}; a key file is used instead", "The keyring is not used:".yellow()),
     }
     let folder = std::path::absolute(folder)?;
-    // The folder above may be another account's.
+    // The parent folder may belong to another account; the key file is then written into the device folder.
     let stored = store_in_file(&key_file_beside(&folder)).or_else(|_| store_in_file(&folder.join("storage.key")));
     stored.map_err(|why| config_error(&folder, &why))
 }
@@ -115,7 +115,7 @@ fn store_in_file(path: &Path) -> std::io::Result<(WrappingKey, KeySource)> {
     Ok((by, KeySource::File { path: path.to_owned() }))
 }
 
-/// `~/.nuncio-device.key` for `~/.nuncio-device`; with a random part where that file exists.
+/// Path of a new key file: `~/.nuncio-device.key` for `~/.nuncio-device`, with a random part if that file exists.
 fn key_file_beside(folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let beside = |name: String| folder.with_file_name(name);
@@ -176,7 +176,7 @@ fn locked(file: &Path, why: &str) -> anyhow::Error {
     fault(Code::StorageLocked, format!("{}: {why}", file.display()))
 }
 
-/// The key file of the device in a folder, if it has one.
+/// Path of the storage key file of a device folder, if its key source is a file.
 pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
     match read_wrapped(folder).ok()??.source {
         KeySource::File { path } => Some(path),
@@ -199,7 +199,7 @@ pub(super) fn describe(folder: &Path) -> (String, Value) {
     }
 }
 
-/// `nuncio device storage [SOURCE]`
+/// Shows the source of the storage key, or changes it if a new source is given.
 pub(super) async fn storage(
     home: &DeviceHome,
     wanted: Option<StorageSource>,
@@ -215,7 +215,7 @@ pub(super) async fn storage(
     Ok(())
 }
 
-/// Wraps the storage key under a key from another source, and removes the previous one.
+/// Wraps the storage key under a key from another source, and removes the previous wrapping key.
 async fn change(
     home: &DeviceHome,
     wanted: StorageSource,

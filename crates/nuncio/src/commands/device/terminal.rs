@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use crate::commands::chat::clean::clean;
 
-/// Input this soon after a prompt is not taken as its answer.
+/// Input within this time after a prompt is ignored.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct TerminalPrompt {
-    /// Whether the terminal is the only prompt: then end of input means no.
+    /// Whether this terminal is the only place for prompts: then the end of input means no.
     alone: bool,
-    /// Typed lines with their time. Locked while a question is open, so that the next one waits.
+    /// Typed lines with their time. Locked while a question is open, so that the next question waits.
     lines: Mutex<mpsc::UnboundedReceiver<(Instant, String)>>,
 }
 
@@ -41,7 +41,7 @@ impl TerminalPrompt {
     }
 }
 
-/// Prints that a question is closed, unless it was answered here.
+/// Prints on drop that a question is closed, unless it was answered in this terminal.
 struct OpenQuestionGuard<'a>(Option<&'a PromptQuestion>);
 
 impl Drop for OpenQuestionGuard<'_> {
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// The answer to a question when these lines are typed, each so many milliseconds from now, and the input ends.
+    /// Answer to a question if these lines are typed, each after so many milliseconds, and the input then ends.
     async fn answer_to(typed: &[(u64, &str)]) -> PromptAnswer {
         let (sender, lines) = mpsc::unbounded_channel();
         for (millis, line) in typed {
@@ -142,7 +142,7 @@ mod tests {
             (&[(LATE_MS, " YES ")], PromptAnswer::Yes),
             (&[(LATE_MS, "")], PromptAnswer::No),
             (&[(LATE_MS, "sure")], PromptAnswer::No),
-            // A line typed before the question can be read does not count.
+            // A line typed right after the question appears does not count.
             (&[(0, "y"), (LATE_MS, "")], PromptAnswer::No),
             (&[(0, "n"), (LATE_MS, "y")], PromptAnswer::Yes),
             // The input ends without an answer.

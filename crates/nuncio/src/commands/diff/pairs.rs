@@ -36,7 +36,7 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
             }
         };
         let written = writeln!(out, "{answered}");
-        // A caller that sends one line at a time waits for each answer.
+        // A caller that sends one line at a time waits for each answer, so output is flushed when no input is buffered.
         let written = written.and_then(|()| if lines.buffer().is_empty() { out.flush() } else { Ok(()) });
         match written {
             Err(why) if why.kind() == ErrorKind::BrokenPipe => break,

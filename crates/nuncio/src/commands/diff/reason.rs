@@ -4,10 +4,10 @@ use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
 use nuncio_judge::{ChangeFinding, ChangeRule};
 use serde_json::Value;
 
-/// The fields of tools and scopes that the judge reads; faults in other fields do not stop it.
+/// Fields of tools and scopes that the change judge reads; faults in other fields do not stop it.
 const JUDGED_FIELDS: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
 
-/// Faults that make a part unreadable for the judge.
+/// Faults that make a part of a manifest unreadable for the change judge.
 const UNREADABLE_RULES: [ManifestRule; 6] = [
     ManifestRule::WrongType,
     ManifestRule::Missing,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_input_is_reported_with_its_reason() {
+    fn unreadable_part_of_a_manifest_is_reported_with_its_pointer_and_reason() {
         let tool = good()["tools"][0].clone();
         let scope = good()["permission_scopes"][0].clone();
         for (place, value, reason) in [

@@ -62,7 +62,7 @@ mod tests {
     use nuncio_judge::{ChangeRule, NoticeRule};
 
     #[test]
-    fn every_rule_has_a_text_that_fits_a_line() {
+    fn every_rule_of_the_change_judge_has_a_text_that_fits_a_line() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());

@@ -35,7 +35,7 @@ pub(super) fn allow_section(command: &[String], folder: &Path) -> String {
     if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
 }
 
-/// The folder that a script needs: where its packages are installed, its project, or its own folder.
+/// The folder that a script file needs: the one with its installed packages, its project, or its own folder.
 fn project_folder(file: &Path) -> &Path {
     let folders = || file.ancestors().skip(1);
     let installed = folders().filter(|folder| folder.ends_with("node_modules")).last().and_then(Path::parent);

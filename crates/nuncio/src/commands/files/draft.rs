@@ -19,11 +19,11 @@ pub(super) struct AgentFileDraft {
     pub(super) text: String,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
-    /// The environment variable that must hold the model's key.
+    /// Environment variable that must hold the model's API key.
     pub(super) key: Option<&'static str>,
 }
 
-/// Generates an agent file, if the options ask for more than the starter.
+/// Generates an agent file; `None` if neither an MCP server nor a model is given.
 pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft>> {
     let model = options.model.as_deref().map(ModelName::parse).transpose()?;
     let server = options.from_mcp.as_deref().map(|text| McpServerDraft::parse(text, &options.folder)).transpose()?;
@@ -160,7 +160,6 @@ fn absolute(word: &str) -> String {
     word.to_owned()
 }
 
-/// An agent name derived from the folder's name.
 fn agent_name(folder: &Path) -> AgentName {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let name = folder.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -300,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_split_as_a_shell_would() {
+    fn mcp_command_is_split_into_words_by_the_quoting_rules_of_a_shell() {
         assert_eq!(split_command("npx -y  @scope/server").unwrap(), ["npx", "-y", "@scope/server"]);
         assert_eq!(split_command(r#"a "b c" 'd "e"' f\ g "" h"i""#).unwrap(), ["a", "b c", "d \"e\"", "f g", "", "hi"]);
         for wrong in ["", "  ", "\"\"", "a 'b"] {
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn server_and_agent_names_are_derived_from_the_command() {
+    fn mcp_server_name_comes_from_the_command_and_agent_name_from_the_folder() {
         for (text, name) in [
             ("npx -y @modelcontextprotocol/server-everything", "server-everything"),
             ("node /opt/tools/index.js --verbose", "index"),
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn model_option_names_provider_and_model() {
+    fn model_option_without_a_known_provider_and_a_model_is_refused() {
         assert!(ModelName::parse("openrouter/meta/llama-4").is_ok_and(|model| model.name == "meta/llama-4"));
         for wrong in ["gpt-5", "open-ai/gpt-5", "openai/", "/x"] {
             let why = ModelName::parse(wrong).err().unwrap().to_string();

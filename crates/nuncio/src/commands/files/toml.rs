@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_survive_a_round_trip_through_toml() {
+    fn json_schema_survives_a_round_trip_through_an_agent_file() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -107,7 +107,7 @@ fn print_failed_checks(agent: &VerifiedDescription, json: bool) {
     }
     agent.notes.iter().for_each(|text| print_note(text));
     for check in agent.checks.iter() {
-        // The challenge proves that a description is recent; this one was just fetched.
+        // The challenge would prove that a description is recent; this one was just fetched.
         if let CheckOutcome::Unverified { why } = &check.outcome
             && check.subject != CheckSubject::Challenge
         {

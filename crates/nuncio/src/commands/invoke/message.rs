@@ -14,9 +14,9 @@ use crate::cli::Invoke;
 use crate::commands::operator::{carry_out, parsed};
 use crate::output;
 
-/// Default time to wait for an answer.
+/// Default time to wait for the answer to a message.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often the server is asked whether the answer has arrived.
+/// Interval at which the server is asked whether the answer has arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Sends a message and prints the answer.

@@ -152,7 +152,7 @@ pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Removes terminal control sequences from untrusted text.
+/// Escapes terminal control characters in untrusted text.
 fn cleaned(text: &str) -> String {
     clean::clean(text).replace('\t', " ")
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_wrapped_to_the_terminal_width() {
+    fn task_text_is_wrapped_to_the_line_width_without_loss() {
         let long = format!("{} {} end", "word ".repeat(40), "x".repeat(200));
         for text in [long.as_str(), &"取件".repeat(100)] {
             let lines = wrapped(text, INDENT);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn text_beyond_its_first_line_of_eighty_columns_is_replaced_by_an_ellipsis() {
+    fn task_summary_is_the_first_line_with_an_ellipsis_for_the_rest() {
         assert_eq!(beginning("").as_deref(), None);
         assert_eq!(beginning("\nWeigh it.\n").as_deref(), Some("Weigh it."));
         assert_eq!(beginning("Weigh it.\nPut it away.").as_deref(), Some("Weigh it. …"));
@@ -196,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn terminal_control_characters_are_escaped() {
+    fn terminal_control_characters_in_task_text_are_escaped() {
         assert_eq!(wrapped("a\u{1b}[2Jb", 2), ["a\\u{1b}[2Jb"]);
     }
 
     #[test]
-    fn due_time_is_displayed_as_span_and_date() {
+    fn due_time_is_shown_as_remaining_time_and_date() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let in_some = |seconds: u64| due(now.after(std::time::Duration::from_secs(seconds)), now);
         assert_eq!(in_some(1500), "in 25 min (2026-11-15 11:25 UTC)");

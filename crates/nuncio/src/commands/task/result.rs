@@ -27,7 +27,7 @@ pub(super) fn parse(form: Option<&Value>, arguments: &[String]) -> Result<Value,
     Ok(Value::Object(result))
 }
 
-/// Puts a value at `path`, whose parts are separated by dots; a property whose name contains the dot takes precedence.
+/// Puts a value at `path`, whose parts are separated by dots; a property with a dot in its name takes precedence.
 fn put(
     into: &mut Map<String, Value>,
     root: &Value,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_parsed_as_the_types_of_the_form() {
+    fn field_values_are_parsed_by_the_types_in_the_form() {
         let form = json!({"type": "object", "$defs": {"size": {"enum": ["s", 2]}}, "properties": {
             "name": {"type": "string"}, "weight": {"type": "number"}, "ok": {"type": "boolean"},
             "size": {"$ref": "#/$defs/size"}, "tags": {"type": "array", "items": {"type": "string"}},
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn value_of_a_wrong_type_is_reported_with_its_field() {
+    fn invalid_or_repeated_field_value_is_reported_with_its_field() {
         let form =
             json!({"type": "object", "properties": {"weight": {"type": "number"}, "size": {"enum": ["s", "m"]}}});
         assert_eq!(result(&form, &["weight=much"]).unwrap_err(), "weight: \"much\" is not a number");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn task_without_form_takes_one_text() {
+    fn arguments_for_a_task_without_form_are_joined_to_one_text() {
         let arguments = ["It is".to_owned(), "done=now.".to_owned()];
         assert_eq!(parse(None, &arguments).unwrap(), json!("It is done=now."));
         assert!(parse(None, &[]).is_err());

@@ -10,7 +10,7 @@ use crate::webdriver::{Browser, ENTER, ESCAPE, ReaderSettings, SHIFT, TAB, test_
 const CHINESE: ReaderSettings = ReaderSettings { width: 1280, dark: false, language: "zh-CN" };
 
 #[tokio::test]
-async fn page_follows_the_browser_language_and_keeps_the_chosen_one() {
+async fn page_uses_the_browser_language_until_another_is_chosen_and_keeps_the_choice() {
     let visit = ChatPage::to(Home::hotel(), CHINESE).await;
     let browser = &visit.browser;
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
@@ -40,7 +40,7 @@ async fn page_follows_the_browser_language_and_keeps_the_chosen_one() {
 }
 
 #[tokio::test]
-async fn theme_follows_the_system_until_chosen() {
+async fn page_theme_follows_the_system_until_one_is_chosen() {
     let visit = ChatPage::script().await;
     let browser = &visit.browser;
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -56,7 +56,7 @@ async fn theme_follows_the_system_until_chosen() {
 }
 
 #[tokio::test]
-async fn phone_layout_has_no_horizontal_scrolling() {
+async fn chat_page_on_a_phone_never_scrolls_horizontally() {
     let visit = ChatPage::to(Home::hotel(), ReaderSettings { width: 360, ..ReaderSettings::default() }).await;
     let browser = &visit.browser;
     let fits = async |what: &str| {
@@ -91,7 +91,7 @@ async fn page_is_usable_with_the_keyboard_alone() {
     let visit = ChatPage::script().await;
     let browser = &visit.browser;
     let focused = "document.activeElement.id || document.activeElement.className || document.activeElement.textContent";
-    // The message field has the focus, and one key press leads to it from the top of the page.
+    // The message field has the focus at first, and the skip link at the top of the page leads to it.
     browser.until("document.activeElement.id === 'message'").await;
     browser.run("document.querySelector('.wordmark').focus()", &[]).await;
     browser.press(Some(SHIFT), &[TAB]).await;
@@ -134,7 +134,7 @@ async fn page_is_usable_with_the_keyboard_alone() {
 }
 
 #[tokio::test]
-async fn axe_finds_no_serious_violations_in_light_and_dark() {
+async fn axe_finds_no_serious_accessibility_violations_in_light_and_dark_theme() {
     for dark in [false, true] {
         let visit = ChatPage::to(Home::hotel(), ReaderSettings { dark, ..ReaderSettings::default() }).await;
         let browser = &visit.browser;
@@ -163,7 +163,7 @@ async fn axe_finds_no_serious_violations_in_light_and_dark() {
     accessible(&chinese.browser, "an error, in Chinese").await;
 }
 
-/// Runs axe-core on the current page.
+/// Runs axe-core on the current page; fails on serious violations.
 pub(super) async fn accessible(browser: &Browser, what: &str) {
     let axe = std::fs::read_to_string(test_variable("NUNCIO_TEST_AXE")).unwrap();
     browser.run(&axe, &[]).await;

@@ -10,7 +10,7 @@ fn add(id: &str, a: i64, b: i64) -> Value {
 }
 
 #[tokio::test]
-async fn call_is_shown_with_arguments_and_runs_when_allowed() {
+async fn chat_page_shows_the_arguments_of_a_call_and_runs_it_when_allowed() {
     let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 20, 22)], [{"text": "It is "}, {"echo": "results"}]])).await;
     visit.is("waiting").await;
@@ -43,7 +43,7 @@ async fn denied_call_does_not_run_and_the_agent_gets_the_typed_reason() {
 }
 
 #[tokio::test]
-async fn several_calls_are_decided_individually_and_sent_together() {
+async fn several_calls_are_decided_one_by_one_and_the_decisions_are_sent_together() {
     let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 1, 2), add("c2", 3, 4)], [{"echo": "results"}]])).await;
     visit.is("waiting").await;
@@ -69,7 +69,7 @@ async fn trusted_tool_is_not_asked_about_again_in_the_conversation() {
     visit.wait_for_text("[\"7\"]").await;
     assert_eq!(visit.browser.eval("document.querySelectorAll('.ask').length").await, 0);
 
-    // The trust belongs to the conversation: it returns with it, and a new conversation starts without it.
+    // A reload restores the trust with the conversation; a new conversation starts without it.
     visit.is("idle").await;
     visit.browser.reload().await;
     visit.wait_for_text("[\"7\"]").await;
@@ -95,7 +95,7 @@ async fn pending_call_survives_a_reload_and_a_new_message_abandons_it() {
 }
 
 #[tokio::test]
-async fn tools_and_options_chosen_in_the_sidebar_reach_the_agent() {
+async fn tools_and_options_chosen_on_the_chat_page_reach_the_agent() {
     let visit = ChatPage::script().await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.browser.run("const model = document.querySelector('[data-option=model]'); model.value = 'large'", &[]).await;

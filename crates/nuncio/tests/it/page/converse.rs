@@ -9,7 +9,7 @@ use crate::client::call;
 use crate::webdriver::Browser;
 
 #[tokio::test]
-async fn answer_appears_word_by_word() {
+async fn answer_is_shown_while_it_streams_and_can_be_stopped() {
     let visit = ChatPage::script().await;
     visit.play(json!([[{"thinking": "Hm, let me see. "}, {"text": "The first half."}, {"sleep": 600_000}]])).await;
     // The turn still runs for ten minutes, so the visible text was streamed.
@@ -31,7 +31,7 @@ async fn answer_appears_word_by_word() {
 }
 
 #[tokio::test]
-async fn page_reloaded_mid_answer_resumes_the_stream() {
+async fn page_reloaded_mid_answer_resumes_the_stream_without_repetition() {
     let visit = ChatPage::gated().await;
     let script = json!([
         [{"thinking": "First the gate. "}, {"text": "Half of it."}, call("c1", "gate", json!({}))],
@@ -51,7 +51,7 @@ async fn page_reloaded_mid_answer_resumes_the_stream() {
     visit.is("idle").await;
     let whole = visit.transcript().await;
 
-    // The stream that came over two connections equals the stored history; nothing is missing or repeated.
+    // The stream received over two connections equals the stored history: nothing is missing or repeated.
     for once in ["Half of it.", "And the rest."] {
         let messages = visit
             .browser
@@ -70,7 +70,7 @@ async fn page_reloaded_mid_answer_resumes_the_stream() {
 }
 
 #[tokio::test]
-async fn reloaded_page_shows_a_turn_once() {
+async fn page_reloaded_during_a_second_turn_shows_each_answer_once() {
     let visit = ChatPage::script().await;
     visit.say("one").await;
     visit.wait_for_text("You said: one").await;
@@ -113,7 +113,7 @@ async fn earlier_conversation_is_listed_and_can_be_continued() {
 }
 
 #[tokio::test]
-async fn server_restart_mid_answer_is_shown_as_an_error() {
+async fn server_kill_mid_answer_is_shown_as_an_interruption_and_the_chat_continues() {
     let ChatPage { browser, server, home } = ChatPage::script().await;
     let visit = ChatPage { browser, server, home };
     visit.play(json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
@@ -133,7 +133,7 @@ async fn server_restart_mid_answer_is_shown_as_an_error() {
 }
 
 #[tokio::test]
-async fn errors_show_their_code_and_a_deleted_conversation_is_reported() {
+async fn page_shows_error_codes_and_reports_a_conversation_that_does_not_exist() {
     let visit = ChatPage::script().await;
     visit.play(json!([[{"throw": "the model went away"}]])).await;
     let error = visit.browser.until("document.querySelector('.note.wrong')?.innerText").await;

@@ -1,4 +1,4 @@
-//! The pages of a person's device, in a real browser, served by the real program, with a real agent at a real relay.
+//! The web pages of `nuncio device run` in a real browser, with a real agent and relay.
 
 use std::fs;
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ impl Person {
     }
 }
 
-/// Opens a one-time link and confirms it.
+/// Opens a one-time sign-in link and confirms it.
 async fn open_pages(browser: &Browser, link: &str) {
     browser.go(link).await;
     browser.click("#open button").await;
@@ -142,14 +142,14 @@ fn run(home: &Home) -> Server {
     run.arg("--home").arg(home.path("laptop")).start()
 }
 
-/// Saves a screenshot for people to look at.
+/// Saves a screenshot for manual review.
 async fn save_screenshot(browser: &Browser, name: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();
 }
 
-/// Checks a page in two languages, two themes and two widths, each without accessibility violations.
+/// Checks that a page has no accessibility violations in two languages, two themes and two widths.
 async fn for_everyone(person: &Person, path: &str, name: &str) {
     let browser = &person.browser;
     for language in ["zh-CN", "en"] {

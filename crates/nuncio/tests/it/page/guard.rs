@@ -103,7 +103,7 @@ async fn cross_site_link_opens_the_page_but_framing_is_refused() {
 }
 
 #[tokio::test]
-async fn every_copied_curl_command_gets_its_expected_answer() {
+async fn every_curl_command_shown_on_the_page_gets_its_expected_answer() {
     let visit = ChatPage::script().await;
     let commands =
         visit.browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent)").await;

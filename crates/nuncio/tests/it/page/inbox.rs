@@ -9,7 +9,7 @@ use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
 use crate::webdriver::{Browser, ENTER, ReaderSettings, TAB};
 
-/// A tool with every kind of form field, done by a person.
+/// Tool that a person performs, with every kind of form field in its result.
 const PICKUP: &str = r#"
 [[tool]]
 name = "pickup"
@@ -71,7 +71,7 @@ impl InboxVisit {
         Self { browser, turn, server, _home: home }
     }
 
-    /// Opens the one task and takes it.
+    /// Opens the only task and takes it.
     async fn take(&self) {
         self.browser.click(".tasks a").await;
         self.browser.click("main.task .primary").await;
@@ -89,7 +89,7 @@ impl InboxVisit {
     }
 }
 
-/// Starts a turn that creates a task and waits for it.
+/// Starts a turn that creates a task and waits for the task's result.
 async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value> {
     let client = Client::new(&format!("{}/aap", server.url()), Some(key));
     let session = client.session("script", &[("pickup", true)]).await;
@@ -161,7 +161,7 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inbox_works_in_chinese_on_a_dark_phone_by_keyboard() {
+async fn inbox_works_in_chinese_on_a_phone_in_dark_theme_by_keyboard() {
     let shift = InboxVisit::of(ReaderSettings { width: 360, dark: true, language: "zh-CN" }).await;
     let browser = &shift.browser;
     let fits = async |what: &str| {
@@ -230,7 +230,7 @@ async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cross_site_link_opens_the_task_for_a_signed_in_person() {
+async fn cross_site_link_opens_the_task_when_signed_in_but_framing_is_refused() {
     let shift = InboxVisit::of(ReaderSettings::default()).await;
     let browser = &shift.browser;
     browser.click(".tasks a").await;

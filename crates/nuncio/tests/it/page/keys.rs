@@ -8,7 +8,7 @@ use crate::home::Home;
 use crate::webdriver::{ENTER, ESCAPE, ReaderSettings};
 
 #[tokio::test]
-async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
+async fn page_asks_for_a_key_and_stores_it_only_for_its_browser_tab() {
     let home = Home::script();
     let key = home.key(&[]);
     let visit = ChatPage::to(home, ReaderSettings::default()).await;
@@ -46,7 +46,7 @@ async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
 }
 
 #[tokio::test]
-async fn page_asks_for_a_key_created_meanwhile_and_keeps_the_draft() {
+async fn page_asks_for_a_key_once_the_server_requires_one_and_keeps_the_typed_message() {
     let visit = ChatPage::script().await;
     let browser = &visit.browser;
     browser.until("document.activeElement.id === 'message'").await;

@@ -1,5 +1,5 @@
-//! The warehouse story of the Skill Sharing specification: a user asks an agent of one server, which invokes a skill of
-//! the warehouse's server, and a person there does the task in a browser.
+//! The warehouse example of the Skill Sharing specification: a user asks an agent of one server, which invokes a skill
+//! of the warehouse's server, and a person there does the task in a browser.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::skill_stories::{PICKUP, consumer_of, example};
 use crate::webdriver::{Browser, ENTER, ReaderSettings};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
+async fn person_finishes_a_task_for_an_agent_of_another_server_in_the_browser() {
     let home = example("warehouse", |text| text);
     let app = home.key(&["--name", "shop", "--scope", "pickup:request"]);
     let person = home.key(&["--person", "mei", "--scope", "console:tasks"]);
@@ -57,7 +57,7 @@ async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
     let done = json!({"picked_up": true, "weight_kg": 2.4, "handed_to": "courier", "remark": "纸箱有点湿"});
     assert_eq!((&last["event"], &last["output"]), (&json!("result"), &done), "{ran:?}");
 
-    // Each server has its own audit record of the caller and the outcome.
+    // Both servers have an audit record with the caller and the outcome.
     for (home, caller) in [(&home, "key"), (&shop, "local")] {
         let audit = home.audit();
         assert_eq!((audit.len(), &audit[0]["outcome"]["result"]), (1, &json!("completed")), "{audit:?}");

@@ -25,11 +25,11 @@ const MEDIUM: &str = "filesystem:read";
 const HIGH: &str = "location:read";
 const NOTHING: &str = "calendar:read";
 
-/// A tool of each sensitivity, and one that no device has.
+/// Name, scope and sensitivity of the tools: one of each sensitivity, and one that no device has.
 const TOOLS: [(&str, &str, &str); 4] =
     [("tell", LOW, "low"), ("read_file", MEDIUM, "medium"), ("where", HIGH, "high"), ("agenda", NOTHING, "low")];
 
-/// The agent with these tools, which are published as skills too.
+/// Agent file with `TOOLS`, which are published as skills too.
 fn agent() -> String {
     TOOLS.iter().fold(SCRIPTED.to_owned(), |file, (name, scope, sensitivity)| {
         format!(
@@ -134,7 +134,7 @@ impl DeviceTerminal {
         self.0.stderr().matches("[y/N").count()
     }
 
-    /// Waits until the terminal has shown that many questions.
+    /// Waits until the terminal has shown `count` prompts.
     async fn wait_for_prompts(&self, count: usize) {
         until("the person is asked", async || (self.questions() >= count).then_some(())).await;
         assert_eq!(self.questions(), count, "{}", self.0.stderr());
@@ -168,7 +168,7 @@ struct CallSetup {
 }
 
 impl CallSetup {
-    /// A scene in which the person grants the agent these scopes.
+    /// Setup in which the person has granted the agent these scopes.
     async fn new(scopes: &[&str]) -> Self {
         let world = SealedSetup::with(RelayProcess::start(&[]).await, None, &agent()).await;
         let laptop = PersonMachine::new(&world.relay);
@@ -182,7 +182,7 @@ impl CallSetup {
         tokio::spawn(async move { client.play(&session, script).await.to_string() })
     }
 
-    /// Outcome of the last call of a tool in the agent's audit record: `ok`, or the error code.
+    /// Outcome of the last call of a tool in the agent's audit records: `completed`, or the error code.
     fn tool_result(&self, tool: &str) -> String {
         let record = self.world.agent_home.audit().into_iter().rfind(|record| record["tool"] == tool).unwrap();
         let outcome = &record["outcome"];

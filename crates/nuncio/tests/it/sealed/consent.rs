@@ -85,7 +85,7 @@ async fn consent_revoked_mid_conversation_stops_calls_until_given_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_scope_is_suspended_until_new_consent() {
+async fn scope_with_raised_sensitivity_is_suspended_until_new_consent() {
     let house = DeviceToolSetup::new().await;
     house.device.allow("script", &[SCOPE]).await;
     assert!(house.read("c1").await.contains(SECRET));
@@ -109,7 +109,7 @@ async fn changed_scope_is_suspended_until_new_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_at_another_relay_without_consent_is_refused() {
+async fn calls_of_an_agent_on_another_server_run_only_while_the_person_consents() {
     let world = SealedSetup::new().await;
     let device = SealedDevice::start(&world.relay.url(), &world.relay.invite("ada"), memory(), read_file).await;
     let (client, session) = world.session().await;

@@ -9,7 +9,7 @@ use super::{PLACE, RelayProcess, SECRET, SealedSetup, echo_path, memory, read_fi
 use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
+async fn each_call_runs_on_one_trusted_device_and_an_unverified_one_cannot_open_it() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
     let network = PeerPorts::direct();
@@ -31,7 +31,7 @@ async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
     assert_eq!((laptop.runs(), phone.runs(), phone.heard.lock().unwrap().len()), (4, 0, 0));
 
     laptop.endorse(&phone).await;
-    // The relay's notification may take a while.
+    // The relay notifies the agent of the trusted phone with a delay.
     let mut calls = 4;
     until("the agent seals to the phone as well", async || {
         calls += 1;
@@ -57,7 +57,7 @@ async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_with_a_new_address_keeps_keys_and_relations() {
+async fn agent_restarted_at_a_new_address_keeps_its_keys_and_consents() {
     let mut world = SealedSetup::new().await;
     let device = world.device(read_file).await;
     let (client, session) = world.session().await;

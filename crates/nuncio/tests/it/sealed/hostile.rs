@@ -172,7 +172,7 @@ fn flip(text: &str, mark: &str) -> String {
     format!("{}{other}{}", &text[..offset], &text[offset + 1..])
 }
 
-/// The text with a changed second of `created_at`.
+/// The text with a changed digit in the seconds of `created_at`.
 fn flip_digit(text: &str) -> String {
     let mark = "\"created_at\":\"";
     let offset = text.find(mark).unwrap() + mark.len() + 18;
@@ -214,7 +214,7 @@ async fn call_altered_by_the_relay_does_not_run() {
 async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
     let stage = ManipulatedRelay::new().await;
     stage.honest_call("nothing").await;
-    // Some changes are wrong for a call and correct for an answer.
+    // Three of the changes are wrong for a call but correct for an answer.
     let lies = LIES.into_iter().filter(|(name, ..)| !["another sender", "another subtype", "a person"].contains(name));
     let bob: RelayManipulation =
         ("another person", |message| message["sender_id"] = json!("bob"), Some("sender_id is not the sender's"));
@@ -279,7 +279,7 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     assert_eq!(ask().await.unwrap()["content"], "read /again");
     assert_eq!(stage.device.runs(), 3);
 
-    // The call is repeated at once, with other message numbers, and again with every later call.
+    // Each call is repeated at once under another message number, and again with every later call.
     let mut stored: Vec<Value> = Vec::new();
     stage.to_device.rewrite_messages(move |message| {
         let mut copy = message.clone();

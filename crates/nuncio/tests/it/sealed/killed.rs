@@ -1,5 +1,5 @@
-//! `kill -9` of the relay, the agent and the device in turn while calls go on: nothing is lost that was acknowledged,
-//! and nothing runs twice on the device.
+//! `kill -9` of the relay, the agent and the device in turn while calls go on: nothing acknowledged is lost, and
+//! nothing runs twice on the device.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::process::until;
 use crate::random::random;
 use crate::skill_client::Consumer;
 
-/// Number of reads of each path.
+/// Number of runs of `read_file` for each path.
 pub(super) type ReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
 pub(super) fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
@@ -35,7 +35,7 @@ pub(super) fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + 
     }
 }
 
-/// Waits for a random time.
+/// Waits for a random time below 300 ms.
 async fn random_pause() {
     tokio::time::sleep(Duration::from_millis(random(300))).await;
 }
@@ -46,7 +46,7 @@ struct ConcurrentCalls {
     loops: Vec<tokio::task::JoinHandle<CallOutcomes>>,
 }
 
-/// Outcomes of calls: those that returned a result, and all others.
+/// Paths of the calls that returned a result, and of all others with their answer.
 #[derive(Default)]
 struct CallOutcomes {
     read: Vec<String>,
@@ -81,7 +81,7 @@ impl ConcurrentCalls {
         Self { stop, answered, loops }
     }
 
-    /// Waits until some more calls were answered.
+    /// Waits until at least two more calls were answered.
     async fn wait_for_more_answers(&self) {
         let before = self.answered.load(Ordering::SeqCst);
         until("calls are answered", async || (self.answered.load(Ordering::SeqCst) > before + 1).then_some(())).await;
@@ -148,7 +148,7 @@ async fn every_call_is_answered_across_ten_relay_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
+async fn no_call_runs_twice_and_every_message_is_answered_across_ten_agent_kills() {
     const KILLS: usize = 10;
     let mut world = SealedSetup::new().await;
     let ran = ReadCounts::default();
@@ -240,7 +240,7 @@ async fn executions_survive_agent_kills_and_run_once_on_the_device() {
     );
 }
 
-/// A device in its own runtime, which is dropped at any point, like a killed process.
+/// A device in its own Tokio runtime, which is dropped at any point, like a killed process.
 struct KillableDevice {
     runtime: Runtime,
     device: SealedDevice,

@@ -10,7 +10,7 @@ pub(super) struct NetworkTap {
 }
 
 impl NetworkTap {
-    /// A recording proxy in front of a server on this machine.
+    /// Starts a recording proxy in front of the server at this port of 127.0.0.1.
     pub(super) fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

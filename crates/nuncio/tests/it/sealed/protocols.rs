@@ -50,7 +50,7 @@ impl DeviceToolSetup {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn aap_session_reaches_only_the_device_of_its_linked_person() {
+async fn aap_session_finds_the_device_tool_only_if_its_key_is_linked_to_a_person() {
     let house = DeviceToolSetup::new().await;
     let client = house.server.aap_with_key(&house.hers);
     let session = client.session("script", &[]).await;
@@ -62,7 +62,7 @@ async fn aap_session_reaches_only_the_device_of_its_linked_person() {
     let session = stranger.session("script", &[]).await;
     let answer = stranger.play(&session, reads("c2", PLACE)).await.to_string();
     assert!(answer.contains("Tool not found: read_file") && !answer.contains(SECRET), "{answer}");
-    // Other callers do not even see the name of the tool.
+    // No caller sees the name of the tool in `/meta`.
     for client in [&client, &stranger] {
         let meta = client.get("/meta").await.1.to_string();
         assert!(!meta.contains("read_file"), "{meta}");
@@ -119,13 +119,13 @@ async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_p
     assert_eq!(house.device.runs(), 1);
     let anp = |result: &str, code: Value| (json!("anp"), json!(result), code);
     assert_eq!(house.recorded(), [anp("completed", Value::Null), anp("not_run", json!("tool_not_found"))]);
-    // The method is not in the published documents of the agent.
+    // The published documents of the agent do not contain the method.
     let (_, described) = house.consumer(&house.strangers).get("/agents/script/ad.json").await;
     assert!(!described.to_string().contains("read_file"), "{described}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sealed_message_gets_a_sealed_answer_and_may_call_the_own_device() {
+async fn sealed_message_is_answered_sealed_and_can_call_a_tool_on_the_senders_device() {
     let house = DeviceToolSetup::new().await;
     let device = &house.device;
     let agent = RelayParty::Agent(AgentId::parse("script").unwrap());

@@ -16,7 +16,7 @@ use crate::client::play;
 use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
+async fn calls_delayed_by_the_rate_limit_are_still_opened_and_run_by_the_device() {
     /// Number of concurrent apps; the relay accepts sixty calls at once, and then one per second.
     const APPS: usize = 4;
     const CALLS: usize = 17;

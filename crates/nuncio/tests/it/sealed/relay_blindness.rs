@@ -13,7 +13,7 @@ use super::{PLACE, RelayProcess, SCOPE, SECRET, SealedSetup, decoded, memory, re
 use crate::client::play;
 use crate::process::until;
 
-/// The contents of all files below a folder, including free pages of the database.
+/// Paths and contents of all files below a folder; database files include their free pages.
 fn all_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -60,7 +60,7 @@ async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let device = SealedDevice::start(&tap.url, &world.relay.invite("ada"), memory(), read_file).await;
     device.allow(&world.agent_id, &[SCOPE]).await;
 
-    // An app calls the tool, and a sealed chat calls it too.
+    // The tool is called from an app's session and from an encrypted conversation.
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await;
     assert!(answer.to_string().contains(SECRET), "{answer}");

@@ -1,4 +1,4 @@
-//! Agents that others build on the peer library: called by webhook, and by long polling.
+//! Agents built on the peer library outside of Nuncio, which receive messages by webhook or by long polling.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -100,7 +100,7 @@ fn status(taken: &Result<(), WebhookError>) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
+async fn webhook_agent_calls_and_receives_and_refuses_forged_or_repeated_webhooks() {
     let relay = RelayProcess::start(&[("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")]).await;
     let receiver = Receiver::start().await;
     let body = json!({"display_name": "Hooked", "connection_mode": "webhook", "webhook_url": receiver.url});
@@ -180,7 +180,7 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn polling_sdk_agent_calls_and_receives_messages() {
+async fn polling_agent_calls_tools_and_receives_each_waiting_message_once() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Polling"})).await;
     let (network, store, url) = (PeerPorts::direct(), memory(), relay.url());

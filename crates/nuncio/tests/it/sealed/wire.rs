@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::{RelayProcess, SCOPE, SealedSetup, memory, reads};
 
-/// The example of A2H §3.1, unchanged.
+/// The tool call in the example of A2H §3.1, unchanged.
 const CALL: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_call", "call_id": "call_abc123", "tool_name": "read_file", "arguments": { "path": "/Users/alice/notes.md" }, "permission_scope": "filesystem:read", "timeout_ms": 5000 }}"#;
-/// The example of A2H §3.2, unchanged.
+/// The tool response in the example of A2H §3.2, unchanged.
 const ANSWER: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_response", "call_id": "call_abc123", "status": "ok", "result": { "content": "...file content..." } }}"#;
 
 fn bytes(text: &str) -> Vec<u8> {
@@ -45,9 +45,9 @@ async fn specification_tool_call_reaches_the_device_unchanged() {
     assert_eq!((received[0].content_type, received[0].mode), (ContentType::Artifact, SealMode::Stateful));
 }
 
-/// An agent built on the sealing library alone sends the call of the specification and opens its answer.
+/// The agent sends the call of the specification to a device and opens the device's answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_device() {
+async fn agent_on_the_sealing_library_alone_exchanges_the_messages_of_the_specification() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Bare"})).await;
     let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), specification_response).await;
@@ -117,7 +117,7 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
 
 /// Each row of A2H §3.3: the device's response, the text in the app's history, and the code in the audit record.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_device_response_gives_its_text_to_the_app_and_its_code_to_the_audit_record() {
+async fn every_device_response_sets_the_text_for_the_app_and_the_code_in_the_audit_record() {
     let error = |code: &str, message: &str| json!({"status": "error", "error_code": code, "message": message});
     let denied = |reason: &str| json!({"status": "denied", "reason": reason});
     let rows = [

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::client::builder;
 
-/// Another site in the same browser, which answers every request with that page.
+/// Starts another web site, which answers every request with `page`; returns its URL.
 fn site(page: String) -> String {
     format!("http://localhost:{}/", recording_site(page).0)
 }
@@ -33,7 +33,7 @@ fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cookie_is_not_sent_to_another_port_of_the_host() {
+async fn device_page_cookie_is_not_sent_to_another_port_of_the_host() {
     let ada = Person::ada().await;
     let (port, heads) = recording_site("<!doctype html><title>evil</title>".to_owned());
     for path in ["", "agents", "open", "calls/x"] {
@@ -42,7 +42,7 @@ async fn cookie_is_not_sent_to_another_port_of_the_host() {
     let heads = heads.lock().unwrap().clone();
     assert!(heads.contains("GET /calls/x"), "{heads}");
     assert!(!heads.to_ascii_lowercase().contains("cookie:"), "{heads}");
-    // The other site does not learn the path of the pages either, neither from the referrer nor by guessing.
+    // The other site does not learn the secret path of the device pages from the referrer either.
     let base = ada.page("");
     let (_, path) = base.rsplit_once('/').unwrap();
     assert!(!heads.contains(path), "{heads}");
@@ -51,7 +51,7 @@ async fn cookie_is_not_sent_to_another_port_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sign_in_link_works_once_and_pages_need_it() {
+async fn sign_in_link_works_once_and_device_pages_refuse_requests_without_sign_in() {
     let ada = Person::ada().await;
     let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
@@ -128,7 +128,7 @@ async fn cross_site_page_cannot_approve_a_call() {
     ada.browser.until("window.done.length >= 3").await;
     let done = ada.browser.eval("window.done.join('\\n')").await;
     assert!(done.as_str().unwrap().contains("read TypeError"), "another site reads nothing: {done}");
-    // The same host name at the right port fails too: the cookie is not sent, and the origin of the form is checked.
+    // A form post with the headers of another site is refused.
     let http = builder().build().unwrap();
     for (name, value) in
         [("origin", evil.trim_end_matches('/')), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
@@ -148,7 +148,7 @@ async fn cross_site_page_cannot_approve_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_device_forms_are_refused() {
+async fn form_posts_with_a_wrong_token_content_type_or_field_are_refused() {
     let ada = Person::ada().await;
     ada.go("/").await;
     let token = ada.browser.eval("document.body.dataset.token").await;

@@ -5,12 +5,12 @@ use crate::webdriver::ENTER;
 
 const ENTRIES: &str = "[...document.querySelectorAll('.entry')].map(entry => entry.innerText)";
 
-/// CSS selector of the card of a device with this status.
+/// Script expression for the card of a device with this status.
 fn card(standing: &str) -> String {
     format!("document.querySelector('.standing-{standing}')")
 }
 
-/// Answers the pending call as soon as an answer is accepted.
+/// Answers the pending call as soon as its buttons are enabled.
 async fn answer(person: &Person, answer: &str) {
     let button = format!("[data-part={answer}]");
     let counts = format!("document.querySelector({button:?})?.getAttribute('aria-disabled') === 'false'");
@@ -20,7 +20,7 @@ async fn answer(person: &Person, answer: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn activity_page_updates_without_moving_the_view() {
+async fn activity_page_lists_all_calls_and_announces_new_ones_by_a_notice() {
     let ada = Person::ada().await;
     ada.go("/happened").await;
     assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));
@@ -89,7 +89,7 @@ async fn activity_page_updates_without_moving_the_view() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
+async fn second_device_is_invited_confirmed_and_removed_on_the_devices_page() {
     let ada = Person::ada().await;
     for_everyone(&ada, "/devices", "devices-one").await;
     ada.go("/devices").await;
@@ -142,11 +142,11 @@ async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backup_page_needs_the_passphrase_twice_and_does_not_keep_it() {
+async fn backup_form_needs_the_passphrase_twice_and_clears_it_afterwards() {
     let ada = Person::ada().await;
     ada.go("/devices").await;
     let good = "correct horse battery";
-    // A passphrase that is too short is refused in the page.
+    // A passphrase that is too short is refused by the page itself.
     ada.browser.write("#passphrase", "short").await;
     ada.browser.write("#again", &format!("short{ENTER}")).await;
     ada.browser.until("document.getElementById('passphrase').matches(':invalid')").await;

@@ -36,7 +36,7 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     assert!(answer.contains(NOTE), "{answer}");
     ada.browser.until(&format!("!{CARD}")).await;
 
-    // The medium tool does not ask again; the high tool asks each time, and Enter means no.
+    // A tool of medium sensitivity does not ask again; one of high sensitivity asks each time, and Enter means no.
     let silent = ada.calls("c2", "read_file", json!({"path": "treasure.md"})).await.unwrap();
     assert!(silent.contains(NOTE), "{silent}");
     let call = ada.calls("c3", "where_am_i", json!({}));
@@ -56,7 +56,7 @@ async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
-    // A click at the moment when the card appears was meant for something else.
+    // A click at the moment when the card appears was meant for another element.
     ada.browser
         .run(
             "window.clicked = 0; new MutationObserver(() => { const button = document.querySelector('[data-part=allow]'); \
@@ -74,7 +74,7 @@ async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn double_click_does_not_answer_the_next_call() {
+async fn second_click_of_a_double_click_does_not_answer_the_next_call() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
@@ -101,7 +101,7 @@ async fn double_click_does_not_answer_the_next_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompt_appears_on_every_page_and_keeps_typed_text() {
+async fn prompt_over_another_page_must_be_answered_and_keeps_typed_text() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/agents").await;
@@ -127,9 +127,9 @@ async fn prompt_appears_on_every_page_and_keeps_typed_text() {
     ada.assert_no_browser_errors().await;
 }
 
-/// Waits half a minute without an answer, then ends the device during another prompt.
+/// One prompt times out unanswered, and the device is killed during another.
 #[tokio::test(flavor = "multi_thread")]
-async fn unanswered_prompt_or_stopped_device_runs_nothing() {
+async fn unanswered_prompt_and_killed_device_run_nothing() {
     let mut ada = Person::reading(ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
@@ -163,7 +163,7 @@ async fn unanswered_prompt_or_stopped_device_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
+async fn agent_notification_is_shown_on_the_page_as_text_not_markup() {
     let ada = Person::ada().await;
     ada.allow(&["notification:send"]).await;
     ada.go("/agents").await;
@@ -180,7 +180,7 @@ async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
     assert!(notice.contains("Notification from script:") && notice.contains("<b>Rain</b> at five"), "{notice}");
     accessible(&ada.browser, "a notice").await;
     save_screenshot(&ada.browser, "notice").await;
-    // A call that timed out for the agent has shown its notification too.
+    // Calls that timed out for the agent have shown their notifications too; all are closed.
     let close_one = "document.querySelector('.notices button')?.click()";
     ada.browser.until(&format!("({close_one}, !document.querySelector('.notices li'))")).await;
     ada.assert_no_browser_errors().await;

@@ -17,7 +17,7 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    // The most sensitive scope comes first; scopes that can change something are off; texts of the agent are marked.
+    // The most sensitive scope comes first, all scopes are off, and texts written by the agent are marked.
     let order = browser.eval("[...document.querySelectorAll('.scope input')].map(it => [it.value, it.checked])").await;
     assert_eq!(
         order,
@@ -50,10 +50,10 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
+async fn breaking_manifest_change_asks_again_for_the_changed_scope_only() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
-    // The new manifest requires a path, and adds a tool for a camera.
+    // The new manifest requires the argument `path`, which was optional.
     let changed = agent("").replacen(
         "additionalProperties = false }",
         "required = [\"path\"], additionalProperties = false }",
@@ -89,7 +89,7 @@ async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn manifest_changed_while_the_page_is_open_is_not_accepted() {
+async fn consent_is_refused_if_the_manifest_changed_while_the_page_was_open() {
     let ada = Person::ada().await;
     ada.go("/agents/script").await;
     ada.browser.click("#on-location-read").await;
@@ -109,7 +109,7 @@ async fn manifest_changed_while_the_page_is_open_is_not_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_click_revokes_an_agent() {
+async fn one_click_revokes_all_permissions_of_an_agent() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.browser.click(".revoke button").await;

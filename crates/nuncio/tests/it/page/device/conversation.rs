@@ -1,4 +1,4 @@
-//! The sealed conversation page: messages, streamed answers and stored history.
+//! Page of the end-to-end encrypted conversation with an agent: messages, streamed answers and stored history.
 
 use super::*;
 use crate::webdriver::{ENTER, SHIFT, TAB};
@@ -15,7 +15,7 @@ fn messages_shown(lines: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conversation_is_answered_and_survives_restarts() {
+async fn message_is_answered_and_the_conversation_survives_a_device_restart() {
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/agents").await;
@@ -57,11 +57,11 @@ async fn conversation_is_answered_and_survives_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streamed_answer_grows_and_becomes_the_message() {
+async fn streamed_answer_is_shown_in_parts_and_announced_once() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/talk/script").await;
-    // A recording in the page has every intermediate state of the streamed message.
+    // The page records every intermediate text of the streamed message.
     ada.browser
         .run(
             "window.seen = []; new MutationObserver(() => { \
@@ -85,7 +85,7 @@ async fn streamed_answer_grows_and_becomes_the_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompt_appears_above_the_chat_and_keeps_typed_text() {
+async fn prompt_over_the_conversation_page_keeps_typed_text() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/talk/script").await;

@@ -4,7 +4,7 @@ use super::*;
 use crate::webdriver::ENTER;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_is_enrolled_by_its_page() {
+async fn device_is_enrolled_with_an_invite_on_its_own_page() {
     install_crypto();
     let home = Home::with_agent(&agent(""));
     home.key(&["--person", "ada"]);

@@ -12,21 +12,21 @@ use serde_json::json;
 use super::{CallSetup, HIGH, HostileAgentSetup, LOW, MEDIUM, NOTHING, line};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn granted_call_runs_and_answers_ok() {
+async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
     let scene = CallSetup::new(&[LOW, MEDIUM, HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
-    // A low scope does not ask.
+    // A scope of low sensitivity does not ask.
     let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
     assert!(answer.contains("done"), "{answer}");
     assert_eq!(device.questions(), 0);
-    // A medium scope asks once per conversation.
+    // A scope of medium sensitivity asks once per conversation.
     let first = scene.call("c_2", "read_file", "b").await;
     device.wait_for_prompts(1).await;
     device.answer("y", &first).await;
     assert!(first.await.unwrap().contains("done"));
     assert!(scene.call("c_3", "read_file", "c").await.await.unwrap().contains("done"));
     assert_eq!(device.questions(), 1);
-    // A high scope asks each time.
+    // A scope of high sensitivity asks each time.
     for (number, id) in [(2, "c_4"), (3, "c_5")] {
         let next = scene.call(id, "where", "d").await;
         device.wait_for_prompts(number).await;
@@ -117,7 +117,7 @@ async fn unanswered_prompt_answers_user_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ungranted_scope_answers_scope_not_granted() {
+async fn device_answers_scope_not_granted_to_a_call_of_an_ungranted_scope() {
     let rude = HostileAgentSetup::new(&[LOW]).await;
     let device = rude.laptop.start_with_terminal();
     let ungranted = rude.agent.call("ada", "where", json!({"path": "a"})).await;
@@ -134,9 +134,9 @@ async fn ungranted_scope_answers_scope_not_granted() {
     assert_eq!(rude.laptop.log(), vec![line("denied", Some("scope_not_granted"), false); 2]);
 }
 
-/// The server of a correct agent denies an ungranted scope with the same code.
+/// The server uses the same code as the device: `scope_not_granted`.
 #[tokio::test(flavor = "multi_thread")]
-async fn ungranted_scope_is_denied_by_the_server_before_the_device_is_asked() {
+async fn server_of_the_agent_denies_an_ungranted_scope_before_the_device_is_asked() {
     let scene = CallSetup::new(&[LOW]).await;
     let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "where", "a").await.await.unwrap();

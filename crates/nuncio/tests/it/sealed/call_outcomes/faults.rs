@@ -13,7 +13,7 @@ use crate::process::until;
 use crate::skill_client::{Consumer, is_over};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_later() {
+async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_after_restart() {
     let scene = CallSetup::new(&[HIGH]).await;
     let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
@@ -23,7 +23,7 @@ async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_later() {
     assert!(!call.is_finished(), "nobody has answered yet");
 
     let mut device = scene.laptop.start_with_terminal();
-    // A yes that is typed now answers no prompt.
+    // A yes typed after the restart answers no prompt.
     device.answer("y", &call).await;
     let answer = call.await.unwrap();
     assert!(answer.contains("stopped before its person had answered"), "{answer}");
@@ -49,7 +49,7 @@ async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
     on_phone.wait_for_prompts(1).await;
     on_phone.answer("y", &call).await;
     assert!(call.await.unwrap().contains("done"));
-    // The prompt on the laptop is closed; the typed line answers the next prompt, with no.
+    // The first prompt on the laptop is closed, so the typed line denies the second one.
     let call = scene.call("c_2", "where", "b").await;
     on_laptop.wait_for_prompts(2).await;
     on_phone.wait_for_prompts(2).await;
@@ -106,7 +106,7 @@ async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relay_killed_during_a_prompt_loses_nothing() {
+async fn call_runs_once_despite_a_relay_kill_during_its_prompt() {
     let mut scene = CallSetup::new(&[HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
@@ -173,11 +173,11 @@ async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_cannot_escape_the_allowed_folder() {
+async fn read_file_cannot_leave_the_allowed_folder_by_path_or_symlink() {
     const OUTSIDE: &str = "what nobody may read";
     let scene = CallSetup::new(&[MEDIUM]).await;
     let home = &scene.laptop.home;
-    // This uses the built-in file tool of the device instead of the test program.
+    // Without this file the device uses its built-in file tool instead of the test program.
     fs::remove_file(scene.laptop.home_folder().join("tools/read_file.toml")).unwrap();
     let (open, shut) = (home.path("open"), home.path("shut"));
     fs::create_dir_all(open.join("deep")).unwrap();
