@@ -174,7 +174,7 @@ async fn registration_at_an_unreachable_directory_is_retried_and_kept_up_to_date
     let inn = Gateway::builder()
         .agent("inn", &agent("inn", "Rooms in town.", "\"hotel\""))
         .settings(|settings| {
-            settings.registry.register = vec![ServerOrigin::parse(&format!("localhost:{port}")).unwrap()]
+            settings.registry.register = vec![ServerOrigin::parse(&format!("localhost:{port}")).unwrap()];
         })
         .clock(&clock)
         .dev()
