@@ -143,7 +143,7 @@ mod tests {
         assert!(response(&whole).is_ok());
         for name in ["execution_id", "status", "skill_id", "output", "timestamps"] {
             let mut part = whole.clone();
-            part.as_object_mut().expect("an object").remove(name);
+            part.as_object_mut().expect("an object").shift_remove(name);
             assert!(response(&part).is_err(), "{name}");
         }
         let mut early = whole;

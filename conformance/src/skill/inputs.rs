@@ -69,7 +69,7 @@ async fn request_without_a_field_is_400(api: &SkillServer) -> CheckVerdict {
         let mut body = whole.clone();
         let (above, name) = path.rsplit_once('/').unwrap_or_default();
         if let Some(Value::Object(object)) = body.pointer_mut(above) {
-            object.remove(name);
+            object.shift_remove(name);
         }
         let error = api.invoke_with(ALL, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
         let found = error["details"]["violations"][0]["path"].as_str().unwrap_or_default().to_owned();

@@ -118,7 +118,7 @@ pub fn canonical(document: &impl serde::Serialize) -> Vec<u8> {
 fn digest_without(document: &impl serde::Serialize, name: &str) -> String {
     let mut document = json!(document);
     if let Some(object) = document.as_object_mut() {
-        object.remove(name);
+        object.shift_remove(name);
     }
     write_digest(&Digest::of_json(&document))
 }

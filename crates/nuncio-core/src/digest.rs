@@ -60,7 +60,7 @@ pub fn canonical(value: &impl Serialize) -> Vec<u8> {
     serde_json_canonicalizer::to_vec(value).expect("a JSON value always has a canonical form")
 }
 
-/// Writes the canonical form of a JSON value; faster than the serializer, because keys are usually sorted already.
+/// Writes the canonical form of a JSON value; faster than the general serializer for integers and ASCII names.
 fn write_canonical(value: &Value, text: &mut Vec<u8>) {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => write_plain(value, text),
@@ -84,8 +84,10 @@ fn write_canonical(value: &Value, text: &mut Vec<u8>) {
             if map.keys().any(|name| !name.is_ascii()) {
                 return text.extend(canonical(value));
             }
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
             text.push(b'{');
-            for (index, (name, item)) in map.iter().enumerate() {
+            for (index, (name, item)) in members.into_iter().enumerate() {
                 if index > 0 {
                     text.push(b',');
                 }
@@ -120,6 +122,7 @@ string_form!(Digest, |text| Digest::parse(text).ok_or_else(|| format!("{text:?} 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
@@ -134,6 +137,49 @@ mod tests {
             let mut text = Vec::new();
             write_canonical(&value, &mut text);
             assert_eq!(String::from_utf8(text).unwrap(), String::from_utf8(canonical(&value)).unwrap());
+        }
+    }
+
+    #[test]
+    fn json_digest_equals_the_one_stored_when_maps_were_sorted() {
+        let value = json!({"z": {"b": [1, 2.5, null], "a": true}, "a": "ü", "m": {}});
+        let stored = "d92ef379062ab75d633bf3af7883bbfd5a78dc9a3d90abb24c9382401de45b70";
+        assert_eq!(Digest::of_json(&value).to_string(), stored);
+    }
+
+    proptest! {
+        #[test]
+        fn json_digest_is_the_same_for_every_order_of_keys(value in nested_json(), seed in any::<u64>()) {
+            let shuffled = shuffle_keys(&value, &mut seed.clone());
+            prop_assert_eq!(Digest::of_json(&value), Digest::of_json(&shuffled));
+        }
+    }
+
+    fn nested_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![any::<i64>().prop_map(Value::from), "[a-zé]{0,3}".prop_map(Value::from)];
+        leaf.prop_recursive(3, 24, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[a-zé\u{10000}]{0,3}", inner), 0..6)
+                    .prop_map(|members| { Value::Object(members.into_iter().collect()) }),
+            ]
+        })
+    }
+
+    /// The same value with the members of every object inserted in another order.
+    fn shuffle_keys(value: &Value, seed: &mut u64) -> Value {
+        match value {
+            Value::Object(map) => {
+                let mut members: Vec<_> =
+                    map.iter().map(|(key, item)| (key.clone(), shuffle_keys(item, seed))).collect();
+                for index in (1..members.len()).rev() {
+                    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    members.swap(index, usize::try_from(*seed >> 33).unwrap() % (index + 1));
+                }
+                Value::Object(members.into_iter().collect())
+            }
+            Value::Array(items) => items.iter().map(|item| shuffle_keys(item, seed)).collect(),
+            other => other.clone(),
         }
     }
 

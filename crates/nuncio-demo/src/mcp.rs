@@ -36,16 +36,16 @@ pub(crate) fn schema(mut schema: Value) -> Arc<JsonObject> {
 
 /// Parses a tool's arguments. Invalid arguments are an error of the tool, not of the protocol, so that a model sees
 /// what to correct.
-pub(crate) fn arguments<A: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<A, CallToolResult> {
+pub(crate) fn arguments<A: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<A, String> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let at = error.path().to_string();
         let why = error.into_inner();
         // At the top level the message itself names the missing or unknown field.
         if at == "." {
-            refusal(format_args!("Bad arguments: {why}. Correct them and call again."))
+            format!("Bad arguments: {why}. Correct them and call again.")
         } else {
-            refusal(format_args!("Bad argument `{at}`: {why}. Correct it and call again."))
+            format!("Bad argument `{at}`: {why}. Correct it and call again.")
         }
     })
 }

@@ -61,13 +61,13 @@ impl ServerHandler for DemoToolServer {
             "lookup" => arguments(request.arguments).map(lookup).map(said),
             "echo" => match arguments(request.arguments) {
                 // A cancelled call needs no result.
-                Ok(told) => context.ct.run_until_cancelled(echo(told)).await.ok_or_else(|| refusal("Cancelled.")),
+                Ok(told) => context.ct.run_until_cancelled(echo(told)).await.ok_or_else(|| "Cancelled.".to_owned()),
                 Err(refused) => Err(refused),
             },
             "fail" => arguments(request.arguments).map(fail),
             other => return Err(unknown_tool(other)),
         };
-        Ok(outcome.unwrap_or_else(|refused| refused).into())
+        Ok(outcome.unwrap_or_else(refusal).into())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -104,14 +104,14 @@ struct FailArguments {
 }
 
 /// Adds two numbers. The sum is the shortest JSON number: exact for integers, else as RFC 8785 writes a double.
-fn add(AddArguments { a, b }: AddArguments) -> Result<String, CallToolResult> {
+fn add(AddArguments { a, b }: AddArguments) -> Result<String, String> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return Ok((a + b).to_string());
     }
     let sum = a.as_f64().zip(b.as_f64()).map(|(a, b)| a + b);
     sum.filter(|sum| sum.is_finite())
         .and_then(|sum| serde_json_canonicalizer::to_string(&sum).ok())
-        .ok_or_else(|| refusal(format_args!("{a} + {b} is too large for a JSON number. Use smaller numbers.")))
+        .ok_or_else(|| format!("{a} + {b} is too large for a JSON number. Use smaller numbers."))
 }
 
 fn lookup(LookupArguments { key }: LookupArguments) -> String {

@@ -23,7 +23,7 @@ const JSON: &str = include_str!("../../../schema/draft/schema.json");
 #[must_use]
 pub fn json_definitions() -> Value {
     let mut root: Map<String, Value> = serde_json::from_str(JSON).expect("the published schema is an object");
-    let mut definitions = root.remove("$defs").unwrap_or_default();
+    let mut definitions = root.shift_remove("$defs").unwrap_or_default();
     // The root defines the descriptor; `$defs` only refers to the root with `{"$ref": "#"}`.
     root.retain(|keyword, _| keyword != "$schema" && keyword != "title");
     definitions["SkillDescriptor"] = root.into();

@@ -65,7 +65,7 @@ impl WebhookBody {
             return Some(Self::of_message(*message, created_at));
         }
         let mut fields = serde_json::to_value(event).ok()?;
-        let Value::String(kind) = fields.as_object_mut()?.remove("type")? else { return None };
+        let Value::String(kind) = fields.as_object_mut()?.shift_remove("type")? else { return None };
         let metadata = WebhookMetadata::Event(fields);
         Some(Self { kind, version: VERSION.to_owned(), wire_envelope: None, metadata })
     }

@@ -58,11 +58,12 @@ impl ClientError {
         let (text_found, code) = match serde_json::from_slice::<Value>(body) {
             Ok(Value::Object(mut fields)) => {
                 let code = fields.get("code").and_then(Value::as_str).map(str::to_owned);
-                let text_found = ["error", "message", "detail"].iter().find_map(|key| match fields.remove(*key)? {
-                    Value::String(text) => Some(text),
-                    Value::Object(inner) => inner.get("message").and_then(Value::as_str).map(str::to_owned),
-                    _ => None,
-                });
+                let text_found =
+                    ["error", "message", "detail"].iter().find_map(|key| match fields.shift_remove(*key)? {
+                        Value::String(text) => Some(text),
+                        Value::Object(inner) => inner.get("message").and_then(Value::as_str).map(str::to_owned),
+                        _ => None,
+                    });
                 (text_found.unwrap_or_default(), code)
             }
             Ok(Value::String(text)) => (text, None),

@@ -78,7 +78,7 @@ impl ObjectReader {
     }
 
     fn take(&mut self, key: &str) -> Option<Value> {
-        self.map.remove(key).filter(|value| !value.is_null())
+        self.map.shift_remove(key).filter(|value| !value.is_null())
     }
 
     fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, EngineError> {

@@ -37,9 +37,9 @@ impl SchemaComponents {
         }
         let mut schema = schema.clone();
         if let Some(object) = schema.as_object_mut() {
-            DEFINITION_KEYWORDS.iter().for_each(|section| drop(object.remove(*section)));
+            DEFINITION_KEYWORDS.iter().for_each(|section| drop(object.shift_remove(*section)));
             // `$schema` is removed, because the dialect is declared once per document.
-            object.remove("$schema");
+            object.shift_remove("$schema");
         }
         let schema = rewriter.schema(&schema);
         self.schemas.insert(root, schema.clone());

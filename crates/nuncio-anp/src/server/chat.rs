@@ -20,16 +20,16 @@ impl AnpServerState {
         caller: &Caller,
         mut arguments: Map<String, Value>,
     ) -> Result<Value, RpcError> {
-        if let Some(call) = arguments.remove("call") {
+        if let Some(call) = arguments.shift_remove("call") {
             return match arguments.keys().next() {
                 Some(other) => Err(invalid_params(&format!("`call` stands alone, without `{other}`"))),
                 None => self.call_drafted(served, caller, call).await,
             };
         }
-        let Some(Value::String(text)) = arguments.remove("message") else {
+        let Some(Value::String(text)) = arguments.shift_remove("message") else {
             return Err(invalid_params("`message` must be a text"));
         };
-        let session = match arguments.remove("session") {
+        let session = match arguments.shift_remove("session") {
             None | Some(Value::Null) => None,
             Some(Value::String(session)) => Some(session),
             Some(_) => return Err(invalid_params("`session` must be a text")),

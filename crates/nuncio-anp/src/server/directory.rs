@@ -85,7 +85,7 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
             let mut body = shown(&entry, Some(&listed), anp.engine.now());
             // Only the operator sees who registered the entry.
             if let Some(body) = body.as_object_mut() {
-                body.remove("by");
+                body.shift_remove("by");
             }
             let mut response = json_response(status, &body);
             let location = format!("{}{PATH}/{}", anp.host.base, entry.id());

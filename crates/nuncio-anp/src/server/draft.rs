@@ -115,13 +115,13 @@ impl AnpServerState {
 
 fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
     let Value::Object(mut call) = call else { return Err(invalid_params("`call` must be an object")) };
-    let mut text = |name: &str| match call.remove(name) {
+    let mut text = |name: &str| match call.shift_remove(name) {
         Some(Value::String(text)) => Ok(text),
         _ => Err(invalid_params(&format!("`call.{name}` must be a text"))),
     };
     let (protocol, digest, method) = (text("protocol_id")?, text("digest")?, text("method")?);
     let digest = read_digest(&digest).ok_or_else(|| invalid_params("`call.digest` must be sha-256: and base64url"))?;
-    let params = match call.remove("params") {
+    let params = match call.shift_remove("params") {
         None => Map::new(),
         Some(Value::Object(params)) => params,
         Some(_) => return Err(invalid_params("`call.params` must be an object")),

@@ -77,10 +77,10 @@ fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError
     if !matches!(members.get("id"), None | Some(Value::Null | Value::String(_) | Value::Number(_))) {
         return Err(invalid("`id` must be a text or a number"));
     }
-    let Some(Value::String(method)) = members.remove("method") else {
+    let Some(Value::String(method)) = members.shift_remove("method") else {
         return Err(invalid("`method` must be a text"));
     };
-    let arguments = match members.remove("params") {
+    let arguments = match members.shift_remove("params") {
         None => Some(Map::new()),
         Some(Value::Object(arguments)) => Some(arguments),
         Some(_) => None,

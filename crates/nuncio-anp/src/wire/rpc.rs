@@ -121,7 +121,7 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
     let Some(method_name) = method_name.map(str::to_owned) else {
         return Err(invalid("The method must be lower-case parts between dots, and not begin with \"rpc.\""));
     };
-    let params = members.remove("params");
+    let params = members.shift_remove("params");
     // Some callers ask for capabilities without parameters.
     let says_nothing = params.as_ref().is_none_or(|params| params.as_object().is_some_and(Map::is_empty));
     if method_name == method::GET_CAPABILITIES && says_nothing {
@@ -131,14 +131,14 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
         return Err(shape_error("params", "an object of meta, auth and body"));
     };
     refuse_unknown_members(&params, &["meta", "auth", "body"], "params", |_| false)?;
-    let Some(Value::Object(raw_meta)) = params.remove("meta") else {
+    let Some(Value::Object(raw_meta)) = params.shift_remove("meta") else {
         return Err(shape_error("params.meta", "an object"));
     };
-    let Some(Value::Object(body)) = params.remove("body") else {
+    let Some(Value::Object(body)) = params.shift_remove("body") else {
         return Err(shape_error("params.body", "an object"));
     };
     let meta = RequestMeta::read(&raw_meta)?;
-    let auth = params.remove("auth").map(|auth| {
+    let auth = params.shift_remove("auth").map(|auth| {
         let auth: Result<Auth, _> = serde_json::from_value(auth);
         auth.map_err(|error| shape_error("params.auth", &format!("scheme and origin_proof ({error})")))
     });
@@ -310,8 +310,8 @@ impl AnpResponse {
         if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
             return Err("the response must say jsonrpc \"2.0\"".to_owned());
         }
-        let found = members.remove("id").unwrap_or(Value::Null);
-        match (members.remove("result"), members.remove("error")) {
+        let found = members.shift_remove("id").unwrap_or(Value::Null);
+        match (members.shift_remove("result"), members.shift_remove("error")) {
             (Some(result), None) if found == *id => Ok(Self::Result { id: found, result }),
             // A server that could not read the id sends null.
             (None, Some(error)) if found == *id || found.is_null() => {

@@ -181,7 +181,7 @@ fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> TestRepl
         "execution": {"mode": "natural_language_protocol_drafting"},
     });
     if status == "rejected" {
-        result.as_object_mut().unwrap().remove("selected");
+        result.as_object_mut().unwrap().shift_remove("selected");
     }
     let read: NegotiationResult = serde_json::from_value(result).unwrap();
     rpc(request, Ok(json!(read.sealed())))
@@ -249,7 +249,12 @@ async fn invalid_draft_artifact_is_refused() {
     type Wrong = (&'static str, bool, fn(&mut Value), Reason);
     let rows: [Wrong; 13] = [
         ("changed on its way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
-        ("without a digest", false, |it| drop(it.as_object_mut().unwrap().remove("digest")), Reason::BadAgreement),
+        (
+            "without a digest",
+            false,
+            |it| drop(it.as_object_mut().unwrap().shift_remove("digest")),
+            Reason::BadAgreement,
+        ),
         ("only an address", true, |it| *it = json!("https://evil.example/p"), Reason::BadAgreement),
         ("of somebody else", true, |it| it["publisher"] = json!("did:wba:evil.example"), Reason::BadAgreement),
         ("with code", true, |it| it["code"] = json!("import os"), Reason::BadAgreement),

@@ -114,7 +114,7 @@ async fn invalid_negotiation_result_is_refused() {
         ("until no moment", true, |it| it["validUntil"] = json!("tomorrow"), Reason::BadAgreement),
         ("rejected", true, |it| it["status"] = json!("rejected"), Reason::NotAgreed),
         ("a question", true, |it| it["status"] = json!("needs_more_information"), Reason::NotAgreed),
-        ("nothing chosen", true, |it| drop(it.as_object_mut().unwrap().remove("selected")), Reason::BadAgreement),
+        ("nothing chosen", true, |it| drop(it.as_object_mut().unwrap().shift_remove("selected")), Reason::BadAgreement),
         ("a profile we do not speak", true, |it| it["selected"]["profile"] = json!("x.v1"), Reason::BadAgreement),
         ("an unknown protection", true, |it| it["selected"]["securityProfile"] = json!("none"), Reason::Downgrade),
         (

@@ -65,14 +65,14 @@ async fn agent_named_by_url_did_or_host_is_found_and_verified() {
 async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usable() {
     let bare = describing(|| {
         let mut value = description(|_| {});
-        value.as_object_mut().unwrap().remove("proof");
+        value.as_object_mut().unwrap().shift_remove("proof");
         value
     })
     .await;
     let unknown = identified(|| TestReply::status(404)).await;
     let nameless = describing(|| {
         let mut value = description(|_| {});
-        value.as_object_mut().unwrap().remove("did");
+        value.as_object_mut().unwrap().shift_remove("did");
         value
     })
     .await;
@@ -201,7 +201,7 @@ async fn successor_did_is_followed_only_for_the_same_subject() {
             }
             AD_LINE => {
                 let mut value = description(|_| {});
-                value.as_object_mut().unwrap().remove("proof");
+                value.as_object_mut().unwrap().shift_remove("proof");
                 value["did"] = json!(is.as_str());
                 Some(TestReply::json(&value))
             }

@@ -182,9 +182,9 @@ fn openrpc_lists_required_parameters_first() {
     let document = serde_json::to_value(host().openrpc(&agent(BUSY), ToolDocumentKind::Tools)).unwrap();
     let params = document["methods"][0]["params"].as_array().unwrap();
     let shown: Vec<_> = params.iter().map(|it| (it["name"].as_str().unwrap(), it["required"].as_bool())).collect();
-    assert_eq!(shown, [("b", Some(true)), ("a", Some(false)), ("any", Some(false))]);
+    assert_eq!(shown, [("b", Some(true)), ("any", Some(false)), ("a", Some(false))]);
     assert_eq!(params[0]["description"], "Bee");
-    assert_eq!(params[1]["schema"]["$ref"], "#/components/schemas/chat.input.A");
+    assert_eq!(params[2]["schema"]["$ref"], "#/components/schemas/chat.input.A");
     assert_eq!(document["components"]["schemas"]["chat.input.A"]["type"], "integer");
     assert_eq!(document["servers"][0]["url"], "https://grand-hotel.example/agents/busy/rpc");
     assert_eq!(document["methods"][0]["result"]["schema"]["type"], "string");

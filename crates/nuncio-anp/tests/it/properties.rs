@@ -50,7 +50,7 @@ fn set(document: &mut Value, path: &str, value: Option<Value>) {
     let name = name.replace("~1", "/").replace("~0", "~");
     match (document.pointer_mut(above), value) {
         (Some(Value::Object(object)), Some(value)) => drop(object.insert(name, value)),
-        (Some(Value::Object(object)), None) => drop(object.remove(&name)),
+        (Some(Value::Object(object)), None) => drop(object.shift_remove(&name)),
         (Some(Value::Array(items)), Some(value)) => {
             if let Some(item) = name.parse::<usize>().ok().and_then(|at| items.get_mut(at)) {
                 *item = value;

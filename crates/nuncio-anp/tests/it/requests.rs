@@ -55,7 +55,7 @@ fn each_malformed_request_gets_its_error_code() {
     let without = |path: &str| {
         let mut request = request();
         let (above, name) = path.rsplit_once('/').unwrap();
-        request.pointer_mut(above).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+        request.pointer_mut(above).unwrap().as_object_mut().unwrap().shift_remove(name).unwrap();
         request.to_string()
     };
     let known = Some("req-1".to_owned());
@@ -109,7 +109,7 @@ fn capabilities_request_needs_no_params() {
     for params in [json!({}), Value::Null] {
         let mut request = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities", "params": params});
         if params.is_null() {
-            request.as_object_mut().unwrap().remove("params");
+            request.as_object_mut().unwrap().shift_remove("params");
         }
         let read = AnpRequest::read(request.to_string().as_bytes()).unwrap();
         assert_eq!((read.meta.profile.as_str(), read.meta.sender_did), ("anp.core.binding.v1", None));

@@ -47,7 +47,7 @@ fn description_example_round_trips() {
 fn information_list_is_accepted_under_every_known_spelling_of_its_name() {
     for name in ["Infomations", "Informations", "informations"] {
         let mut document = example("description");
-        let list = document.as_object_mut().unwrap().remove("Infomations").unwrap();
+        let list = document.as_object_mut().unwrap().shift_remove("Infomations").unwrap();
         document[name] = list.clone();
         let read: AgentDescription = serde_json::from_value(document).unwrap();
         assert_eq!(read.information.as_ref().unwrap().len(), 4, "{name}");

@@ -24,7 +24,7 @@ fn assert_said(
     let target = document.pointer_mut(above).unwrap();
     match (target, value) {
         (Value::Object(object), Some(value)) => drop(object.insert(name.to_owned(), value)),
-        (Value::Object(object), None) => drop(object.remove(name).unwrap()),
+        (Value::Object(object), None) => drop(object.shift_remove(name).unwrap()),
         (Value::Array(items), Some(value)) => items[name.parse::<usize>().unwrap()] = value,
         (other, _) => panic!("{other}"),
     }
@@ -131,7 +131,7 @@ fn invalid_description_members_are_errors() {
     ] {
         let mut document = description();
         if path == "/proof/domain" {
-            document["proof"].as_object_mut().unwrap().remove("challenge");
+            document["proof"].as_object_mut().unwrap().shift_remove("challenge");
         }
         assert_said(AnpDocumentType::AgentDescription, document, path, value, true, said);
     }

@@ -62,14 +62,14 @@ impl TaskForm {
     /// All fields, in display order.
     pub(super) fn fields(&self) -> impl Iterator<Item = &FormField> {
         self.items.iter().flat_map(|item| match item {
-            FormItem::Field(field) => std::slice::from_ref(field),
+            FormItem::Field(field) => std::slice::from_ref(&**field),
             FormItem::Group(group) => &group.fields,
         })
     }
 
     fn fields_mut(&mut self) -> impl Iterator<Item = &mut FormField> {
         self.items.iter_mut().flat_map(|item| match item {
-            FormItem::Field(field) => std::slice::from_mut(field),
+            FormItem::Field(field) => std::slice::from_mut(&mut **field),
             FormItem::Group(group) => group.fields.as_mut_slice(),
         })
     }

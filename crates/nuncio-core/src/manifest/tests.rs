@@ -32,7 +32,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
     for (location, value) in changes {
         let (parent, name) = location.rsplit_once('/').unwrap();
         match manifest.pointer_mut(parent).unwrap() {
-            Value::Object(map) if value.is_null() => drop(map.remove(name)),
+            Value::Object(map) if value.is_null() => drop(map.shift_remove(name)),
             Value::Object(map) => drop(map.insert(name.to_owned(), value.clone())),
             Value::Array(list) => list.push(value.clone()),
             other => panic!("{location} leads into {other}"),
@@ -52,7 +52,7 @@ fn writing_scope(more: &[(&str, Value)]) -> Value {
     });
     for (name, value) in more {
         if value.is_null() {
-            scope.as_object_mut().unwrap().remove(*name);
+            scope.as_object_mut().unwrap().shift_remove(*name);
         } else {
             scope[name] = value.clone();
         }
@@ -407,7 +407,7 @@ fn open_input_schema_or_missing_tool_description_gets_a_warning() {
     for open in [json!(null), json!(true), json!({"type": "string"})] {
         let mut manifest = silent.clone();
         let schema = manifest.pointer_mut("/tools/0/input_schema").unwrap().as_object_mut().unwrap();
-        schema.remove("additionalProperties");
+        schema.shift_remove("additionalProperties");
         if !open.is_null() {
             schema.insert("additionalProperties".to_owned(), open);
         }

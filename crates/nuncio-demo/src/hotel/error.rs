@@ -39,14 +39,14 @@ pub enum HotelError {
     /// The number of guests exceeds the room's `max_guests`.
     #[error(
         "{guests} guests do not fit in {room_id}, which sleeps {max_guests}. \
-         RoomSearch with guests = {guests} for a larger room, or book several rooms."
+         Search with guests = {guests} for a larger room, or book several rooms."
     )]
     TooManyGuests { room_id: String, guests: u32, max_guests: u32 },
 
     /// The room is already booked on one of the requested nights.
     #[error(
         "{room_id} is already taken for the night of {night}. \
-         RoomSearch again for a room that is free on all nights."
+         Search again for a room that is free on all nights."
     )]
     RoomTaken {
         room_id: String,

@@ -38,7 +38,7 @@ impl HotelServer {
     ) -> CallToolResult {
         let call = match arguments(call) {
             Ok(call) => call,
-            Err(refused) => return refused,
+            Err(message) => return refusal(message),
         };
         let ledger = Arc::clone(&self.ledger);
         let work = tokio::task::spawn_blocking(move || {

@@ -141,7 +141,7 @@ async fn invalid_hotel_arguments_are_named_in_the_error_and_book_nothing() {
 async fn guests_argument_defaults_to_one_and_may_be_written_as_2_0() {
     let (client, _folder) = hotel().await;
     let mut alone = stay("room-101");
-    alone.as_object_mut().unwrap().remove("guests");
+    alone.as_object_mut().unwrap().shift_remove("guests");
     let made = client.call_ok("make_reservation", alone).await;
     assert_eq!(made["reservation"]["guests"], 1);
     let made = client.call_ok("make_reservation", with(stay("room-203"), "guests", 2.0)).await;

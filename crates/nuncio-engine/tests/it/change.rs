@@ -298,7 +298,7 @@ async fn manifest_is_refused_when_tool_names_of_all_versions_exceed_the_limit() 
         let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "filesystem:read", small.clone())).collect();
         let mut manifest = manifest(&tools, &[FILES]);
         for tool in manifest["tools"].as_array_mut().unwrap() {
-            tool.as_object_mut().unwrap().remove("description_fallback");
+            tool.as_object_mut().unwrap().shift_remove("description_fallback");
         }
         manifest
     };

@@ -40,7 +40,7 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
         if name.starts_with("sdk_dataintegrity") || name == "object_proof_multibase" {
             let encoding = if name.starts_with("sdk") { ProofEncoding::Base64Url } else { ProofEncoding::Multibase };
             let mut again = description.clone();
-            let proof = again.remove("proof").unwrap();
+            let proof = again.shift_remove("proof").unwrap();
             let options = ProofOptions {
                 verification_method: text(&proof["verificationMethod"]),
                 created: rfc3339::read(text(&proof["created"])).unwrap(),

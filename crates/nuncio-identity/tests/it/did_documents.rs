@@ -35,7 +35,7 @@ fn signing_reproduces_the_sdk_document_proofs_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::did_documents(), "documents", 8) {
         let mut document = object(&case["document"]);
-        let proof = document.remove("proof").unwrap();
+        let proof = document.shift_remove("proof").unwrap();
         assert_eq!(
             jcs::canonical(&Value::Object(document.clone())),
             text(&case["document_without_proof_jcs"]).as_bytes()
@@ -92,7 +92,7 @@ fn signing_reproduces_the_multibase_document_proof_byte_for_byte() {
     let case = &file["variants"][0];
     assert_eq!(case["name"], "std_multibase_with_context");
     let mut document = object(&case["document"]);
-    let proof = document.remove("proof").unwrap();
+    let proof = document.shift_remove("proof").unwrap();
     let options = ProofOptions {
         verification_method: text(&proof["verificationMethod"]),
         created: rfc3339::read(text(&proof["created"])).unwrap(),
@@ -162,7 +162,7 @@ fn did_document_with_relative_references_and_inline_keys_is_accepted() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
     let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
-    let key = whole.remove("verificationMethod").unwrap()[0].clone();
+    let key = whole.shift_remove("verificationMethod").unwrap()[0].clone();
     let mut key = object(&key);
     key.insert("id".to_owned(), json!("#key-1"));
     whole.insert("authentication".to_owned(), json!([key]));

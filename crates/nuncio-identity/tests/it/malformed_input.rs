@@ -54,7 +54,7 @@ fn keys_of_another_did_or_controller_are_ignored() {
 fn deactivated_document_without_proof_binds_but_cannot_authenticate() {
     let file = vectors::did_documents();
     let mut whole = object(&file["documents"][0]["document"]);
-    whole.remove("proof");
+    whole.shift_remove("proof");
     let read = |whole: &serde_json::Map<String, Value>| DidDocument::from_json(Value::Object(whole.clone())).unwrap();
     let did = read(&whole).id().clone();
     assert!(read(&whole).bind(&did, soon_after(), K1ProofRule::Optional).is_err());

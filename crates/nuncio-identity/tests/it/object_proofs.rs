@@ -43,7 +43,7 @@ fn object_proofs_verify_or_fail_with_the_error_code_in_the_vectors() {
 fn signing_reproduces_the_sdk_object_proof_byte_for_byte() {
     let file = vectors::object_proofs();
     let mut signed = object(&file["cases"][0]["document"]);
-    let proof = signed.remove("proof").unwrap();
+    let proof = signed.shift_remove("proof").unwrap();
     let options = ProofOptions {
         verification_method: text(&proof["verificationMethod"]),
         created: rfc3339::read(text(&proof["created"])).unwrap(),

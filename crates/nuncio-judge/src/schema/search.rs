@@ -259,14 +259,14 @@ impl ValueGenerator {
                 let index = self.below(keys.len());
                 match (self.below(4), keys.get(index)) {
                     (0, Some(key)) => {
-                        map.remove(key);
+                        map.shift_remove(key);
                     }
                     (1, _) => {
                         let (name, value) = (self.name(), self.any());
                         map.insert(name, value);
                     }
                     (_, Some(key)) => {
-                        if let Some(value) = map.remove(key) {
+                        if let Some(value) = map.shift_remove(key) {
                             let value = self.changed(value);
                             map.insert(key.clone(), value);
                         }

@@ -169,7 +169,7 @@ fn removed_enum_value_finding_has_pointer_values_scope_tool_and_witness() {
     assert_eq!((finding.scope.as_deref(), finding.tool.as_deref()), (Some("x:y"), Some("do_it")));
     let told = serde_json::to_value(&verdict).unwrap();
     let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["breaking", "findings", "notices", "scopes_requiring_reauth"]);
+    assert_eq!(keys, ["breaking", "scopes_requiring_reauth", "findings", "notices"]);
     assert_eq!(told["findings"][0]["scope"], "x:y");
 }
 
@@ -352,7 +352,7 @@ fn changes_that_need_no_consent_give_a_notice() {
     }
     // Writing out a default value is no change.
     let mut plain = base.clone();
-    plain["tools"][0].as_object_mut().unwrap().remove("timeout_ms");
+    plain["tools"][0].as_object_mut().unwrap().shift_remove("timeout_ms");
     let mut written = plain.clone();
     written["tools"][0]["timeout_ms"] = json!(10_000);
     written["tools"][0]["required"] = json!(false);

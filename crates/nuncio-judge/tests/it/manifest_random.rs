@@ -126,10 +126,12 @@ fn mutate(dice: &mut TestRandom, schema: &mut Value) {
         0 => drop(map.insert("minimum".to_owned(), dice.below(8).into())),
         1 => drop(map.insert("maxLength".to_owned(), dice.below(8).into())),
         2 => drop(map.insert("enum".to_owned(), json!(words()[dice.below(4)..]))),
-        3 => drop(map.remove("enum")),
+        3 => drop(map.shift_remove("enum")),
         4 => drop(map.insert("additionalProperties".to_owned(), dice.chance(5).into())),
         5 => drop(map.insert("required".to_owned(), json!(["p", "q"][..dice.below(3)]))),
-        6 => drop(map.remove(*dice.one(&["minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems"]))),
+        6 => {
+            drop(map.shift_remove(*dice.one(&["minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems"])));
+        }
         _ => drop(map.insert("title".to_owned(), "another".into())),
     }
 }

@@ -230,7 +230,7 @@ impl SchemaGenerator {
             1 if !keys.is_empty() => {
                 let key = &keys[self.below(keys.len())];
                 if key != "$defs" {
-                    map.remove(key);
+                    map.shift_remove(key);
                 }
             }
             2 => {
@@ -288,7 +288,7 @@ impl SchemaGenerator {
                 let index = self.below(names.len().max(1));
                 match (self.below(4), names.get(index)) {
                     (0, Some(name)) if key != "$defs" => {
-                        members.remove(name);
+                        members.shift_remove(name);
                     }
                     (1, _) if key != "$defs" => {
                         let from = if key == "patternProperties" { PATTERNS } else { NAMES };
@@ -399,7 +399,7 @@ fn without_references(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if map.get("$ref").and_then(Value::as_str).is_some_and(|place| place != "#") {
-                map.remove("$ref");
+                map.shift_remove("$ref");
             }
             map.values_mut().for_each(without_references);
         }

@@ -162,7 +162,7 @@ pub(crate) fn to_service(world: &AnpTestServer, method: &str, meta: Value, body:
     let Value::Object(meta) = meta else { panic!("meta is an object") };
     for (name, value) in meta {
         match value {
-            Value::Null => drop(whole.as_object_mut().unwrap().remove(&name)),
+            Value::Null => drop(whole.as_object_mut().unwrap().shift_remove(&name)),
             value => whole[name] = value,
         }
     }

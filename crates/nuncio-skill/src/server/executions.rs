@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(text(Phase::Running, 1), format!(r#"{},{created}}},"attempt":1}}"#, head("running")));
         let output = Phase::Completed { output: json!({"b": [1, null], "a": "\u{e9}\""}) };
         let done = text(output, 2);
-        assert!(done.starts_with(&format!(r#"{},"output":{{"a":"é\"","b":[1,null]}},{created}"#, head("completed"))));
+        assert!(done.starts_with(&format!(r#"{},"output":{{"b":[1,null],"a":"é\""}},{created}"#, head("completed"))));
         assert!(done.ends_with(r#"},"attempt":2}"#), "{done}");
         for (state, attempt) in [
             (Phase::Completed { output: Value::Null }, 1),

@@ -116,7 +116,7 @@ impl ErrorResponse {
             let number = |name: &str| retry.get(name).filter(|value| value.is_number()).cloned();
             let (delay, attempts) = (number("suggested_delay_ms"), number("max_attempts"));
             if delay.is_none() && attempts.is_none() {
-                error.remove("retry");
+                error.shift_remove("retry");
             } else if let Some(retry) = retry.as_object_mut() {
                 retry.insert("suggested_delay_ms".to_owned(), delay.unwrap_or_else(|| 0.into()));
                 retry.insert("max_attempts".to_owned(), attempts.unwrap_or_else(|| 1.into()));
@@ -129,7 +129,7 @@ impl ErrorResponse {
 /// Converts a validation fault from its older form with `field` to the current one with `path`.
 fn violation(old: Value) -> Value {
     let Value::Object(mut old) = old else { return old };
-    let field = old.remove("field").and_then(|field| field.as_str().map(str::to_owned)).unwrap_or_default();
+    let field = old.shift_remove("field").and_then(|field| field.as_str().map(str::to_owned)).unwrap_or_default();
     let path = if field.is_empty() || field.starts_with('/') { field } else { format!("/{}", field.replace('.', "/")) };
     let mut fault = json!({ "path": path });
     if let Value::Object(fault) = &mut fault {

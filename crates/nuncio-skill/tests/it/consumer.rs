@@ -323,7 +323,7 @@ async fn output_is_fetched_from_result_url_when_the_status_has_none() {
             CALL => Some(TestReply::json(202, &with_id("accepted"))),
             line if line.starts_with("GET /s/") => {
                 let mut bare = with_id("completed");
-                bare.as_object_mut().unwrap().remove("output");
+                bare.as_object_mut().unwrap().shift_remove("output");
                 Some(TestReply::json(200, &bare))
             }
             line if line.starts_with("GET /r/") => Some(TestReply::json(200, &with_id("completed"))),

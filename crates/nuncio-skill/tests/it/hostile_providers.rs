@@ -35,7 +35,7 @@ fn changed(change: impl Fn(&mut Value)) -> TestReply {
 #[tokio::test]
 async fn skill_with_invalid_descriptor_is_not_invoked() {
     for change in [
-        |skill: &mut Value| drop(skill.as_object_mut().unwrap().remove("auth")),
+        |skill: &mut Value| drop(skill.as_object_mut().unwrap().shift_remove("auth")),
         |skill: &mut Value| skill["capability_type"] = json!("magic"),
         |skill: &mut Value| skill["endpoint"]["method"] = json!("PATCH"),
         |skill: &mut Value| skill["endpoint"]["url"] = json!("javascript:alert(1)"),
@@ -299,7 +299,7 @@ async fn status_change_from_running_back_to_accepted_is_refused() {
 #[tokio::test]
 async fn invalid_status_response_is_refused() {
     let broken: [fn(&mut Value); 5] = [
-        |answer| drop(answer.as_object_mut().unwrap().remove("timestamps")),
+        |answer| drop(answer.as_object_mut().unwrap().shift_remove("timestamps")),
         |answer| answer["status"] = json!("cancelled"),
         |answer| answer["execution_id"] = json!(7),
         |answer| answer["error"] = json!({"code": "X", "message": "both"}),
@@ -315,7 +315,7 @@ async fn invalid_status_response_is_refused() {
 
 #[tokio::test]
 async fn unfinished_execution_without_status_url_is_an_error_with_its_id() {
-    let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().remove("status_url")));
+    let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().shift_remove("status_url")));
     let bad = provider_answering(DESCRIPTOR, skill).await;
     let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert_eq!((error.reason, error.execution.as_deref()), (Reason::NoStatusUrl, Some("e-1")));

@@ -236,7 +236,7 @@ proptest! {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let schema = nuncio_skill::schema::json_definitions();
         let name = schema["SkillDescriptor"]["required"][index].as_str().unwrap();
-        document.as_object_mut().unwrap().remove(name);
+        document.as_object_mut().unwrap().shift_remove(name);
         let report = check(SkillDocumentType::SkillDescriptor, &document);
         prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);
     }

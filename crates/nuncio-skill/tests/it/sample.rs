@@ -77,7 +77,7 @@ pub(crate) fn changed(document: &Value) -> Vec<Value> {
         }
         let mut without = document.clone();
         match without.pointer_mut(above).unwrap() {
-            Value::Object(map) => drop(map.remove(&name)),
+            Value::Object(map) => drop(map.shift_remove(&name)),
             Value::Array(items) => drop(items.remove(name.parse().unwrap())),
             _ => unreachable!("only these have places inside"),
         }

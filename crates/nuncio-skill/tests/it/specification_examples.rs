@@ -100,7 +100,7 @@ fn each_missing_required_descriptor_field_is_reported_and_optional_ones_are_not(
     ];
     for name in required {
         let mut without = descriptor();
-        without.as_object_mut().unwrap().remove(name).unwrap();
+        without.as_object_mut().unwrap().shift_remove(name).unwrap();
         let report = validate(&serde_json::to_vec(&without).unwrap());
         let [fault] = report.errors.as_slice() else { panic!("{report}") };
         assert_eq!(fault.path, format!("/{name}"));
@@ -109,7 +109,7 @@ fn each_missing_required_descriptor_field_is_reported_and_optional_ones_are_not(
     }
     for name in ["tags", "documentation_url", "created_at", "updated_at"] {
         let mut without = descriptor();
-        without.as_object_mut().unwrap().remove(name).unwrap();
+        without.as_object_mut().unwrap().shift_remove(name).unwrap();
         assert!(check(SkillDocumentType::SkillDescriptor, &without).valid, "{name}");
     }
 }

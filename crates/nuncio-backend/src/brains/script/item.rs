@@ -63,13 +63,13 @@ fn item(value: Value) -> Result<ScriptItem, String> {
         return Err(format!("an item is an object, not {}", shown(&value)));
     };
     const ITEM_KINDS: [&str; 8] = ["text", "thinking", "deltas", "tool", "echo", "sleep", "stop", "throw"];
-    let Some((kind, value)) = ITEM_KINDS.iter().find_map(|kind| Some((*kind, fields.remove(*kind)?))) else {
+    let Some((kind, value)) = ITEM_KINDS.iter().find_map(|kind| Some((*kind, fields.shift_remove(*kind)?))) else {
         return Err(format!("{} is none of {}", shown(&Value::Object(fields)), ITEM_KINDS.join(", ")));
     };
     match kind {
         "text" => text("text", value).map(ScriptItem::Text),
         "thinking" => text("thinking", value).map(ScriptItem::Thinking),
-        "deltas" => deltas(&value, fields.remove("delta")),
+        "deltas" => deltas(&value, fields.shift_remove("delta")),
         "tool" => tool(value),
         "echo" => echo(&value).map(ScriptItem::Echo),
         "sleep" => sleep(&value).map(ScriptItem::Sleep),
@@ -97,13 +97,13 @@ fn tool(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
         return Err(format!("`tool` takes an object with name and input, not {}", shown(&value)));
     };
-    let name = fields.remove("name").ok_or("`tool` needs a name")?;
+    let name = fields.shift_remove("name").ok_or("`tool` needs a name")?;
     let name = ToolName::parse(&text("name", name)?).map_err(|fault| fault.to_string())?;
-    let id = match fields.remove("id") {
+    let id = match fields.shift_remove("id") {
         None | Some(Value::Null) => None,
         Some(id) => Some(CallId::parse(&text("id", id)?).map_err(|fault| fault.to_string())?),
     };
-    let input = match fields.remove("input") {
+    let input = match fields.shift_remove("input") {
         None => Map::new(),
         Some(Value::Object(input)) => input,
         Some(other) => return Err(format!("`input` takes an object, not {}", shown(&other))),

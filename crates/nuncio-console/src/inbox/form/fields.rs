@@ -14,7 +14,7 @@ const ONE_LINE_LENGTH: u64 = 120;
 const MAX_REFERENCES: usize = 8;
 
 pub(in crate::inbox) enum FormItem {
-    Field(FormField),
+    Field(Box<FormField>),
     Group(FieldGroup),
 }
 
@@ -76,7 +76,7 @@ pub(super) fn items(schema: Option<&Value>, texts: &FormTexts) -> Vec<FormItem> 
     let mut builder = FieldBuilder { root, count: 0 };
     let schema = builder.resolve(root);
     if !allows(schema, "object") || !has_properties(schema) {
-        return vec![FormItem::Field(builder.field(schema, "", "", true).labelled(&texts.result))];
+        return vec![FormItem::Field(builder.field(schema, "", "", true).labelled(&texts.result).into())];
     }
     properties(schema).map(|(key, inner, required)| builder.item(key, inner, required)).collect()
 }
@@ -91,7 +91,7 @@ impl<'a> FieldBuilder<'a> {
         let schema = self.resolve(schema);
         let object_pointer = pointer("", key);
         if !allows(schema, "object") || !has_properties(schema) {
-            return FormItem::Field(self.field(schema, key, &object_pointer, required));
+            return FormItem::Field(self.field(schema, key, &object_pointer, required).into());
         }
         let fields = properties(schema).map(|(inner, schema, required)| {
             let schema = self.resolve(schema);

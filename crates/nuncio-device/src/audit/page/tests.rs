@@ -119,7 +119,7 @@ fn exported_audit_lines_form_a_verifiable_hash_chain() {
     let mut head = ChainHead::START;
     for line in lines.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        let hash = line.as_object_mut().unwrap().remove("hash").unwrap();
+        let hash = line.as_object_mut().unwrap().shift_remove("hash").unwrap();
         assert_eq!(line["prev_hash"], json!(head.hash));
         head = ChainHead { seq: head.seq + 1, hash: Digest::of_bytes(&canonical(&line)) };
         assert_eq!((&hash, line["seq"].as_u64()), (&json!(head.hash), Some(head.seq)));

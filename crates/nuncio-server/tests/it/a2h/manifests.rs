@@ -186,7 +186,7 @@ async fn every_violated_manifest_rule_gets_its_error_code() {
     let mut wordless = seed();
     let mut scope = own;
     scope["sensitivity"] = json!("high");
-    scope.as_object_mut().unwrap().remove("label_fallback");
+    scope.as_object_mut().unwrap().shift_remove("label_fallback");
     wordless["permission_scopes"].as_array_mut().unwrap().push(scope);
     for (manifest, code) in [
         (broken(|it| it["permission_scopes"][0]["id"] = json!("system:read")), "MANIFEST_SCOPE_RESERVED"),

@@ -97,7 +97,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
     let meta = |name: &str, value: Value| json!({name: value});
     let none = || json!({});
     let wrong: Vec<InvalidMessage> = vec![
-        ("no proof", none(), says("x"), |it| drop(it["params"].as_object_mut().unwrap().remove("auth")), 1005),
+        ("no proof", none(), says("x"), |it| drop(it["params"].as_object_mut().unwrap().shift_remove("auth")), 1005),
         ("another text", none(), says("x"), |it| it["params"]["body"]["text"] = json!("y"), 1005),
         ("another time", none(), says("x"), |it| it["params"]["meta"]["x_more"] = json!(1), 1005),
         ("another id", none(), says("x"), |it| it["params"]["meta"]["operation_id"] = json!("op-2"), 1005),
@@ -236,7 +236,7 @@ async fn reply_to_a_direct_message_is_delivered_and_not_answered_again() {
     let answer = message(&world, &from, meta, says("and you?"));
     assert!(outcome(&send(&world, &answer).await).is_ok());
     let mut changed = message(&world, &from, json!({"x_answers": "msg-0", "operation_id": "op-8"}), says("and you?"));
-    changed["params"]["meta"].as_object_mut().unwrap().remove("x_answers");
+    changed["params"]["meta"].as_object_mut().unwrap().shift_remove("x_answers");
     assert_eq!(outcome(&send(&world, &changed).await), Err(1005));
     assert_eq!(turns(&world.gateway).await, 1);
 }

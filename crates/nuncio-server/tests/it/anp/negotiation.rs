@@ -40,7 +40,7 @@ async fn negotiation_result_names_an_interface_and_has_a_digest_over_all_its_fie
     let until = Timestamp::try_from(result["validUntil"].as_str().unwrap().to_owned()).unwrap();
     assert!(until > world.clock.now());
     let mut bare = result.clone();
-    bare.as_object_mut().unwrap().remove("negotiationDigest");
+    bare.as_object_mut().unwrap().shift_remove("negotiationDigest");
     let digest = URL_SAFE_NO_PAD.encode(Digest::of_bytes(&jcs::canonical(&bare)).as_bytes());
     assert_eq!(result["negotiationDigest"], format!("sha-256:{digest}"));
     // The chosen interface exists and has the method.

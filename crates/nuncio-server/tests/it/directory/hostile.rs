@@ -103,7 +103,7 @@ const CASES: &[HostileListingCase] = &[
         "no DID",
         |peer, it, _| {
             let mut description = it.description.clone();
-            description.as_object_mut().unwrap().remove("did");
+            description.as_object_mut().unwrap().shift_remove("did");
             it.publish(peer, &description);
         },
         422,

@@ -37,7 +37,7 @@ pub(super) async fn allow(
     let scopes = scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
     let command = DeviceCommand::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low, term };
     let mut answer = carry_out(home, command).await?;
-    let name = answer.as_object_mut().and_then(|answer| answer.remove("name")).unwrap_or_default();
+    let name = answer.as_object_mut().and_then(|answer| answer.shift_remove("name")).unwrap_or_default();
     show(json, &answer, |answer| match &answer["ask"] {
         Value::Null => println!("{} may now, and nothing else: {}", cell(&name).bold(), cell(&answer["allowed"])),
         request => print_request(request),

@@ -107,7 +107,7 @@ mod tests {
         let (mut more, mut past) = (good(), good());
         more["tools"][0]["input_schema"]["required"] = json!(["a"]);
         more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));
-        past["tools"][0].as_object_mut().unwrap().remove("name");
+        past["tools"][0].as_object_mut().unwrap().shift_remove("name");
         let reasons = reasons_of(&good(), &more, &[past]);
         assert!(reasons.contains(&None), "{reasons:?}");
         let reason = Some("/tools/0/name: must be there".to_owned());

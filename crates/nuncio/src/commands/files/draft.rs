@@ -262,11 +262,11 @@ fn schema_sections(key: &str, schema: &Value) -> String {
     let mut keywords = object.clone();
     // Draft 2020-12 is the default dialect.
     if keywords.get("$schema").and_then(Value::as_str) == Some(DIALECT) {
-        keywords.remove("$schema");
+        keywords.shift_remove("$schema");
     }
     let properties = object.get("properties").and_then(Value::as_object).filter(|properties| !properties.is_empty());
     if properties.is_some() {
-        keywords.remove("properties");
+        keywords.shift_remove("properties");
     }
     let mut out = format!("\n[tool.{key}]\n");
     toml::entries(&keywords).iter().for_each(|entry| out.extend([entry, "\n"]));

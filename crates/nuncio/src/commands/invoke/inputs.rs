@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Merges all inputs of a skill; later ones override earlier ones.
 pub(super) fn read(descriptor: &SkillDescriptor, texts: &[String]) -> anyhow::Result<Map<String, Value>> {
-    Ok(convert(parse(texts)?, |name, text| typed_input(descriptor, name, text).ok()))
+    Ok(convert(parse(texts)?, |name, text| typed_input(descriptor, name, text)))
 }
 
 #[derive(Debug)]

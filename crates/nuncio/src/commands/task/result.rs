@@ -49,7 +49,7 @@ fn put(
     let given = if is(schema, "array") && !text.trim_start().starts_with('[') {
         // A repeated argument adds an item to the list.
         let item = value(root, &schema["items"], text, whole)?;
-        match into.remove(path) {
+        match into.shift_remove(path) {
             Some(Value::Array(mut items)) => {
                 items.push(item);
                 Value::Array(items)

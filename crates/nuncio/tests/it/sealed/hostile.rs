@@ -125,7 +125,7 @@ type MessageChange = Box<dyn Fn(&mut Value) + Send>;
 const LIES: [RelayManipulation; 13] = [
     (
         "no subtype",
-        |message| drop(message.as_object_mut().unwrap().remove("msg_subtype")),
+        |message| drop(message.as_object_mut().unwrap().shift_remove("msg_subtype")),
         Some("msg_subtype is not the sender's"),
     ),
     (
