@@ -5,9 +5,10 @@
 //!
 //! ```no_run
 //! # async fn example() {
-//! use nuncio_conformance::{Source, Target, aap};
+//! use nuncio_conformance::{RequirementSource, ServerUnderTest, aap};
 //!
-//! let report = aap().without(Source::Ours).run(&Target::new("http://127.0.0.1:7400/aap")).await;
+//! let server = ServerUnderTest::new("http://127.0.0.1:7400/aap");
+//! let report = aap().without(RequirementSource::Ours).run(&server).await;
 //! print!("{report}");
 //! # }
 //! ```

@@ -6,7 +6,8 @@
 //! # use nuncio_core::notification::RelayParty;
 //! # use nuncio_core::ids::PersonName;
 //! # use serde_json::json;
-//! # //! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
+//! # use tokio_util::sync::CancellationToken;
+//! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
 //! let agent = Peer::new(config);
 //! tokio::spawn(agent.clone().run(stop));
 //! let conversation = agent.conversation_with(&RelayParty::Person(ada)).await?;
