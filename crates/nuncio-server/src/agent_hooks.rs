@@ -122,7 +122,7 @@ impl AgentWebhookSender {
                 tracing::warn!(%agent, delivery, ?result, "a webhook could not be delivered; given up");
             }
             DeliveryNextStep::Disabled => {
-                tracing::warn!(%agent, delivery, "a webhook result 410 Gone and is disabled");
+                tracing::warn!(%agent, delivery, "a webhook answered 410 Gone and is disabled");
             }
         }
     }

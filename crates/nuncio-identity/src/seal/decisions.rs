@@ -76,7 +76,7 @@ impl KeyDecisions<'_> {
     /// are refused.
     pub fn remove(&mut self, owner: &RelayParty, device: &DeviceId) -> Result<(), TrustError> {
         if self.identity.owner_device() == Some((owner, device)) {
-            return Err(TrustError::NotOurs);
+            return Err(TrustError::NotOtherOwnDevice);
         }
         let known = self.identity.peer(owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
@@ -92,7 +92,7 @@ impl KeyDecisions<'_> {
     pub fn endorse_from_backup(&mut self, restored: &RestoredKeys, now: Timestamp) -> Result<(), TrustError> {
         let mut bundle = self.identity.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         if restored.signing_key() == self.identity.signing_key() || *restored.device() == bundle.keys.device_id {
-            return Err(TrustError::NotOurs);
+            return Err(TrustError::NotOtherOwnDevice);
         }
         let owner = bundle.keys.owner.clone();
         let known = self.identity.peer(&owner)?.unwrap_or_default();

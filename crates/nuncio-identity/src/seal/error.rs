@@ -113,8 +113,8 @@ pub enum TrustError {
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
     /// The endorsement or removal is not allowed for this device: other owner, bad signature, or the device itself.
-    #[error("the endorsement is not about this device")]
-    NotOurs,
+    #[error("only another device of the same person can be endorsed or removed, with that person's signature")]
+    NotOtherOwnDevice,
     #[error(transparent)]
     KeyStore(#[from] KeyStoreError),
 }
@@ -160,7 +160,7 @@ impl TrustError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            Self::OtherFingerprint { .. } | Self::NotOurs => Code::DeviceUntrusted,
+            Self::OtherFingerprint { .. } | Self::NotOtherOwnDevice => Code::DeviceUntrusted,
             Self::TooMany(_) => Code::LimitReached,
             Self::NothingToAccept(_) | Self::Unnamed => Code::DeviceNotFound,
             Self::KeyStore(_) => Code::StoreUnavailable,

@@ -247,7 +247,7 @@ impl SealIdentity {
     pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, TrustError> {
         let (owner, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         if *owner != other.keys.owner || other.check(&DeviceSignatureVerifier).is_err() {
-            return Err(TrustError::NotOurs);
+            return Err(TrustError::NotOtherOwnDevice);
         }
         Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
     }
@@ -256,7 +256,7 @@ impl SealIdentity {
     pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), TrustError> {
         let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         if !DeviceSignatureVerifier.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
-            return Err(TrustError::NotOurs);
+            return Err(TrustError::NotOtherOwnDevice);
         }
         bundle.endorsement = Some(endorsement);
         let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), ..self.this.clone() })?;

@@ -47,7 +47,7 @@ fn removed_device_stays_distrusted_even_if_endorsed() {
     assert!(matches!(opened, Err(OpenError::UnknownSender { .. })), "{opened:?}");
     assert!(laptop.seal(&text_message("m2", "x"), &mut phone).is_err());
     // A device cannot remove itself.
-    assert_eq!(laptop.seal_identity.decisions().remove(&ada, &device("laptop")), Err(TrustError::NotOurs));
+    assert_eq!(laptop.seal_identity.decisions().remove(&ada, &device("laptop")), Err(TrustError::NotOtherOwnDevice));
 }
 
 #[test]
@@ -140,5 +140,5 @@ fn backup_of_a_lost_device_can_endorse_a_new_device() {
     // A device cannot endorse itself.
     let own = backup::seal(&phone.seal_identity, PHRASE, backup::Argon2Params::LEAST).unwrap();
     let refused = phone.seal_identity.decisions().endorse_from_backup(&backup::open(&own, PHRASE).unwrap(), at(6));
-    assert_eq!(refused, Err(TrustError::NotOurs));
+    assert_eq!(refused, Err(TrustError::NotOtherOwnDevice));
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::runners::process::printable;
 
 /// Length limit of a quoted malformed line, in characters.
-const MAX_QUOTED_BYTES: usize = 200;
+const MAX_QUOTED_CHARACTERS: usize = 200;
 
 /// Output line of the program: a JSON object with one key.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) struct OutputCall {
 pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
-        let shown: String = text.chars().take(MAX_QUOTED_BYTES).collect();
+        let shown: String = text.chars().take(MAX_QUOTED_CHARACTERS).collect();
         format!("what cannot be read ({error}): {shown}")
     })
 }

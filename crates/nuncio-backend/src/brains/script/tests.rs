@@ -8,7 +8,7 @@ fn script(script: &Value) -> Message {
     Message::user(json!({ "script": script }).to_string())
 }
 
-fn user_text(text: &str) -> Message {
+fn assistant_text(text: &str) -> Message {
     Message::assistant(vec![Block::text(text)])
 }
 
@@ -28,10 +28,10 @@ fn texts(items: Vec<ScriptItem>) -> Vec<String> {
 
 #[test]
 fn nth_answer_plays_script_step_n_and_last_step_repeats() {
-    let mut history = vec![user_text("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
+    let mut history = vec![assistant_text("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
     for expected in ["one", "two", "two", "two"] {
         assert_eq!(texts(step(&history).unwrap()), [expected]);
-        history.push(user_text("…"));
+        history.push(assistant_text("…"));
         history.push(result("c", "…"));
     }
 }
@@ -39,9 +39,12 @@ fn nth_answer_plays_script_step_n_and_last_step_repeats() {
 #[test]
 fn newer_user_message_replaces_script() {
     let old = script(&json!([[{"text": "old"}]]));
-    assert_eq!(texts(step(&[old.clone(), user_text("x"), Message::user("hi there")]).unwrap()), ["You said: hi there"]);
+    assert_eq!(
+        texts(step(&[old.clone(), assistant_text("x"), Message::user("hi there")]).unwrap()),
+        ["You said: hi there"]
+    );
     let new = script(&json!([[{"text": "new"}]]));
-    assert_eq!(texts(step(&[old, user_text("x"), new]).unwrap()), ["new"]);
+    assert_eq!(texts(step(&[old, assistant_text("x"), new]).unwrap()), ["new"]);
 }
 
 #[test]
@@ -134,7 +137,8 @@ fn empty_script_produces_no_output() {
 #[test]
 fn echo_items_output_tool_results_tool_names_and_roles_as_json() {
     let blocks = Content::Blocks(vec![Block::text("b")]);
-    let history = [result("c0", "old"), script(&json!([])), user_text("x"), result("c1", "3"), result("c2", blocks)];
+    let history =
+        [result("c0", "old"), script(&json!([])), assistant_text("x"), result("c1", "3"), result("c2", blocks)];
     assert_eq!(echo(Echo::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);
     assert_eq!(echo(Echo::Roles, &history, &[]), r#"["tool","user","assistant","tool","tool"]"#);
     let tool = |name| OfferedTool {
