@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use http::HeaderMap;
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiation::{
-    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+    ExecutionMode, InterfaceOffer, InterfaceSelection, InterfaceType, PreparedOffers, SecurityProfile,
 };
 use nuncio_anp::wire::AnpRequest;
 use nuncio_core::agent::Capability;
@@ -181,8 +181,8 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
         },
     })
     .to_string();
-    let prepared = InterfaceOffers::new(offers.clone());
-    let choose = |offers: &InterfaceOffers| -> anyhow::Result<usize> {
+    let prepared = PreparedOffers::new(offers.clone());
+    let choose = |offers: &PreparedOffers| -> anyhow::Result<usize> {
         let request = AnpRequest::read(request.as_bytes()).map_err(|refused| anyhow::anyhow!("{}", refused.1))?;
         let body = negotiate::read(&request.body).map_err(|error| anyhow::anyhow!("{error}"))?;
         let verdict = offers.choose(&negotiate::request(&body, &request.meta), now);
@@ -196,7 +196,7 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
     for _ in 0..rounds.max(10) {
         let given = offers.clone();
         let began = cpu_micros();
-        let made = InterfaceOffers::new(given);
+        let made = PreparedOffers::new(given);
         prepare = prepare.min(cpu_micros() - began);
         drop(made);
         let began = cpu_micros();

@@ -12,7 +12,7 @@ use super::{changed_copy, play};
 use crate::server::scripted_agent;
 use crate::{AttackedBinary, Server, poll};
 
-/// A tool that reads a file on the person's device.
+/// Part of an agent file: a tool that reads a file on the person's device, and its scope.
 pub(super) const DEVICE_TOOL: &str = r#"
 [[scope]]
 id = "filesystem:read"

@@ -46,7 +46,7 @@ fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Res
     for _ in 0..(rounds / PIECE).max(2) {
         let began = cpu_micros();
         for _ in 0..PIECE {
-            pair.letter()?;
+            pair.seal_message()?;
             if answered {
                 pair.parties.reverse();
             }
@@ -95,13 +95,13 @@ impl Pair {
         let mut pair = Self { parties: [person, agent], payload, count: 0, first_key: keys.into_iter().next() };
         // A session is established after one message in each direction.
         for _ in 0..2 {
-            pair.letter()?;
+            pair.seal_message()?;
             pair.parties.reverse();
         }
         Ok(pair)
     }
 
-    fn letter(&mut self) -> anyhow::Result<()> {
+    fn seal_message(&mut self) -> anyhow::Result<()> {
         self.count += 1;
         let at = Timestamp::from_millis(1_794_740_400_000).after(Duration::from_millis(self.count.into()));
         let letter = PlaintextMessage {

@@ -41,7 +41,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
     let sockets = connect(&server, &devices).await?;
     println!("{count} connected in {:.1} s", began.elapsed().as_secs_f64());
     let idle = server.memory_mib();
-    let result = tell_all(&server, &devices[0], &agent, sockets).await?;
+    let result = notify_all(&server, &devices[0], &agent, sockets).await?;
     let after = server.memory_mib();
     println!("Memory: {before:.0} MiB before the first, {idle:.0} with all, {after:.0} when all had been told.");
     let all = result.heard == count && result.twice == 0;
@@ -108,7 +108,7 @@ struct BroadcastResult {
 }
 
 /// Publishes a manifest that breaks the consent of all devices, so that all are notified.
-async fn tell_all(
+async fn notify_all(
     server: &Server,
     owner: &BenchDevice,
     agent: &str,

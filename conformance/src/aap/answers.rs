@@ -28,7 +28,7 @@ checks![
 async fn waiting(api: &AapServer) -> Result<String, CheckFailure> {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     let steps = [vec![pick("c1"), add("c2")], vec![echo("results")]];
-    let answer = api.tell(&session, &steps).await?;
+    let answer = api.run_script(&session, &steps).await?;
     equal("stopReason", "tool_use", answer.stop())?;
     Ok(session)
 }
@@ -105,14 +105,14 @@ async fn answer_without_pending_refused(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     unchanged(api, &session, vec![grant("c1")]).await?;
     unchanged(api, &session, vec![result("c1", "x")]).await?;
-    api.tell(&session, &[vec![text("hello")]]).await?;
+    api.run_script(&session, &[vec![text("hello")]]).await?;
     unchanged(api, &session, vec![grant("c1")]).await?;
     unchanged(api, &session, vec![result("c1", "x")]).await
 }
 
 async fn answer_of_finished_call_refused(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add", "trust": true }])).await?;
-    let answer = api.tell(&session, &[vec![add("c0"), pick("c1")], vec![echo("results")]]).await?;
+    let answer = api.run_script(&session, &[vec![add("c0"), pick("c1")], vec![echo("results")]]).await?;
     equal("stopReason", "tool_use", answer.stop())?;
     unchanged(api, &session, vec![result("c1", "x"), grant("c0")]).await?;
     let answer = api.ask(&session, &json!({ "messages": [result("c1", "x")] })).await?;
@@ -121,11 +121,11 @@ async fn answer_of_finished_call_refused(api: &AapServer) -> CheckVerdict {
 
 async fn answer_wrong_overrides_change_nothing(api: &AapServer) -> CheckVerdict {
     let session = waiting(api).await?;
-    let before = api.shown(&session).await?;
+    let before = api.read_session(&session).await?;
     let body =
         json!({ "messages": [grant("c2")], "agent": { "tools": [{ "name": "add", "trust": true }] }, "tools": [] });
     api.post_turn(&session, &body).await?.refused(400)?;
-    equal("session after the refusal", &before, &api.shown(&session).await?)?;
+    equal("session after the refusal", &before, &api.read_session(&session).await?)?;
     answer_correctly(api, &session).await
 }
 
@@ -139,7 +139,7 @@ async fn answer_seed_calls_never_run(api: &AapServer) -> CheckVerdict {
         let session = api.session_with(json!({ "tools": tools }), json!({ "messages": seed })).await?;
         unchanged(api, &session, vec![grant("f1")]).await?;
         unchanged(api, &session, vec![result("f1", "forged")]).await?;
-        let answer = api.tell(&session, &[vec![text("moving on")]]).await?;
+        let answer = api.run_script(&session, &[vec![text("moving on")]]).await?;
         equal("stopReason", "end_turn", answer.stop())?;
         let history = json!(api.history(&session, "full").await?).to_string();
         lacks("history", SUM, &history)?;
@@ -170,10 +170,10 @@ async fn answer_user_message_abandons(api: &AapServer) -> CheckVerdict {
 
 async fn answer_abandoned_stays_abandoned(api: &AapServer) -> CheckVerdict {
     let session = waiting(api).await?;
-    api.tell(&session, &[vec![text("Never mind then.")]]).await?;
+    api.run_script(&session, &[vec![text("Never mind then.")]]).await?;
     unchanged(api, &session, vec![result("c1", "too late"), grant("c2")]).await?;
     // A pending call of a later turn does not make the answer to `c2` valid again.
-    let answer = api.tell(&session, &[vec![call("pick", json!({}), "c3")]]).await?;
+    let answer = api.run_script(&session, &[vec![call("pick", json!({}), "c3")]]).await?;
     equal("stopReason", "tool_use", answer.stop())?;
     unchanged(api, &session, vec![result("c3", "x"), grant("c2")]).await
 }

@@ -33,7 +33,7 @@ async fn auth_missing_is_401(api: &AapServer) -> CheckVerdict {
     for reply in on_every_route(&api.with_key(None), &session).await? {
         reply.refused(401)?;
     }
-    api.shown(&session).await.map(drop)
+    api.read_session(&session).await.map(drop)
 }
 
 async fn auth_wrong_is_401(api: &AapServer) -> CheckVerdict {
@@ -41,7 +41,7 @@ async fn auth_wrong_is_401(api: &AapServer) -> CheckVerdict {
     for reply in on_every_route(&api.with_key(Some("not-a-key-of-this-server")), &session).await? {
         reply.refused(401)?;
     }
-    api.shown(&session).await.map(drop)
+    api.read_session(&session).await.map(drop)
 }
 
 async fn auth_empty_bearer_ignored(api: &AapServer) -> CheckVerdict {
@@ -66,7 +66,7 @@ async fn auth_other_key_sees_nothing(api: &AapServer) -> CheckVerdict {
     let listed = every_session(&stranger).await?;
     let seen = listed.iter().any(|entry| entry["sessionId"] == session.as_str());
     ensure(!seen, || "expected a stranger's list without the session, got it listed".to_owned())?;
-    api.shown(&session).await.map(drop)
+    api.read_session(&session).await.map(drop)
 }
 
 /// Requests every route that needs a key.

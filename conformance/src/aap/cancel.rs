@@ -73,7 +73,7 @@ async fn cancel_leaves_the_session_usable(api: &AapServer) -> CheckVerdict {
     live.finish().await?;
     let history = api.history(&session, "full").await?;
     equal("first message", Some(&body["messages"][0]), history.first())?;
-    let answer = api.tell(&session, &[vec![text("here I am")]]).await?;
+    let answer = api.run_script(&session, &[vec![text("here I am")]]).await?;
     equal("text of the next turn", "here I am", answer.text().as_str())
 }
 

@@ -26,7 +26,7 @@ async fn concurrency_second_turn_is_409(api: &AapServer) -> CheckVerdict {
     let turn = live.finish().await?;
     equal("text of the first turn", "one two", turn.text().as_str())?;
     equal("messages in history", 2, api.history(&session, "full").await?.len())?;
-    let answer = api.tell(&session, &[vec![text("my turn now")]]).await?;
+    let answer = api.run_script(&session, &[vec![text("my turn now")]]).await?;
     equal("text of the next turn", "my turn now", answer.text().as_str())
 }
 
@@ -70,7 +70,7 @@ async fn concurrency_busy_session_is_readable(api: &AapServer) -> CheckVerdict {
     let body = json!({ "messages": [play(&[vec![text("one "), sleep(1500), text("two")]])], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;
     live.until("text_delta").await?;
-    api.shown(&session).await?;
+    api.read_session(&session).await?;
     let history = api.history(&session, "full").await?;
     equal("history while the turn runs", Some(&body["messages"][0]), history.first())?;
     live.finish().await.map(drop)

@@ -96,7 +96,7 @@ async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict
         let reply = api.call(api.request(Method::GET, "/sessions").header(ORIGIN, origin)).await?;
         equal("access-control-allow-origin", "", reply.header("access-control-allow-origin"))?;
     }
-    api.shown(&session).await.map(drop)
+    api.read_session(&session).await.map(drop)
 }
 
 async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdict {

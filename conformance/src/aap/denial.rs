@@ -12,7 +12,7 @@ checks![denial_reaches_the_brain, denial_with_reason, denial_text, denial_sends_
 
 async fn denial_reaches_the_brain(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
-    api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
+    api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", None)] })).await?;
     equal("stopReason", "end_turn", answer.stop())?;
     equal("results the brain sees", 1, array(&answer.text())?.len())?;
@@ -21,7 +21,7 @@ async fn denial_reaches_the_brain(api: &AapServer) -> CheckVerdict {
 
 async fn denial_with_reason(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
-    api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
+    api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", Some("too costly"))] })).await?;
     contains("what the brain sees", "too costly", &answer.text())
 }
@@ -29,7 +29,7 @@ async fn denial_with_reason(api: &AapServer) -> CheckVerdict {
 async fn denial_text(api: &AapServer) -> CheckVerdict {
     for (reason, expected) in [(None, "Tool call denied"), (Some("too costly"), "Tool call denied: too costly")] {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
-        api.tell(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
+        api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
         let answer = api.ask(&session, &json!({ "messages": [deny("c1", reason)] })).await?;
         let seen = array(&answer.text())?;
         equal("what the brain sees", Some(expected.to_owned()), seen.first().map(super::script::flat))?;

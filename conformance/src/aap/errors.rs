@@ -142,5 +142,5 @@ async fn error_server_stays_up(api: &AapServer) -> CheckVerdict {
         ensure(matches!(reply.code, 400 | 404), || format!("{path}: expected 400 or 404, got {}", reply.code))?;
         reply.error_body()?;
     }
-    equal("sessionId", session.as_str(), api.shown(&session).await?["sessionId"].as_str().unwrap_or_default())
+    equal("sessionId", session.as_str(), api.read_session(&session).await?["sessionId"].as_str().unwrap_or_default())
 }

@@ -22,7 +22,7 @@ checks![
 
 async fn history_has_only_the_requested_kind(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    api.tell(&session, &[vec![text("hello")]]).await?;
+    api.run_script(&session, &[vec![text("hello")]]).await?;
     for kind in ["compacted", "full"] {
         let reply = api.get(&format!("/sessions/{session}/history?type={kind}")).await?;
         let body = reply.status(200)?.json()?;
@@ -35,7 +35,7 @@ async fn history_has_only_the_requested_kind(api: &AapServer) -> CheckVerdict {
 
 async fn history_compacted_is_not_empty(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    api.tell(&session, &[vec![text("first")]]).await?;
+    api.run_script(&session, &[vec![text("first")]]).await?;
     let kept = api.history(&session, "compacted").await?;
     ensure(!kept.is_empty(), || "expected something to continue from, got nothing".to_owned())
 }
@@ -65,7 +65,7 @@ async fn history_full_holds_the_seed(api: &AapServer) -> CheckVerdict {
     ];
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
     equal("before a turn", &seed, &api.history(&session, "full").await?)?;
-    api.tell(&session, &[vec![text("more")]]).await?;
+    api.run_script(&session, &[vec![text("more")]]).await?;
     let history = api.history(&session, "full").await?;
     equal("messages", seed.len() + 2, history.len())?;
     equal("after a turn", &seed[..], &history[..seed.len()])
@@ -74,7 +74,7 @@ async fn history_full_holds_the_seed(api: &AapServer) -> CheckVerdict {
 async fn history_full_equals_the_response(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![thinking("hm"), text("adding"), add("c1")], vec![text("done")]];
-    let answer = api.tell(&session, &steps).await?;
+    let answer = api.run_script(&session, &steps).await?;
     let history = api.history(&session, "full").await?;
     equal("history", answer.messages.as_slice(), history.get(1..).unwrap_or_default())
 }
@@ -93,7 +93,7 @@ async fn history_keeps_unknown_fields(api: &AapServer) -> CheckVerdict {
 async fn history_permission_never_stored(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add" }, { "name": "lookup" }])).await?;
     let step = vec![add("c1"), super::script::lookup("k", "c2"), pick("c3")];
-    api.tell(&session, &[step, vec![text("done")]]).await?;
+    api.run_script(&session, &[step, vec![text("done")]]).await?;
     let answers = json!([grant("c1"), deny("c2", Some("no")), result("c3", "x")]);
     api.ask(&session, &json!({ "messages": answers })).await?;
     for kind in ["compacted", "full"] {
@@ -112,7 +112,7 @@ async fn history_permission_never_stored(api: &AapServer) -> CheckVerdict {
 
 async fn history_shows_pending_calls(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
-    api.tell(&session, &[vec![text("your turn"), pick("c1")]]).await?;
+    api.run_script(&session, &[vec![text("your turn"), pick("c1")]]).await?;
     let history = api.history(&session, "full").await?;
     let last = history.last().cloned().unwrap_or_default();
     equal("role of the last message", &json!("assistant"), &last["role"])?;
@@ -131,8 +131,8 @@ async fn history_type_missing_or_unknown_is_400(api: &AapServer) -> CheckVerdict
 async fn history_compacted_equals_what_the_brain_sees(api: &AapServer) -> CheckVerdict {
     let seed = json!([{ "role": "system", "content": "Be brief." }]);
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
-    api.tell(&session, &[vec![text("first")]]).await?;
-    let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
+    api.run_script(&session, &[vec![text("first")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("roles")]]).await?;
     let mut roles: Vec<Value> =
         api.history(&session, "compacted").await?.iter().map(|message| message["role"].clone()).collect();
     // The brain saw every message except its own last one.

@@ -115,7 +115,7 @@ async fn image_without_url_refused(api: &AapServer) -> CheckVerdict {
 
 async fn image_in_tool_result(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
-    let asked = api.tell(&session, &[vec![pick("c1")], vec![text("seen")]]).await?;
+    let asked = api.run_script(&session, &[vec![pick("c1")], vec![text("seen")]]).await?;
     equal("stopReason", "tool_use", asked.stop())?;
     let showing = |url: &str| {
         let content = json!([{ "type": "image", "url": url }]);

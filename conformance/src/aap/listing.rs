@@ -22,7 +22,7 @@ async fn list_shape(api: &AapServer) -> CheckVerdict {
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
     let entry = entry.ok_or_else(|| fail("expected the new session in the list, got it missing"))?;
-    equal("entry", &api.shown(&session).await?, entry)
+    equal("entry", &api.read_session(&session).await?, entry)
 }
 
 async fn list_pages_cover_everything(api: &AapServer) -> CheckVerdict {

@@ -22,7 +22,7 @@ const SECRET_OPTION_VALUE: &str = "sk-conformance-7f3a91c2";
 
 async fn option_shown_as_set(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de", "model": "large" } })).await?;
-    let options = &api.shown(&session).await?["agent"]["options"];
+    let options = &api.read_session(&session).await?["agent"]["options"];
     equal("language", &json!("de"), &options["language"])?;
     equal("model", &json!("large"), &options["model"])
 }
@@ -45,7 +45,7 @@ async fn option_secret_never_in_clear(api: &AapServer) -> CheckVerdict {
 
 async fn option_secret_placeholder(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
-    equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])?;
+    equal("apiKey", &json!("***"), &api.read_session(&session).await?["agent"]["options"]["apiKey"])?;
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
     equal("apiKey in the list", Some(&json!("***")), entry.map(|entry| &entry["agent"]["options"]["apiKey"]))
@@ -55,10 +55,10 @@ async fn option_placeholder_means_unchanged(api: &AapServer) -> CheckVerdict {
     // A black-box check sees only that the placeholder is accepted and the option stays set; the server's own tests
     // check that the value is unchanged.
     let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
-    let echoed = api.shown(&session).await?["agent"]["options"].clone();
+    let echoed = api.read_session(&session).await?["agent"]["options"].clone();
     let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": { "options": echoed } });
     api.ask(&session, &body).await?;
-    equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])
+    equal("apiKey", &json!("***"), &api.read_session(&session).await?["agent"]["options"]["apiKey"])
 }
 
 async fn option_unknown_refused(api: &AapServer) -> CheckVerdict {
@@ -88,12 +88,12 @@ async fn refused(api: &AapServer, options: Value) -> CheckVerdict {
 
 async fn option_refused_in_turn_changes_nothing(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de" } })).await?;
-    let before = api.shown(&session).await?;
+    let before = api.read_session(&session).await?;
     let body = json!({
         "messages": [play(&[vec![text("hello")]])],
         "agent": { "options": { "language": "fr", "model": "enormous" }, "tools": [{ "name": "add" }] },
     });
     api.post_turn(&session, &body).await?.refused(400)?;
-    equal("session", &before, &api.shown(&session).await?)?;
+    equal("session", &before, &api.read_session(&session).await?)?;
     equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
 }

@@ -24,7 +24,7 @@ async fn override_server_tools_persist(api: &AapServer) -> CheckVerdict {
     let body = json!({ "messages": [play(&steps)], "agent": { "tools": trusted } });
     contains("first turn", SUM, &api.ask(&session, &body).await?.text())?;
     equal("tools offered next", vec![json!("add")], offered(api, &session).await?)?;
-    equal("agent.tools shown", &trusted, &api.shown(&session).await?["agent"]["tools"])
+    equal("agent.tools shown", &trusted, &api.read_session(&session).await?["agent"]["tools"])
 }
 
 async fn override_client_tools_persist(api: &AapServer) -> CheckVerdict {
@@ -33,7 +33,7 @@ async fn override_client_tools_persist(api: &AapServer) -> CheckVerdict {
     let body = json!({ "messages": [play(&[vec![echo("tools")]])], "tools": tools });
     equal("tools offered", vec![json!("choose")], array(&api.ask(&session, &body).await?.text())?)?;
     equal("tools offered next", vec![json!("choose")], offered(api, &session).await?)?;
-    equal("tools shown", &tools, &api.shown(&session).await?["tools"])
+    equal("tools shown", &tools, &api.read_session(&session).await?["tools"])
 }
 
 async fn override_empty_lists_clear(api: &AapServer) -> CheckVerdict {
@@ -47,10 +47,10 @@ async fn override_empty_lists_clear(api: &AapServer) -> CheckVerdict {
 async fn override_absent_keeps(api: &AapServer) -> CheckVerdict {
     let agent = json!({ "tools": [{ "name": "add" }], "options": { "language": "de" } });
     let session = api.session_with(agent, json!({ "tools": [client_tool("pick")] })).await?;
-    let before = api.shown(&session).await?;
+    let before = api.read_session(&session).await?;
     let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": {} });
     api.ask(&session, &body).await?;
-    equal("session", &before, &api.shown(&session).await?)
+    equal("session", &before, &api.read_session(&session).await?)
 }
 
 async fn override_options_merge_by_key(api: &AapServer) -> CheckVerdict {
@@ -60,7 +60,7 @@ async fn override_options_merge_by_key(api: &AapServer) -> CheckVerdict {
         "agent": { "options": { "model": "large" } },
     });
     api.ask(&session, &body).await?;
-    let options = &api.shown(&session).await?["agent"]["options"];
+    let options = &api.read_session(&session).await?["agent"]["options"];
     equal("language, which was not sent", &json!("de"), &options["language"])?;
     equal("model, which was sent", &json!("large"), &options["model"])
 }
@@ -73,7 +73,7 @@ async fn override_survives_failed_turn(api: &AapServer) -> CheckVerdict {
     });
     api.ask(&session, &body).await?;
     equal("tools offered next", vec![json!("add")], offered(api, &session).await?)?;
-    let shown = api.shown(&session).await?;
+    let shown = api.read_session(&session).await?;
     equal("language", &json!("fr"), &shown["agent"]["options"]["language"])
 }
 
@@ -86,9 +86,9 @@ async fn override_never_renames_the_agent(api: &AapServer) -> CheckVerdict {
     // Ignoring the other agent name and refusing it are both valid.
     let reply = api.post_turn(&session, &body).await?;
     ensure(matches!(reply.code, 200 | 400), || format!("expected 200 or 400, got {}", reply.code))?;
-    equal("agent.name", &json!("script"), &api.shown(&session).await?["agent"]["name"])
+    equal("agent.name", &json!("script"), &api.read_session(&session).await?["agent"]["name"])
 }
 
 async fn offered(api: &AapServer, session: &str) -> Result<Vec<Value>, CheckFailure> {
-    array(&api.tell(session, &[vec![echo("tools")]]).await?.text())
+    array(&api.run_script(session, &[vec![echo("tools")]]).await?.text())
 }

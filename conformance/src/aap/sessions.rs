@@ -43,7 +43,7 @@ async fn session_ids_are_path_safe(api: &AapServer) -> CheckVerdict {
 
 async fn session_shown(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
-    let shown = api.shown(&session).await?;
+    let shown = api.read_session(&session).await?;
     equal("sessionId", &json!(session), &shown["sessionId"])?;
     equal("agent.name", &json!(api.any_agent()?), &shown["agent"]["name"])
 }
@@ -93,7 +93,7 @@ async fn session_shows_its_tools(api: &AapServer) -> CheckVerdict {
     let refs = json!([{ "name": "add", "trust": true }, { "name": "lookup" }]);
     let tools = json!([client_tool("pick")]);
     let session = api.session_with(json!({ "tools": refs }), json!({ "tools": tools })).await?;
-    let shown = api.shown(&session).await?;
+    let shown = api.read_session(&session).await?;
     equal("tools", &tools, &shown["tools"])?;
     equal("first of agent.tools", &refs[0], &shown["agent"]["tools"][0])?;
     // Untrusted is the default, so the field may be absent or false.
@@ -105,7 +105,7 @@ async fn session_shows_its_tools(api: &AapServer) -> CheckVerdict {
 
 async fn session_tools_are_off_by_default(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let answer = api.tell(&session, &[vec![echo("tools")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
     equal("tools offered", "[]", answer.text().as_str())
 }
 

@@ -32,14 +32,14 @@ async fn creation_refused(api: &AapServer, body: &Value) -> CheckVerdict {
 /// Checks that the turn is refused with and without streaming, and that session and history are unchanged.
 async fn turn_refused(api: &AapServer, body: &Value) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let before = api.shown(&session).await?;
+    let before = api.read_session(&session).await?;
     api.post_turn(&session, body).await?.refused(400)?;
     if body.get("stream").is_none() && body.is_object() {
         let mut streamed = body.clone();
         streamed["stream"] = json!("delta");
         api.post_turn(&session, &streamed).await?.refused(400)?;
     }
-    equal("session", &before, &api.shown(&session).await?)?;
+    equal("session", &before, &api.read_session(&session).await?)?;
     equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
 }
 

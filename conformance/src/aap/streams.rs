@@ -134,13 +134,13 @@ async fn stream_thinking_before_text(api: &AapServer) -> CheckVerdict {
         equal("stored blocks", Some(&expected), history.last().map(|last| &last["content"]))?;
     }
     let session = api.session(json!({})).await?;
-    let answer = api.tell(&session, &steps).await?;
+    let answer = api.run_script(&session, &steps).await?;
     equal("blocks in none", Some(&expected), answer.messages.first().map(|first| &first["content"]))
 }
 
 async fn stream_modes_agree(api: &AapServer) -> CheckVerdict {
     let session = api.session(trusted()).await?;
-    let answer = api.tell(&session, &everything()).await?;
+    let answer = api.run_script(&session, &everything()).await?;
     let expected: Vec<Value> = answer.messages.iter().map(in_blocks).collect();
     for mode in STREAMED {
         let session = api.session(trusted()).await?;

@@ -41,7 +41,7 @@ async fn tool_trusted_never_stops_with_tool_use(api: &AapServer) -> CheckVerdict
     let tools = json!([{ "name": "add", "trust": true }, { "name": "lookup", "trust": true }]);
     let session = api.session(json!({ "tools": tools })).await?;
     let steps = [vec![add("c1"), lookup("k", "c2")], vec![add("c3")], vec![text("done")]];
-    let answer = api.tell(&session, &steps).await?;
+    let answer = api.run_script(&session, &steps).await?;
     equal("stopReason", "end_turn", answer.stop())?;
     let roles: Vec<&str> = answer.messages.iter().filter_map(|m| m["role"].as_str()).collect();
     equal("roles", vec!["assistant", "tool", "tool", "assistant", "tool", "assistant"], roles)
@@ -72,7 +72,7 @@ async fn tool_granted_runs(api: &AapServer) -> CheckVerdict {
 
 async fn tool_grant_comes_first_in_none(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
-    let asked = api.tell(&session, &[vec![add("c1")], vec![text("done")]]).await?;
+    let asked = api.run_script(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     equal("stopReason", "tool_use", asked.stop())?;
     let answer = api.ask(&session, &json!({ "messages": [grant("c1")] })).await?;
     let first = answer.messages.first().cloned().unwrap_or_default();
@@ -84,7 +84,7 @@ async fn tool_grant_comes_first_in_none(api: &AapServer) -> CheckVerdict {
 
 async fn tool_trust_defaults_to_false(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
-    let answer = api.tell(&session, &[vec![add("c1")]]).await?;
+    let answer = api.run_script(&session, &[vec![add("c1")]]).await?;
     equal("stopReason", "tool_use", answer.stop())
 }
 
@@ -175,14 +175,14 @@ async fn tool_failure_is_a_result(api: &AapServer) -> CheckVerdict {
 
 async fn tool_disabled_not_offered(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "lookup" }] })).await?;
-    let answer = api.tell(&session, &[vec![echo("tools")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
     equal("tools offered", vec![json!("lookup")], array(&answer.text())?)
 }
 
 async fn tool_enabled_offered(api: &AapServer) -> CheckVerdict {
     let tools = json!([{ "name": "add" }, { "name": "lookup", "trust": true }]);
     let session = with_pick(api, tools).await?;
-    let answer = api.tell(&session, &[vec![echo("tools")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
     let mut offered = array(&answer.text())?;
     offered.sort_by_key(Value::to_string);
     equal("tools offered", vec![json!("add"), json!("lookup"), json!("pick")], offered)

@@ -42,7 +42,11 @@ impl AapServer {
     }
 
     /// Plays a script in a turn without streaming (mode `none`).
-    pub(super) async fn tell(&self, session: &str, steps: &[BrainScriptStep]) -> Result<TurnAnswer, CheckFailure> {
+    pub(super) async fn run_script(
+        &self,
+        session: &str,
+        steps: &[BrainScriptStep],
+    ) -> Result<TurnAnswer, CheckFailure> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
@@ -67,7 +71,7 @@ impl AapServer {
     }
 
     /// Body of `GET /sessions/:id`.
-    pub(super) async fn shown(&self, session: &str) -> Result<Value, CheckFailure> {
+    pub(super) async fn read_session(&self, session: &str) -> Result<Value, CheckFailure> {
         self.get(&format!("/sessions/{session}")).await?.status(200)?.json()
     }
 }
@@ -214,7 +218,7 @@ impl Turn {
         said.collect()
     }
 
-    /// Tool results that were sent: call id and text.
+    /// Tool results in the events of the turn: call id and text.
     pub(super) fn results(&self) -> Vec<(&str, String)> {
         let results = self.events.iter().filter(|event| event.name == "tool_result");
         results

@@ -27,7 +27,7 @@ checks![
 
 async fn turn_default_is_none(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let answer = api.tell(&session, &[vec![text("as one piece")]]).await?;
+    let answer = api.run_script(&session, &[vec![text("as one piece")]]).await?;
     equal("text", "as one piece", answer.text().as_str())
 }
 
@@ -42,7 +42,7 @@ async fn turn_none_shape(api: &AapServer) -> CheckVerdict {
 
 async fn turn_makes_agent_messages_only(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
-    let answer = api.tell(&session, &[vec![add("c1")], vec![text("done")]]).await?;
+    let answer = api.run_script(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     let roles: Vec<&Value> = answer.messages.iter().map(|message| &message["role"]).collect();
     equal("roles", json!(["assistant", "tool", "assistant"]), json!(roles))
 }
@@ -51,7 +51,7 @@ async fn turn_stop_reasons_are_forwarded(api: &AapServer) -> CheckVerdict {
     for reason in ["end_turn", "max_tokens", "refusal"] {
         let steps = [vec![text("so far"), stop(reason)]];
         let session = api.session(json!({})).await?;
-        equal("stopReason in none", reason, api.tell(&session, &steps).await?.stop())?;
+        equal("stopReason in none", reason, api.run_script(&session, &steps).await?.stop())?;
         for mode in STREAMED {
             let turn = api.play(&session, mode, &steps).await?;
             equal(&format!("stopReason in {mode}"), reason, turn.stop())?;
@@ -62,7 +62,7 @@ async fn turn_stop_reasons_are_forwarded(api: &AapServer) -> CheckVerdict {
 
 async fn turn_brain_failure_in_none(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let answer = api.tell(&session, &[vec![text("half a "), throw("lost the thread")]]).await?;
+    let answer = api.run_script(&session, &[vec![text("half a "), throw("lost the thread")]]).await?;
     equal("stopReason", "error", answer.stop())
 }
 
@@ -80,7 +80,7 @@ async fn turn_failure_has_a_message(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let turn = api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
-        says_why(&turn.stop_data())?;
+        has_error_message(&turn.stop_data())?;
     }
     Ok(())
 }
@@ -114,15 +114,15 @@ async fn turn_loop_is_bounded(api: &AapServer) -> CheckVerdict {
     let again = json!({ "tool": { "name": "add", "input": { "a": 1, "b": 1 } } });
     let turn = api.play(&session, "message", &[vec![again]]).await?;
     equal("stopReason", "error", turn.stop())?;
-    says_why(&turn.stop_data())?;
+    has_error_message(&turn.stop_data())?;
     let turn = api.play(&session, "message", &[vec![text("free again")]]).await?;
     equal("text of the next turn", "free again", turn.text().as_str())
 }
 
 async fn turn_uses_the_history_of_the_server(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    api.tell(&session, &[vec![text("first")]]).await?;
-    let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
+    api.run_script(&session, &[vec![text("first")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("roles")]]).await?;
     equal("roles the brain sees", r#"["user","assistant","user"]"#, compact(&answer.text()).as_str())
 }
 
@@ -133,7 +133,7 @@ async fn turn_seed_reaches_the_brain(api: &AapServer) -> CheckVerdict {
         { "role": "assistant", "content": "hi" },
     ]);
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
-    let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
+    let answer = api.run_script(&session, &[vec![echo("roles")]]).await?;
     let expected = r#"["system","user","assistant","user"]"#;
     equal("roles the brain sees", expected, compact(&answer.text()).as_str())
 }
@@ -160,7 +160,7 @@ async fn turn_unknown_fields_tolerated(api: &AapServer) -> CheckVerdict {
 }
 
 /// Checks that the end of a failed turn has an error: a string, or an object with a message.
-fn says_why(end: &Value) -> CheckVerdict {
+fn has_error_message(end: &Value) -> CheckVerdict {
     let error = &end["error"];
     let words = error.as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
     ensure(!words.trim().is_empty(), || {

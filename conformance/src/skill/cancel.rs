@@ -25,7 +25,7 @@ async fn cancel(api: &SkillServer, id: &str, method: Method) -> Result<(), Check
 }
 
 async fn cancelled(api: &SkillServer, id: &str) -> CheckVerdict {
-    let over = api.over(id).await?;
+    let over = api.wait_until_over(id).await?;
     ended(&over, "failed")?;
     form::response(&over)?;
     equal("details.reason", json!("cancelled"), over["error"]["details"]["reason"].clone())
@@ -55,9 +55,9 @@ async fn cancel_twice_is_accepted(api: &SkillServer) -> CheckVerdict {
 
 async fn cancel_of_finished_execution_changes_nothing(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
-    let over = api.over(&id).await?;
+    let over = api.wait_until_over(&id).await?;
     cancel(api, &id, Method::DELETE).await?;
-    equal("the end", over, api.over(&id).await?)
+    equal("the end", over, api.wait_until_over(&id).await?)
 }
 
 async fn cancel_of_human_task_ends_it(api: &SkillServer) -> CheckVerdict {
@@ -70,10 +70,10 @@ async fn cancel_at_completion_leaves_one_final_state(api: &SkillServer) -> Check
     for delay in 0..12 {
         let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": delay })).await?;
         cancel(api, &id, Method::DELETE).await?;
-        let over = api.over(&id).await?;
+        let over = api.wait_until_over(&id).await?;
         form::response(&over)?;
         // The end that came first, completion or cancellation, must not change.
-        equal("the end, later", over, api.over(&id).await?)?;
+        equal("the end, later", over, api.wait_until_over(&id).await?)?;
     }
     Ok(())
 }

@@ -53,9 +53,9 @@ async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdic
     let low = queued(api, 0, "low").await?;
     let high = queued(api, 0, "high").await?;
     let ends = |over: Value| time(&over["timestamps"], "completed_at").map(str::to_owned);
-    let (low, high) = (api.over(&low).await?, api.over(&high).await?);
+    let (low, high) = (api.wait_until_over(&low).await?, api.wait_until_over(&high).await?);
     ended(&low, "completed")?;
-    ended(&api.over(&first).await?, "completed")?;
+    ended(&api.wait_until_over(&first).await?, "completed")?;
     let (low, high) = (ends(low)?, ends(high)?);
     ensure(high <= low, || format!("expected high before low, got {high} and {low}"))
 }
@@ -73,7 +73,7 @@ async fn context_with_huge_timeout_is_accepted(api: &SkillServer) -> CheckVerdic
     for timeout in [json!(1e300), json!(u64::MAX), json!(60_000.5)] {
         let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
-        ended(&api.over(&id).await?, "completed")?;
+        ended(&api.wait_until_over(&id).await?, "completed")?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::form::{self, ACCESS, AUTH, CAPABILITIES, METHODS, text, time, url, version, word};
+use super::form::{self, ACCESS, AUTH, CAPABILITIES, METHODS, one_of_words, text, time, url, version};
 use super::wire::{ALL, SkillServer, descriptor_path};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
@@ -52,10 +52,10 @@ async fn descriptor_required_fields(api: &SkillServer) -> CheckVerdict {
 
 async fn descriptor_enums(api: &SkillServer) -> CheckVerdict {
     for descriptor in all(api).await? {
-        word(&descriptor, "capability_type", &CAPABILITIES)?;
-        word(&descriptor, "access", &ACCESS)?;
-        word(&descriptor["auth"], "type", &AUTH)?;
-        word(&descriptor["endpoint"], "method", &METHODS)?;
+        one_of_words(&descriptor, "capability_type", &CAPABILITIES)?;
+        one_of_words(&descriptor, "access", &ACCESS)?;
+        one_of_words(&descriptor["auth"], "type", &AUTH)?;
+        one_of_words(&descriptor["endpoint"], "method", &METHODS)?;
     }
     Ok(())
 }

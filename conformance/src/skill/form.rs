@@ -16,7 +16,7 @@ pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFai
 }
 
 /// Fails unless the field `name` is one of `words`.
-pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> CheckVerdict {
+pub(super) fn one_of_words(value: &Value, name: &str, words: &[&str]) -> CheckVerdict {
     let found = text(value, name)?;
     ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
 }
@@ -70,7 +70,7 @@ pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFai
 pub(super) fn response(execution: &Value) -> CheckVerdict {
     text(execution, "execution_id")?;
     text(execution, "skill_id")?;
-    word(execution, "status", &STATUS)?;
+    one_of_words(execution, "status", &STATUS)?;
     let status = execution["status"].as_str().unwrap_or_default();
     let (output, error) = (execution.get("output"), execution.get("error"));
     ensure(output.is_some() == (status == "completed"), || expected(execution, "output", "it exactly when completed"))?;

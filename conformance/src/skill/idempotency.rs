@@ -54,7 +54,7 @@ async fn idempotent_other_body_is_422(api: &SkillServer) -> CheckVerdict {
 async fn idempotent_after_the_end(api: &SkillServer) -> CheckVerdict {
     let (key, body) = (fresh(api).await?, invocation(ALL, json!({ "text": "x" })));
     let id = execution_id(&api.invoke_with(ALL, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
-    api.over(&id).await?;
+    api.wait_until_over(&id).await?;
     let again = api.invoke_with(ALL, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(202)?.json()?;
     equal("execution_id", json!(id), again["execution_id"].clone())?;
     let over =

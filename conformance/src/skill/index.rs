@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::form::{ACCESS, CAPABILITIES, text, url, version, word};
+use super::form::{ACCESS, CAPABILITIES, one_of_words, text, url, version};
 use super::wire::{SkillServer, WELL_KNOWN, entries, ids};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
 
@@ -54,8 +54,8 @@ async fn index_entries_have_required_fields(api: &SkillServer) -> CheckVerdict {
         for name in ["id", "name", "description"] {
             text(entry, name)?;
         }
-        word(entry, "capability_type", &CAPABILITIES)?;
-        word(entry, "access", &ACCESS)?;
+        one_of_words(entry, "capability_type", &CAPABILITIES)?;
+        one_of_words(entry, "access", &ACCESS)?;
         version(entry, "version")?;
         url(entry, "descriptor_url")?;
     }

@@ -47,15 +47,15 @@ async fn input_faults_have_paths(api: &SkillServer) -> CheckVerdict {
 }
 
 async fn inputs_get_their_defaults(api: &SkillServer) -> CheckVerdict {
-    let over = api.done(ALL, json!({ "text": "x" })).await?;
+    let over = api.invoke_and_wait(ALL, json!({ "text": "x" })).await?;
     equal("output", json!({ "text": "x", "amount": 7, "flag": false }), over["output"].clone())?;
-    let over = api.done(ALL, json!({ "text": "x", "amount": 0, "flag": true })).await?;
+    let over = api.invoke_and_wait(ALL, json!({ "text": "x", "amount": 0, "flag": true })).await?;
     equal("output", json!({ "text": "x", "amount": 0, "flag": true }), over["output"].clone())
 }
 
 async fn inputs_reach_the_skill_unchanged(api: &SkillServer) -> CheckVerdict {
     for text in ["", "日本語 🏨", "a\u{0}b", "line\r\nline", "\u{202e}right to left", &"long ".repeat(20_000)] {
-        let over = api.done(ALL, json!({ "text": text, "amount": 9_007_199_254_740_993_i64 })).await?;
+        let over = api.invoke_and_wait(ALL, json!({ "text": text, "amount": 9_007_199_254_740_993_i64 })).await?;
         ended(&over, "completed")?;
         equal("text", json!(text), over["output"]["text"].clone())?;
         equal("amount", json!(9_007_199_254_740_993_i64), over["output"]["amount"].clone())?;

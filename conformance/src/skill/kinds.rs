@@ -13,7 +13,7 @@ async fn skills_of_every_type_are_invoked_alike(api: &SkillServer) -> CheckVerdi
     for skill in ["probe/all", "probe/delete", "probe/get", "probe/put"] {
         let descriptor = api.descriptor(skill).await?;
         seen.push(descriptor["capability_type"].as_str().unwrap_or_default().to_owned());
-        ended(&api.done(skill, json!({ "text": "x" })).await?, "completed")?;
+        ended(&api.invoke_and_wait(skill, json!({ "text": "x" })).await?, "completed")?;
     }
     for kind in CAPABILITIES {
         ensure(seen.iter().any(|seen| seen == kind), || format!("expected one of kind {kind}, got {seen:?}"))?;
@@ -22,7 +22,7 @@ async fn skills_of_every_type_are_invoked_alike(api: &SkillServer) -> CheckVerdi
 }
 
 async fn agent_skill_returns_its_text(api: &SkillServer) -> CheckVerdict {
-    let over = api.done("probe/ask", json!({ "text": "hello" })).await?;
+    let over = api.invoke_and_wait("probe/ask", json!({ "text": "hello" })).await?;
     ended(&over, "completed")?;
     equal("output", json!({ "text": "You said: hello" }), over["output"].clone())?;
     for inputs in [json!({}), json!({ "text": "" }), json!({ "text": 7 }), json!({ "text": "x", "more": 1 })] {

@@ -63,7 +63,7 @@ async fn method_delete_takes_the_query(api: &SkillServer) -> CheckVerdict {
 
 async fn method_post_is_always_accepted(api: &SkillServer) -> CheckVerdict {
     for skill in ["probe/get", "probe/put", "probe/delete", ALL] {
-        let over = api.done(skill, json!({ "text": "x" })).await?;
+        let over = api.invoke_and_wait(skill, json!({ "text": "x" })).await?;
         equal(skill, json!("x"), over["output"]["text"].clone())?;
     }
     Ok(())

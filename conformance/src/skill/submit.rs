@@ -90,7 +90,7 @@ async fn submit_example_of_the_appendix(api: &SkillServer) -> CheckVerdict {
     let accepted = api.invoke_with(ALL, &body, &[]).await?.status(202)?.json()?;
     form::response(&accepted)?;
     equal("status", "accepted", text(&accepted, "status")?)?;
-    let over = api.over(text(&accepted, "execution_id")?).await?;
+    let over = api.wait_until_over(text(&accepted, "execution_id")?).await?;
     ended(&over, "completed")?;
     equal("output.amount", json!(100), over["output"]["amount"].clone())
 }
@@ -106,7 +106,7 @@ async fn status_has_required_fields(api: &SkillServer) -> CheckVerdict {
 
 async fn result_has_required_fields(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
-    api.over(&id).await?;
+    api.wait_until_over(&id).await?;
     let result = api.get(&result_path(&id)).await?.status(200)?.json()?;
     form::response(&result)?;
     equal("output.text", json!("hello"), result["output"]["text"].clone())
@@ -114,7 +114,7 @@ async fn result_has_required_fields(api: &SkillServer) -> CheckVerdict {
 
 async fn result_equals_the_status(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
-    let over = api.over(&id).await?;
+    let over = api.wait_until_over(&id).await?;
     equal("result", over, api.get(&result_path(&id)).await?.json()?)
 }
 
@@ -129,14 +129,14 @@ async fn result_before_the_end(api: &SkillServer) -> CheckVerdict {
     ensure(reply.header("location").ends_with(&id), || {
         format!("expected its status, got {:?}", reply.header("location"))
     })?;
-    let over = api.over(&id).await?;
+    let over = api.wait_until_over(&id).await?;
     ended(&over, "completed")?;
     let after = api.get(&result_path(&id)).await?;
     ensure(after.header("retry-after").is_empty(), || "expected no Retry-After at the end".to_owned())
 }
 
 async fn result_names_its_expiry(api: &SkillServer) -> CheckVerdict {
-    let over = api.done(ALL, json!({ "text": "hello" })).await?;
+    let over = api.invoke_and_wait(ALL, json!({ "text": "hello" })).await?;
     let (end, until) =
         (form::time(&over["timestamps"], "completed_at")?, form::time(&over["timestamps"], "expires_at")?);
     ensure(until > end, || format!("expected a later time than {end}, got {until}"))
@@ -153,13 +153,13 @@ async fn unknown_execution_is_404(api: &SkillServer) -> CheckVerdict {
 }
 
 async fn script_echo(api: &SkillServer) -> CheckVerdict {
-    let over = api.done("script/echo", json!({ "text": "hello", "delay_ms": 50 })).await?;
+    let over = api.invoke_and_wait("script/echo", json!({ "text": "hello", "delay_ms": 50 })).await?;
     ended(&over, "completed")?;
     equal("output", json!({ "text": "hello" }), over["output"].clone())
 }
 
 async fn script_fail(api: &SkillServer) -> CheckVerdict {
-    let over = api.done("script/fail", json!({ "code": "E42", "message": "out of paper" })).await?;
+    let over = api.invoke_and_wait("script/fail", json!({ "code": "E42", "message": "out of paper" })).await?;
     ended(&over, "failed")?;
     let message = text(&over["error"], "message")?;
     ensure(message.contains("E42") && message.contains("out of paper"), || format!("expected both, got {message}"))

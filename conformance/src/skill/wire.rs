@@ -137,14 +137,14 @@ impl SkillServer {
     }
 
     /// The final response about an execution.
-    pub(super) async fn over(&self, id: &str) -> Result<Value, CheckFailure> {
+    pub(super) async fn wait_until_over(&self, id: &str) -> Result<Value, CheckFailure> {
         self.poll(id, &[]).await?.pop().ok_or_else(|| fail("nothing was seen"))
     }
 
     /// Invokes a skill and waits for the final response.
-    pub(super) async fn done(&self, skill: &str, inputs: Value) -> Result<Value, CheckFailure> {
+    pub(super) async fn invoke_and_wait(&self, skill: &str, inputs: Value) -> Result<Value, CheckFailure> {
         let id = self.accepted(skill, inputs).await?;
-        self.over(&id).await
+        self.wait_until_over(&id).await
     }
 
     /// Public descriptor of a skill.

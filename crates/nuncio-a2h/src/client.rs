@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
 use nuncio_core::conversation::{Conversation, ConversationMessage};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
 use nuncio_core::notification::RelayParty;
@@ -80,7 +80,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
     async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
     /// Takes a one-time key of another device; the relay gives each key to one sender only.
-    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
+    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// Two-party conversation with `other`; created if there is none.
     async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError>;

@@ -130,7 +130,7 @@ fn health(text: &str) -> Result<Url, EngineError> {
 }
 
 pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError> {
-    let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeGrantRequest::wish);
+    let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeGrantRequest::to_scope_request);
     let wishes = wishes.collect::<Result<_, _>>().map_err(|why| wrong(format!("granted_scopes: {why}")))?;
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }

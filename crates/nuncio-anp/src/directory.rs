@@ -202,7 +202,7 @@ fn is_below(tag: &str, wanted: &str) -> bool {
 
 /// JSON of a directory entry for operators, including who registered the agent.
 #[must_use]
-pub fn shown(entry: &DirectoryListing, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
+pub fn listing_body(entry: &DirectoryListing, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
     let mut shown = Map::from_iter([
         ("id".to_owned(), json!(entry.id())),
         ("standing".to_owned(), json!(if entry.is_stale() { "stale" } else { "listed" })),

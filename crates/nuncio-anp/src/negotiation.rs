@@ -1,6 +1,6 @@
 //! Negotiation: chooses the interface that a caller should use, by rules that the caller can verify.
 //!
-//! [`InterfaceOffers`] are the interfaces that are currently available, [`InterfaceRequest`] states what a caller needs. Hard
+//! [`PreparedOffers`] are the interfaces that are currently available, [`InterfaceRequest`] states what a caller needs. Hard
 //! constraints ([`Constraint`]) are checked first; the remaining interfaces are ranked:
 //!
 //! 1. by security profile: a stronger one is never traded for a better match;
@@ -45,7 +45,7 @@ const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 /// Available interfaces, prepared for negotiation. Their order does not matter.
 #[derive(Debug, Clone, Default)]
-pub struct InterfaceOffers {
+pub struct PreparedOffers {
     entries: Vec<PreparedOffer>,
 }
 
@@ -57,7 +57,7 @@ struct EvaluatedOffer<'a> {
     security: Option<SecurityProfile>,
 }
 
-impl InterfaceOffers {
+impl PreparedOffers {
     /// Prepares interfaces for negotiation. An id may occur twice: for the capabilities that the caller may use, and
     /// for the rest.
     #[must_use]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use nuncio_core::address::shown;
+use nuncio_core::address::display_url;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -152,7 +152,7 @@ impl GuardedFetch {
     }
 
     async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
-        let url = shown(&request.url);
+        let url = display_url(&request.url);
         let refused = |why: String| FetchError::Refused { url: url.clone(), why };
         let failed = |error: reqwest::Error| failure(&url, &error);
 
@@ -191,7 +191,7 @@ impl GuardedFetch {
 #[async_trait]
 impl Fetch for GuardedFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
-        let (url, limit) = (shown(&request.url), request.timeout);
+        let (url, limit) = (display_url(&request.url), request.timeout);
         let exchange = tokio::time::timeout(limit, self.exchange(request)).await;
         exchange.unwrap_or(Err(FetchError::TooSlow { url, limit }))
     }

@@ -41,7 +41,7 @@ const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
 /// Dependencies of the runners.
 #[derive(Debug)]
 pub struct ToolRunnerConfig {
-    /// HTTP client for tools that are web requests.
+    /// HTTP client for tools that are web requests, skills or agents of other hosts.
     pub fetch: Arc<dyn Fetch>,
     /// HTTP client for MCP, whose library sends its own requests: see
     /// [`GuardedFetch::client_for_configured`](crate::fetch::GuardedFetch::client_for_configured).

@@ -10,7 +10,7 @@ use nuncio_core::agent::{Agent, AgentOption, OptionValueType, RunSpec, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
-use nuncio_http::front::DocumentLink;
+use nuncio_http::front::SampleRequest;
 use nuncio_http::pages::{Language, LanguageThemeSwitches};
 use serde::Deserialize;
 use serde_json::Value;
@@ -211,7 +211,7 @@ fn title(agent: &Agent) -> String {
 }
 
 fn agent_view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -> AgentView {
-    let document = |document: DocumentLink| DocumentView {
+    let document = |document: SampleRequest| DocumentView {
         title: document.title.in_language(language.tag()).to_owned(),
         request: document.request.unwrap_or_else(|| document.path.clone()),
         path: document.path,

@@ -55,7 +55,7 @@ pub fn authority(url: &Url) -> String {
 
 /// The URL as shown in messages: without user info and query, and shortened.
 #[must_use]
-pub fn shown(url: &Url) -> String {
+pub fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn displayed_url_omits_credentials_query_and_fragment() {
         let url: Url = "https://ada:word@agents.example:8443/x?key=secret#part".parse().unwrap();
-        assert_eq!(shown(&url), "https://agents.example:8443/x");
+        assert_eq!(display_url(&url), "https://agents.example:8443/x");
         assert_eq!((root(&url).path(), authority(&url).as_str()), ("/", "agents.example:8443"));
     }
 

@@ -46,7 +46,7 @@ pub struct Agent {
     pub tools: Vec<Arc<Tool>>,
     /// MCP servers that run some of the agent's tools.
     pub mcp: Vec<McpServer>,
-    /// Secrets that templates may refer to.
+    /// Names and sources of the secrets that templates and a model brain may use.
     pub secrets: Vec<(BackendName, SecretSource)>,
     /// Files and sockets that the agent's programs may use beyond the common set.
     pub allow: ProgramAccess,

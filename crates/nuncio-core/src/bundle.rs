@@ -71,7 +71,7 @@ pub struct KeyBundle {
 
 /// Identifies a bundle. Device ids are unique per owner only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct BundleId {
+pub struct OwnerDevice {
     pub owner: RelayParty,
     pub device: DeviceId,
 }
@@ -129,8 +129,8 @@ pub enum BundleError {
 
 impl BundleKeys {
     #[must_use]
-    pub fn id(&self) -> BundleId {
-        BundleId { owner: self.owner.clone(), device: self.device_id.clone() }
+    pub fn id(&self) -> OwnerDevice {
+        OwnerDevice { owner: self.owner.clone(), device: self.device_id.clone() }
     }
 
     /// The bytes of a key bundle that its own key signs.

@@ -98,13 +98,13 @@ impl DocumentFault {
     /// The part "expected …, found …" of a fault, without values that the message already contains.
     #[must_use]
     pub fn found(&self) -> Option<String> {
-        let expected = words(&self.expected);
+        let expected = describe_value(&self.expected);
         match &self.actual {
             Value::Null => None,
             actual if self.expected.is_null() || self.message.contains(&expected) => {
-                Some(format!("found {}", words(actual)))
+                Some(format!("found {}", describe_value(actual)))
             }
-            actual => Some(format!("expected {expected}, found {}", words(actual))),
+            actual => Some(format!("expected {expected}, found {}", describe_value(actual))),
         }
     }
 
@@ -125,11 +125,11 @@ impl fmt::Display for DocumentFault {
 }
 
 /// A JSON value as text for people: plain text unquoted unless empty, lists with commas.
-fn words(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::String(text) if text.trim().is_empty() => format!("{text:?}"),
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(describe_value).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }

@@ -187,7 +187,7 @@ impl CallHandler {
     async fn send(&self, origin: CallOrigin<'_>, call: &ToolCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
             let _lock = self.context.state_lock();
-            calls::sent(&self.context.records, origin.agent, call)?;
+            calls::mark_answer_sent(&self.context.records, origin.agent, call)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_engine::ports::{Clock, Dial, Entropy, Fetch};
+use nuncio_engine::ports::{Clock, Entropy, Fetch, WebSocketDialer};
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -54,7 +54,7 @@ pub struct DeviceConfig {
     pub key_store: Arc<dyn KeyStore>,
     pub fetch: Arc<dyn Fetch>,
     /// Opens WebSocket connections.
-    pub dial: Arc<dyn Dial>,
+    pub dial: Arc<dyn WebSocketDialer>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     /// Well-known scopes with their labels and minimum sensitivities.

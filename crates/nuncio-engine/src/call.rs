@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Runner;
 use crate::ports::runner::{SentCallMessages, StartSignal};
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 use crate::tasks::TaskInbox;
 
 mod admit;
@@ -43,7 +43,7 @@ pub struct CallService {
     pub(crate) access: Arc<AccessControl>,
     pub(crate) approvals: Arc<ApprovalService>,
     pub(crate) inbox: Arc<TaskInbox>,
-    pub(crate) records: Arc<AuditRecordService>,
+    pub(crate) records: Arc<AuditChainService>,
 }
 
 impl CallService {

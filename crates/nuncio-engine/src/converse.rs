@@ -5,7 +5,7 @@ use crate::call::CallService;
 use crate::context::EngineContext;
 use crate::ports::store::{CallStore, SessionStore};
 use crate::publish::AgentService;
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -43,7 +43,7 @@ pub struct ConversationService {
     pub(crate) agents: Arc<AgentService>,
     pub(crate) calls: Arc<CallService>,
     pub(crate) approvals: Arc<ApprovalService>,
-    pub(crate) records: Arc<AuditRecordService>,
+    pub(crate) records: Arc<AuditChainService>,
     pub(crate) live: LiveTurns,
     pub(crate) recent: RecentConversations,
 }

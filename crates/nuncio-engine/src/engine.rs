@@ -31,7 +31,7 @@ use crate::ports::meter::OpenStreamGuard;
 use crate::ports::store::StoreCheckResult;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 use crate::relay::{
     DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, WebhookService,
 };
@@ -119,7 +119,7 @@ services! {
     agents: AgentService,
     access: AccessControl,
     skills: SkillService,
-    records: AuditRecordService,
+    records: AuditChainService,
     approvals: ApprovalService,
     inbox: TaskInbox,
     calls: CallService,
@@ -183,7 +183,7 @@ impl Engine {
             listening: Once::new()
         });
         let skills = service!(SkillService { context, agents, access });
-        let records = service!(AuditRecordService { context, store, access });
+        let records = service!(AuditChainService { context, store, access });
         let approvals = service!(ApprovalService { context, store });
         let inbox = service!(TaskInbox { context, store });
         let calls = service!(CallService { context, runner, access, approvals, inbox, records });

@@ -86,7 +86,7 @@ impl ExecutionService {
         tokio::select! {
             // The execution is polled first: a finished one needs no timer.
             biased;
-            () = live.over() => {}
+            () = live.wait_until_over() => {}
             () = self.until_or_closing(until) => {}
         }
     }

@@ -6,7 +6,7 @@ use nuncio_core::principal::Principal;
 
 use crate::EngineError;
 use crate::ports::store::AuditChange;
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 
 /// Issuer of an operator command: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct CommandIssuer {
     pub account: Option<String>,
 }
 
-impl AuditRecordService {
+impl AuditChainService {
     /// Audit record of a command. `action` is its name, such as `key_create`.
     #[must_use]
     pub fn command_record(&self, action: &str, by: &CommandIssuer) -> AuditEventRecord {

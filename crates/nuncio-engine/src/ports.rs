@@ -14,7 +14,7 @@ pub mod store;
 pub use brain::Brain;
 pub use bus::Bus;
 pub use clock::Clock;
-pub use dial::Dial;
+pub use dial::WebSocketDialer;
 pub use entropy::Entropy;
 pub use fetch::Fetch;
 pub use meter::Meter;

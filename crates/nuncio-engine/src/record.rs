@@ -89,13 +89,13 @@ pub struct AuditProof {
 }
 
 /// Service for the audit chain: reads, verifies, explains, prunes and redacts it.
-pub struct AuditRecordService {
+pub struct AuditChainService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) access: Arc<AccessControl>,
 }
 
-impl AuditRecordService {
+impl AuditChainService {
     /// Number and hash of the last audit record.
     pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
         Ok(self.store.audit_head().await?)

@@ -14,7 +14,7 @@ mod documents;
 mod paths;
 mod sample;
 
-pub use documents::{DocumentLink, shell_quoted, title};
+pub use documents::{SampleRequest, shell_quoted, title};
 pub use paths::{PathRules, SignatureRule, TokenKind};
 pub use sample::sample;
 
@@ -40,7 +40,7 @@ pub trait ProtocolFront: fmt::Debug + Send + Sync {
     fn openapi(&self) -> OpenApiPart;
 
     /// Documents and sample requests that the console page of an agent shows.
-    fn documents(&self, agent: &Agent) -> Vec<DocumentLink>;
+    fn documents(&self, agent: &Agent) -> Vec<SampleRequest>;
 
     /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;

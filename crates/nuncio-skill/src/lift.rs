@@ -23,7 +23,7 @@ const MAX_KEY: usize = 255;
 
 /// Invocation options from request headers.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct InvocationHeaders {
+pub(crate) struct InvocationOptionHeaders {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) traceparent: Option<String>,
     pub(crate) trace_id: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct InvocationHeaders {
 pub(crate) fn body(
     skill: &str,
     request: InvocationRequest,
-    head: InvocationHeaders,
+    head: InvocationOptionHeaders,
 ) -> Result<Submission, ValidationReport> {
     if request.skill_id != skill {
         let fault =
@@ -93,7 +93,7 @@ pub(crate) fn query(
     skill: &str,
     pairs: impl Iterator<Item = (String, String)>,
     parameters: &[ParameterDefinition],
-    head: InvocationHeaders,
+    head: InvocationOptionHeaders,
 ) -> Result<Submission, ValidationReport> {
     let mut inputs = Map::new();
     let mut faults = Vec::new();

@@ -46,7 +46,7 @@ impl ManualClock {
     }
 
     /// Waits until a task sleeps for exactly this time, so that moving the clock wakes the task.
-    pub async fn someone_waits_for(&self, span: Duration) {
+    pub async fn wait_for_sleeper(&self, span: Duration) {
         let moment = self.now().after(span);
         eventually("someone waits for the clock", async || {
             self.sleepers.lock().values().any(|waited| *waited == moment).then_some(())
@@ -56,7 +56,7 @@ impl ManualClock {
 
     /// Waits for [`Self::someone_waits_for`] and moves the clock by the same time.
     pub async fn pass(&self, span: Duration) {
-        self.someone_waits_for(span).await;
+        self.wait_for_sleeper(span).await;
         self.advance(span);
     }
 }

@@ -13,7 +13,8 @@ mod skills;
 pub(crate) use device::{DeviceArguments, DeviceHome, DeviceSubcommand, PassphraseSource, StorageSource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{
-    CallerCredentials, Discover, DocumentKind, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
+    CallerCredentials, Discover, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
+    ValidatedDocumentKind,
 };
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::Code;
-use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
-use nuncio_engine::ports::{Dial, Fetch};
+use nuncio_engine::ports::{Fetch, WebSocketDialer};
 use nuncio_engine::relay::NewPost;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ pub struct HttpRelay {
     credentials: Arc<dyn RelayCredentials>,
     fetch: Arc<dyn Fetch>,
     /// Opens WebSocket connections; without it, events are polled.
-    dial: Option<Arc<dyn Dial>>,
+    dial: Option<Arc<dyn WebSocketDialer>>,
     connection: Mutex<Option<RelayConnection>>,
     /// Queue of outgoing stream frames; `None` unless an open connection accepts streams.
     streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
@@ -67,7 +67,7 @@ impl HttpRelay {
         address: RelayAddress,
         credentials: Arc<dyn RelayCredentials>,
         fetch: Arc<dyn Fetch>,
-        dial: Arc<dyn Dial>,
+        dial: Arc<dyn WebSocketDialer>,
     ) -> Self {
         Self { dial: Some(dial), ..Self::by_polling(address, credentials, fetch) }
     }
@@ -131,7 +131,7 @@ impl HttpRelay {
         understood(&answer)
     }
 
-    async fn connect(&self, dial: &dyn Dial, after: Option<u64>) -> Result<RelayConnection, RelayError> {
+    async fn connect(&self, dial: &dyn WebSocketDialer, after: Option<u64>) -> Result<RelayConnection, RelayError> {
         let token = self.credentials.token().await?;
         let (path, agent_id) = match self.credentials.who() {
             RelayIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
@@ -187,7 +187,7 @@ impl Relay for HttpRelay {
         self.get(&path).await
     }
 
-    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError> {
         let path = format!("/keys/devices/{}/one-time-key?owner={}", id.device, id.owner);
         self.send("POST", &path, &Map::new()).await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
 use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
@@ -104,7 +104,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.device_keys().keys_of(&self.caller, owner).await?)
     }
 
-    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError> {
         Ok(self.engine.device_keys().take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use nuncio_core::Code;
 use nuncio_core::opaque_debug;
-use nuncio_engine::ports::Dial;
-use nuncio_engine::ports::dial::{DialRequest, SocketFrame, TextSocket};
+use nuncio_engine::ports::WebSocketDialer;
+use nuncio_engine::ports::dial::{SocketFrame, TextSocket, WebSocketDialRequest};
 use nuncio_engine::ports::fetch::AddressTrust;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -36,16 +36,16 @@ opaque_debug!(RelayConnection);
 impl RelayConnection {
     /// Connects and authenticates. Frames queued in `outgoing` are sent while [`Self::next`] waits for events.
     pub(super) async fn open(
-        dial: &dyn Dial,
+        dial: &dyn WebSocketDialer,
         url: Url,
         trust: AddressTrust,
         auth: ClientFrame,
         outgoing: mpsc::Receiver<String>,
     ) -> Result<Self, RelayError> {
-        let to = DialRequest { url, trust, timeout: CONNECT_TIMEOUT, max_frame: MAX_FRAME };
+        let to = WebSocketDialRequest { url, trust, timeout: CONNECT_TIMEOUT, max_frame: MAX_FRAME };
         let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
         let mut connection = Self { wire, outgoing, streams: false };
-        connection.say(&auth).await?;
+        connection.send_frame(&auth).await?;
         match serde_json::from_value(read(connection.wire.next().await)?) {
             Ok(ServerFrame::AuthOk { streams, .. }) => Ok(Self { streams, ..connection }),
             Ok(ServerFrame::AuthError(refusal)) => Err(unauthorized(&refusal.message)),
@@ -53,7 +53,7 @@ impl RelayConnection {
         }
     }
 
-    async fn say(&mut self, frame: &ClientFrame) -> Result<(), RelayError> {
+    async fn send_frame(&mut self, frame: &ClientFrame) -> Result<(), RelayError> {
         match self.wire.send(body(frame).to_string()).await {
             true => Ok(()),
             false => Err(broken(None)),
@@ -73,20 +73,20 @@ impl RelayConnection {
                     continue;
                 }
             };
-            events.extend(self.heard(frame, credentials).await?);
+            events.extend(self.handle_frame(frame, credentials).await?);
             while (1..MAX_EVENTS_PER_ACK).contains(&events.len())
                 && let Some(frame) = self.wire.next().now_or_never()
             {
                 // A closed connection is reported at the next call.
                 let Ok(frame) = read(frame) else { break };
-                events.extend(self.heard(frame, credentials).await?);
+                events.extend(self.handle_frame(frame, credentials).await?);
             }
         }
         Ok(events)
     }
 
     /// Parses a frame as an event. Frames about the connection are handled here and give `None`.
-    async fn heard(
+    async fn handle_frame(
         &mut self,
         frame: Value,
         credentials: &dyn RelayCredentials,
@@ -100,7 +100,7 @@ impl RelayConnection {
         match serde_json::from_value(frame) {
             Ok(ServerFrame::AuthExpiring { .. }) => {
                 let access_token = credentials.token().await?;
-                self.say(&ClientFrame::Renew { access_token }).await?;
+                self.send_frame(&ClientFrame::Renew { access_token }).await?;
                 Ok(None)
             }
             Ok(ServerFrame::AuthError(refusal)) => Err(unauthorized(&refusal.message)),
@@ -110,7 +110,7 @@ impl RelayConnection {
     }
 
     pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
-        self.say(&ClientFrame::Ack { seq }).await
+        self.send_frame(&ClientFrame::Ack { seq }).await
     }
 }
 

@@ -182,7 +182,7 @@ impl DeviceToolCaller {
     }
 
     /// Passes an answer to the call that waits for it in the same conversation; other answers are dropped.
-    pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
+    pub(super) fn resolve_call(&self, conversation: &ConversationId, response: ToolResponse) {
         let ToolResponse { call_id, outcome } = response;
         let mut waiting = lock(&self.waiting);
         match waiting.remove(&call_id) {

@@ -138,7 +138,7 @@ impl Peer {
             .await?;
         Ok(opened.map(|(answer, arrived, rekeyed)| {
             if let Some(response) = answer {
-                self.state.calls.answered(conversation, response);
+                self.state.calls.resolve_call(conversation, response);
             }
             // The other side had lost the session and could not open earlier calls, so these are sent again.
             if rekeyed {

@@ -215,7 +215,7 @@ impl StreamTask {
                 biased;
                 order = orders.recv() => order,
                 () = clock.sleep_until(free), if !self.text.is_empty() => {
-                    self.tell().await?;
+                    self.send_piece().await?;
                     free = clock.now().after(PIECE_INTERVAL);
                     continue;
                 }
@@ -223,7 +223,7 @@ impl StreamTask {
             match order {
                 Some(WriterCommand::Append(more)) => self.text.push_str(&more),
                 Some(WriterCommand::Finish(message, said)) => {
-                    self.tell().await?;
+                    self.send_piece().await?;
                     self.end(message).await?;
                     let _ = said.send(());
                     return Ok(());
@@ -233,7 +233,7 @@ impl StreamTask {
         }
     }
 
-    async fn tell(&mut self) -> Result<(), StreamStopped> {
+    async fn send_piece(&mut self) -> Result<(), StreamStopped> {
         let text = std::mem::take(&mut self.text);
         self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
         let mut left = text.as_str();

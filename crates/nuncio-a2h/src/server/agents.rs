@@ -53,7 +53,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
         }
         let patch = patch.ok_or_else(|| lift::wrong("nothing is to be changed: name at least one field"))?;
         if is_stale {
-            return Err(lost(&account));
+            return Err(lost_update_error(&account));
         }
         let changed = a2h.change(&by, &id, patch).await?;
         let mut view = a2h.whole(&changed.account, Some(&by)).await?;
@@ -66,7 +66,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
         // The manifest is checked before the account is changed, so that normally both changes are made or neither.
         a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
         if is_stale {
-            return Err(lost(&account));
+            return Err(lost_update_error(&account));
         }
         webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
     }
@@ -131,7 +131,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
     IfMatchHeader::read(value.to_str().unwrap_or_default()).map(Some)
 }
 
-fn lost(account: &Account) -> A2hError {
+fn lost_update_error(account: &Account) -> A2hError {
     let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
     let mut refused = A2hError::new(Code::ManifestStale, message);
     refused.status = StatusCode::PRECONDITION_FAILED;

@@ -2,7 +2,7 @@ use axum::response::{IntoResponse as _, Response};
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_http::front::{DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, TokenKind, title};
+use nuncio_http::front::{OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, TokenKind, title};
 
 use crate::error::A2hError;
 use crate::project;
@@ -63,10 +63,10 @@ impl ProtocolFront for A2hFront {
         }
     }
 
-    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+    fn documents(&self, agent: &Agent) -> Vec<SampleRequest> {
         let manifest = || {
             let title = title("What it may do on your devices", "它可在您的设备上做什么");
-            DocumentLink::document(title, format!("/a2h/agents/{}", agent.name))
+            SampleRequest::document(title, format!("/a2h/agents/{}", agent.name))
         };
         agent.device_tools().next().map(|_| manifest()).into_iter().collect()
     }

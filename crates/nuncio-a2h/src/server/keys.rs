@@ -61,7 +61,7 @@ pub(super) async fn of_agent(
     request: Request,
 ) -> A2hResult {
     let (_, by) = participant(&request)?;
-    Ok(all(a2h.engine.device_keys().keys_of(&by, &RelayParty::Agent(agent_id(&id)?)).await?))
+    Ok(bundle_list(a2h.engine.device_keys().keys_of(&by, &RelayParty::Agent(agent_id(&id)?)).await?))
 }
 
 /// `GET /a2h/keys/users/{name}/devices`: public keys of a person's devices.
@@ -73,7 +73,7 @@ pub(super) async fn of_person(
     let (_, by) = participant(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
-    Ok(all(a2h.engine.device_keys().keys_of(&by, &RelayParty::Person(name)).await?))
+    Ok(bundle_list(a2h.engine.device_keys().keys_of(&by, &RelayParty::Person(name)).await?))
 }
 
 /// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
@@ -83,7 +83,7 @@ pub(super) async fn of_conversation(
     request: Request,
 ) -> A2hResult {
     let (_, by) = participant(&request)?;
-    Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
+    Ok(bundle_list(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: returns a key that no one else gets. `owner` is
@@ -143,7 +143,7 @@ fn recipient(text: &str) -> Result<RelayParty, EngineError> {
     parsed.ok_or_else(|| EngineError::new(Code::BadRequest, "owner must be person:NAME or agent:ID"))
 }
 
-fn all(bundles: Vec<KeyBundle>) -> Response {
+fn bundle_list(bundles: Vec<KeyBundle>) -> Response {
     answer(StatusCode::OK, &Page { data: bundles, next_cursor: None })
 }
 

@@ -52,11 +52,11 @@ pub(super) async fn deliveries(
         probe_at: webhook.probe_at,
         waiting: webhook.waiting.map(waiting),
     });
-    let view = DeliveriesView { data: found.into_iter().map(over).collect(), next_cursor, webhook };
+    let view = DeliveriesView { data: found.into_iter().map(finished_delivery).collect(), next_cursor, webhook };
     Ok(answer(StatusCode::OK, &view))
 }
 
-fn over(logged: DeliveryLogEntry) -> DeliveryView {
+fn finished_delivery(logged: DeliveryLogEntry) -> DeliveryView {
     let DeliveryLogEntry { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
     DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
 }

@@ -79,7 +79,7 @@ impl GrantMode {
 
 impl ScopeGrantRequest {
     /// The requested grant; fails if `until` is missing for the mode `until`, or given for another mode.
-    pub fn wish(&self) -> Result<ScopeRequest, String> {
+    pub fn to_scope_request(&self) -> Result<ScopeRequest, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
             Self::For(TermedScope { scope, mode, until }) => match (mode, until) {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn scope_without_mode_is_requested_until_revoked_and_invalid_modes_are_refused() {
-        let read = |text: &str| serde_json::from_str::<ScopeGrantRequest>(text).map(|wish| wish.wish());
+        let read = |text: &str| serde_json::from_str::<ScopeGrantRequest>(text).map(|wish| wish.to_scope_request());
         let term = |text: &str| read(text).unwrap().unwrap().term;
         assert_eq!(term(r#""filesystem:read""#), GrantTerm::UntilRevoked);
         assert_eq!(term(r#"{"scope": "filesystem:read"}"#), GrantTerm::UntilRevoked);

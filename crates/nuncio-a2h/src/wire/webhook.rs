@@ -172,7 +172,7 @@ mod tests {
         RelayParty::Agent(AgentId::parse("agt_1").unwrap())
     }
 
-    fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<WebhookBody> {
+    fn sample_body(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<WebhookBody> {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let at = Timestamp::from_millis(1_794_740_400_000);
         let post = NewMessage {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn webhook_body_of_a_message_has_its_type_sealed_bytes_and_metadata() {
-        let body = told(ContentType::Artifact, Some(MsgSubtype::ArtifactResponse)).unwrap();
+        let body = sample_body(ContentType::Artifact, Some(MsgSubtype::ArtifactResponse)).unwrap();
         let written = json!({
             "type": "artifact_response",
             "version": "v1",
@@ -209,7 +209,7 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&body).unwrap(), written);
         assert_eq!(serde_json::from_value::<WebhookBody>(written).unwrap(), body);
-        let plain = serde_json::to_value(told(ContentType::Text, None).unwrap()).unwrap();
+        let plain = serde_json::to_value(sample_body(ContentType::Text, None).unwrap()).unwrap();
         assert_eq!(plain["type"], "message.new");
         assert_eq!(plain["metadata"].get("msg_subtype"), None);
     }

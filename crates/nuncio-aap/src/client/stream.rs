@@ -51,7 +51,7 @@ impl TurnStream {
         Self { body: None, ready: events.map(|event| Ok(ResumableEvent { event, id: None })).collect() }
     }
 
-    fn take_in(&mut self, chunk: &Option<reqwest::Result<Bytes>>) {
+    fn push_chunk(&mut self, chunk: &Option<reqwest::Result<Bytes>>) {
         let Some((_, decoder)) = &mut self.body else { return };
         let fault = match chunk {
             Some(Ok(bytes)) => decoder.feed(bytes).err().map(|error| ClientError::TooLarge(error.to_string())),
@@ -79,7 +79,7 @@ impl Stream for TurnStream {
             }
             let Some((body, _)) = &mut self.body else { return Poll::Ready(None) };
             let chunk = ready!(body.poll_next_unpin(context));
-            self.take_in(&chunk);
+            self.push_chunk(&chunk);
         }
     }
 }

@@ -4,7 +4,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::PermissionResponder;
 use nuncio_http::front::{
-    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, title,
+    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, title,
 };
 use serde_json::json;
 
@@ -58,12 +58,12 @@ impl ProtocolFront for AapFront {
         }
     }
 
-    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+    fn documents(&self, agent: &Agent) -> Vec<SampleRequest> {
         let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name})).collect();
         let session = json!({"agent": {"name": agent.name, "tools": tools}});
         vec![
-            DocumentLink::document(title("Description of all agents here", "本服务器全部智能体的描述"), "/aap/meta"),
-            DocumentLink::post(title("Begin a conversation", "开始一个对话"), "/aap/sessions", &session),
+            SampleRequest::document(title("Description of all agents here", "本服务器全部智能体的描述"), "/aap/meta"),
+            SampleRequest::post(title("Begin a conversation", "开始一个对话"), "/aap/sessions", &session),
         ]
     }
 

@@ -44,7 +44,7 @@ async fn conversation(gateway: &Gateway) -> AapConversation {
 }
 
 #[tokio::test]
-async fn client_and_server_histories_are_equal_after_tool_calls() {
+async fn client_and_server_histories_have_the_same_messages_after_tool_calls() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     let script = json!([

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedDescription;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{ServiceCapabilities, method, profile};
 
@@ -46,16 +46,16 @@ impl AnpClient {
                 hint
             }
             (None, None) => {
-                let message = format!("{} does not say where it negotiates", shown(&agent.url));
+                let message = format!("{} does not say where it negotiates", display_url(&agent.url));
                 return Err(ClientError::new(Reason::CannotUse, message));
             }
         };
         let url = agent.url.join(text).map_err(|why| {
-            let message = format!("{} negotiates at {:?}: {why}", shown(&agent.url), plain(text));
+            let message = format!("{} negotiates at {:?}: {why}", display_url(&agent.url), plain(text));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         if !agent.is_on_own_host(&url) {
-            notes.push(format!("it negotiates on another host: {}", shown(&url)));
+            notes.push(format!("it negotiates on another host: {}", display_url(&url)));
         }
         Ok((url, notes))
     }
@@ -85,7 +85,7 @@ impl AnpClient {
         });
         let result = self.http.post(endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
-            let message = format!("{} does not say what it can do: {why}", shown(endpoint));
+            let message = format!("{} does not say what it can do: {why}", display_url(endpoint));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
@@ -94,7 +94,7 @@ impl AnpClient {
             && capabilities.service_did != expected
         {
             let found = plain(&capabilities.service_did);
-            let message = format!("{} is the service of {found}, and must be of {expected}", shown(endpoint));
+            let message = format!("{} is the service of {found}, and must be of {expected}", display_url(endpoint));
             return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
         }
         Ok(MessageService { endpoint: endpoint.clone(), capabilities })

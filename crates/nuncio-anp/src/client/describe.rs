@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::target::{AgentTarget, UserNamedHost, authority};
 use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
 use crate::validate::{self, AnpDocumentType};
@@ -158,7 +158,7 @@ fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> 
     let Some(description) = completed(&raw).filter(|_| is_some_agent) else {
         return Err(ClientError::invalid(url, &report));
     };
-    let mut notes = vec![format!("{} breaks the specification", shown(url))];
+    let mut notes = vec![format!("{} breaks the specification", display_url(url))];
     notes.extend(report.errors.iter().take(MAX_NOTED_FAULTS).map(|fault| plain(&fault.to_string())));
     if report.errors.len() > MAX_NOTED_FAULTS {
         notes.push(format!("and {} more faults", report.errors.len() - MAX_NOTED_FAULTS));

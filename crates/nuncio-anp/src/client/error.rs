@@ -8,7 +8,7 @@ use url::Url;
 use crate::validate::AnpReport;
 use crate::wire::{ErrorCode, RpcError};
 
-pub(crate) use nuncio_core::address::shown;
+pub(crate) use nuncio_core::address::display_url;
 pub(crate) use nuncio_core::text::plain;
 
 remote_error! {
@@ -92,7 +92,7 @@ impl ClientError {
         let (what, count) = (report.kind.as_str(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
-        Self::new(Reason::InvalidDocument, format!("{} is no {what}: {}{more}", shown(url), plain(&first)))
+        Self::new(Reason::InvalidDocument, format!("{} is no {what}: {}{more}", display_url(url), plain(&first)))
             .advice("it is its publisher's to put right; nothing was called")
             .details(json!(report.errors))
     }
@@ -110,7 +110,7 @@ impl ClientError {
         // Some software puts the reason in `data`.
         let why = error.data.as_ref().and_then(Value::as_str);
         let why = why.map(|why| format!(": {}", plain(why))).unwrap_or_default();
-        let message = format!("{} answered {}{anp_code}: {}{why}", shown(url), error.code, plain(&error.message));
+        let message = format!("{} answered {}{anp_code}: {}{why}", display_url(url), error.code, plain(&error.message));
         let mut failure = Self::new(reason, message);
         failure.0.details = error.data.clone();
         failure.0.rpc_error = Some(error);

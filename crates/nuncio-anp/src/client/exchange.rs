@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Bearer;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::sign::RequestSigner;
 use super::target::UserNamedHost;
 use super::tokens::TokenCache;
@@ -145,7 +145,7 @@ impl HttpExchange {
         let answer = self.exchange(&request).await?;
         let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
-            let message = format!("{} is no document: it {}", shown(url), plain(&unreadable.to_string()));
+            let message = format!("{} is no document: it {}", display_url(url), plain(&unreadable.to_string()));
             ClientError::new(Reason::InvalidDocument, message).advice("it is its publisher's to put right")
         })
     }
@@ -162,7 +162,7 @@ pub(super) fn json_body<'a>(url: &Url, answer: &'a FetchResponse, signed: bool) 
 
 /// Error for a response with a status other than 200.
 pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> ClientError {
-    let (address, status) = (shown(url), answer.status);
+    let (address, status) = (display_url(url), answer.status);
     let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
     let why = challenge_sent.and_then(|challenge_sent| challenge_sent.description.or(challenge_sent.error));
     let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
@@ -192,5 +192,5 @@ fn superseded(address: &str, body: &[u8]) -> ClientError {
 }
 
 fn cannot_sign(url: &Url, why: &str) -> ClientError {
-    ClientError::new(Reason::CannotSign, format!("what goes to {} cannot be signed: {}", shown(url), plain(why)))
+    ClientError::new(Reason::CannotSign, format!("what goes to {} cannot be signed: {}", display_url(url), plain(why)))
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::target::UserNamedHost;
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
@@ -47,18 +47,23 @@ impl AnpClient {
                 listing.take(&here, &item, &mut listed);
             }
             if listing.agents.len() > MAX_AGENTS {
-                return Err(unusable(format!("{} lists more than {MAX_AGENTS} agents", shown(&url))));
+                return Err(unusable(format!("{} lists more than {MAX_AGENTS} agents", display_url(&url))));
             }
             let Some(text) = page.next else { break };
             let Ok(after) = here.join(&text) else {
-                return Err(unusable(format!("{} goes on at {:?}, which is no address", shown(&here), plain(&text))));
+                return Err(unusable(format!(
+                    "{} goes on at {:?}, which is no address",
+                    display_url(&here),
+                    plain(&text)
+                )));
             };
             if after.origin() != url.origin() {
-                let message = format!("{} goes on at {}, which is another host", shown(&here), shown(&after));
+                let message =
+                    format!("{} goes on at {}, which is another host", display_url(&here), display_url(&after));
                 return Err(unusable(message));
             }
             if seen.len() >= self.options.pages || !seen.insert(after.clone()) {
-                return Err(unusable(format!("{} has no end: {} pages were read", shown(&url), seen.len())));
+                return Err(unusable(format!("{} has no end: {} pages were read", display_url(&url), seen.len())));
             }
             next = Some(after);
         }
@@ -72,7 +77,7 @@ impl AnpClient {
             return Err(ClientError::invalid(url, &report));
         }
         serde_json::from_value(value).map_err(|error| {
-            ClientError::new(Reason::InvalidDocument, format!("{} is no CollectionPage: {error}", shown(url)))
+            ClientError::new(Reason::InvalidDocument, format!("{} is no CollectionPage: {error}", display_url(url)))
         })
     }
 
@@ -81,14 +86,14 @@ impl AnpClient {
         let listing = self.list(host).await?;
         match listing.agents.as_slice() {
             [only] => Ok(only.url.clone()),
-            [] => Err(ClientError::new(Reason::WhichAgent, format!("{} lists no agents", shown(&listing.url)))),
+            [] => Err(ClientError::new(Reason::WhichAgent, format!("{} lists no agents", display_url(&listing.url)))),
             several => {
                 const LISTED: usize = 10;
                 let more = several.len().saturating_sub(LISTED);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let some: Vec<_> = several.iter().take(LISTED).map(|agent| shown(&agent.url)).collect();
+                let some: Vec<_> = several.iter().take(LISTED).map(|agent| display_url(&agent.url)).collect();
                 let message =
-                    format!("{} has several agents; name one of them: {}{more}", shown(host), some.join(", "));
+                    format!("{} has several agents; name one of them: {}{more}", display_url(host), some.join(", "));
                 Err(ClientError::new(Reason::WhichAgent, message).details(serde_json::json!({"agents": several})))
             }
         }

@@ -19,7 +19,7 @@ pub use draft::DraftDecision;
 use super::AnpClient;
 use super::capabilities::MessageService;
 use super::describe::VerifiedDescription;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
     CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
@@ -199,7 +199,7 @@ impl AnpClient {
         let endpoint = runtime.endpoint.clone();
         let result = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
-            let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
+            let message = format!("{} answered with no result of a negotiation: {why}", display_url(&endpoint));
             ClientError::new(Reason::BadAgreement, message)
         })?;
         notes.extend(check::check(&result, &id, needs, agent.did(), self.http.clock.now())?);
@@ -266,7 +266,7 @@ impl AnpClient {
                 ClientError::new(Reason::BadAgreement, message)
             })?;
             if !agent.is_on_own_host(&url) {
-                notes.push(format!("what was chosen is on another host: {}", shown(&url)));
+                notes.push(format!("what was chosen is on another host: {}", display_url(&url)));
             }
         }
         Ok(notes)

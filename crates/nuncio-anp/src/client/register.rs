@@ -6,7 +6,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
 use super::target::UserNamedHost;
 use crate::directory::PROFILE;
@@ -27,7 +27,7 @@ impl AnpClient {
     /// directory's own verified description.
     pub async fn register(&self, directory: &Url, description: &Url) -> Result<RegistrationReceipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
-            ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
+            ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", display_url(directory)))
                 .advice("name a directory by its host name")
         })?;
         let named_host = UserNamedHost::by(directory);
@@ -38,7 +38,7 @@ impl AnpClient {
         let endpoint = offers.find_map(|it| it.extra.get("endpoint")?.as_str());
         let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_on_own_host(url))
         else {
-            let message = format!("{} names no place to register agents", shown(&described.url));
+            let message = format!("{} names no place to register agents", display_url(&described.url));
             return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
         };
         let registration = Registration { url: Some(description.to_string()), did: None };
@@ -56,7 +56,8 @@ impl AnpClient {
             let why = response["error"]["message"].as_str();
             return Err(match why {
                 Some(why) if answer.status != 401 => {
-                    let message = format!("{} does not list {}: {}", shown(&at), shown(description), plain(why));
+                    let message =
+                        format!("{} does not list {}: {}", display_url(&at), display_url(description), plain(why));
                     ClientError::new(Reason::Forbidden, message).answered(answer.status)
                 }
                 _ => status_error(&at, &answer, self.http.signer.is_some()),

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedDescription;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::target::authority;
 use crate::validate::AnpDocumentType;
 use crate::wire::{Interface, Method, OpenRpc};
@@ -122,7 +122,7 @@ impl AnpClient {
             return self.interface_operations(agent, interface).await;
         }
         let Some(url) = url else {
-            let message = format!("{} has no interface {:?}", shown(&agent.url), plain(id.unwrap_or_default()));
+            let message = format!("{} has no interface {:?}", display_url(&agent.url), plain(id.unwrap_or_default()));
             return Err(ClientError::new(Reason::BadAgreement, message));
         };
         let document = self.openrpc(agent, url).await?;
@@ -141,7 +141,7 @@ impl AnpClient {
         }
         let text = interface.url.as_deref().unwrap_or_default();
         let url = agent.url.join(text).map_err(|why| {
-            let message = format!("an interface of {} is at {:?}: {why}", shown(&agent.url), plain(text));
+            let message = format!("an interface of {} is at {:?}: {why}", display_url(&agent.url), plain(text));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         methods(interface, &self.openrpc(agent, &url).await?, &url)
@@ -159,7 +159,7 @@ impl AnpClient {
 /// Error for an unknown method; lists the existing methods.
 fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[RemoteMethod]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
-    let address = shown(&agent.url);
+    let address = display_url(&agent.url);
     let message = match names.as_slice() {
         [] => format!("{address} has no method that could be called"),
         names => format!("{address} has no method {:?}; it has {}", plain(name), names.join(", ")),
@@ -190,11 +190,11 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
         };
         let own = method.extra.get("servers").and_then(|servers| servers.get(0)?.get("url")?.as_str());
         let Some(server) = own.or(server) else {
-            let message = format!("{} does not say where its methods are called", shown(base));
+            let message = format!("{} does not say where its methods are called", display_url(base));
             return Err(ClientError::new(Reason::InvalidDocument, message));
         };
         let server = base.join(server).map_err(|why| {
-            let message = format!("{} has its methods called at {:?}: {why}", shown(base), plain(server));
+            let message = format!("{} has its methods called at {:?}: {why}", display_url(base), plain(server));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         found.push(RemoteMethod {

@@ -6,7 +6,7 @@ use nuncio_identity::{BoundDocument, Did, DidDocument, DocumentBinding, K1ProofR
 use serde_json::Value;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::target::{UserNamedHost, did_url};
 
 const MAX_DID_DOCUMENT_BYTES: usize = 64 * 1024;
@@ -23,7 +23,7 @@ impl AnpClient {
         let url = did_url(did, by_http)?;
         let value = self.http.document(&url, named_host, MAX_DID_DOCUMENT_BYTES).await?;
         let not_its_own = |why: String| {
-            let message = format!("{} is not the document of {did}: {}", shown(&url), plain(&why));
+            let message = format!("{} is not the document of {did}: {}", display_url(&url), plain(&why));
             ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
         };
         let document = DidDocument::from_json(value).map_err(|fault| not_its_own(fault.to_string()))?;

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedDescription;
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
 use super::remote_method::RemoteMethod;
 use super::target::UserNamedHost;
@@ -64,7 +64,9 @@ impl HttpExchange {
         match AnpResponse::read(body, MAX_RESPONSE_BYTES, id) {
             Ok(AnpResponse::Result { result, .. }) => Ok(result),
             Ok(AnpResponse::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
-            Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),
+            Err(why) => {
+                Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", display_url(url), plain(&why))))
+            }
         }
     }
 }

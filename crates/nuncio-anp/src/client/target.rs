@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_did_resolves_over_http_only_if_allowed() {
+    fn localhost_did_resolves_over_http_if_allowed_and_otherwise_over_https() {
         let did = Did::parse("did:wba:localhost%3A7400:a").unwrap();
         assert_eq!(did_url(&did, false).unwrap().as_str(), "https://localhost:7400/a/did.json");
         assert_eq!(did_url(&did, true).unwrap().as_str(), "http://localhost:7400/a/did.json");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::error::{ClientError, Reason, plain, shown};
+use super::error::{ClientError, Reason, display_url, plain};
 use super::target::{authority, did_authority};
 
 /// Results of all checks of a description, in the order in which they were made.
@@ -161,7 +161,7 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
             let endpoint = plain(&other.endpoint);
             checks.refuted(
                 CheckSubject::Service,
-                format!("{} is described at {endpoint}, not at {}", bound.did(), shown(claimed.url)),
+                format!("{} is described at {endpoint}, not at {}", bound.did(), display_url(claimed.url)),
             );
         }
         None => {
@@ -235,7 +235,7 @@ fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
         Ok(url) if same(&url, claimed.url) => checks.verified(CheckSubject::Address, "it is where it says it is"),
         _ => checks.unverified(
             CheckSubject::Address,
-            format!("it says it is at {}, and came from {}", plain(claim), shown(claimed.url)),
+            format!("it says it is at {}, and came from {}", plain(claim), display_url(claimed.url)),
         ),
     }
 }

@@ -99,14 +99,14 @@ fn request() -> InterfaceRequest {
     }
 }
 
-fn accepted<'a>(offers: &'a InterfaceOffers, request: &InterfaceRequest) -> ChosenInterface<'a> {
+fn accepted<'a>(offers: &'a PreparedOffers, request: &InterfaceRequest) -> ChosenInterface<'a> {
     match offers.choose(request, NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => accepted,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(offers: &InterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
+fn refused(offers: &PreparedOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -114,7 +114,7 @@ fn refused(offers: &InterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, 
 
 #[test]
 fn negotiation_example_of_the_specification_selects_structured_interface() {
-    let offers = InterfaceOffers::new(vec![conversation(), structured()]);
+    let offers = PreparedOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
     wanted.constraints.requires_human_authorization = Some(true);
     let it = accepted(&offers, &wanted);
@@ -140,7 +140,7 @@ fn negotiation_example_of_the_specification_selects_structured_interface() {
 
 #[test]
 fn preferred_interface_and_content_types_decide_between_suitable_interfaces() {
-    let offers = InterfaceOffers::new(vec![structured(), conversation()]);
+    let offers = PreparedOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
     wanted.constraints.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
@@ -162,7 +162,7 @@ fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
     let search = capability("cap.search", "查找空房", &[]);
     let book = capability("cap.book", "预订客房", &[]);
     let create = capability("cap.create", "Create", &["hotel.booking.create"]);
-    let offers = InterfaceOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
+    let offers = PreparedOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
     let ask = |intent| InterfaceRequest { intent, ..InterfaceRequest::default() };
     let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
@@ -177,7 +177,7 @@ fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
 fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_fits() {
     let mut drafting = conversation();
     drafting.execution_modes.push(ExecutionMode::Drafting);
-    let offers = InterfaceOffers::new(vec![drafting, structured()]);
+    let offers = PreparedOffers::new(vec![drafting, structured()]);
     let mut wanted = request();
     wanted.mode = Some("natural_language_protocol_drafting".to_owned());
     assert_eq!(accepted(&offers, &wanted).offer.kind, InterfaceType::Structured);

@@ -15,7 +15,7 @@ use url::Url;
 use super::discover::VARY;
 use super::{AnpResult, AnpServerState, error_response, json_response, refuse};
 use crate::client::AgentTarget;
-use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
+use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, listing_body};
 use crate::wire::{CollectionPage, Registration, canonical};
 
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
@@ -82,7 +82,7 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
     let mut response = match done {
         Ok(RegisteredAgent { entry, listed, is_new }) => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-            let mut body = shown(&entry, Some(&listed), anp.engine.now());
+            let mut body = listing_body(&entry, Some(&listed), anp.engine.now());
             // Only the operator sees who registered the entry.
             if let Some(body) = body.as_object_mut() {
                 body.shift_remove("by");

@@ -3,7 +3,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, sample, title,
+    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, sample, title,
 };
 use serde_json::json;
 
@@ -63,10 +63,10 @@ impl ProtocolFront for AnpFront {
         }
     }
 
-    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+    fn documents(&self, agent: &Agent) -> Vec<SampleRequest> {
         let name = &agent.name;
         let document =
-            |english, chinese, file| DocumentLink::document(title(english, chinese), format!("/agents/{name}/{file}"));
+            |english, chinese, file| SampleRequest::document(title(english, chinese), format!("/agents/{name}/{file}"));
         let mut documents = vec![
             document("Agent description", "智能体描述", "ad.json"),
             document("DID document", "DID 文档", "did.json"),
@@ -75,7 +75,7 @@ impl ProtocolFront for AnpFront {
         documents.extend(agent.exposed_tools().find(|tool| !tool.human_authorization).map(|tool| {
             let call = json!({"jsonrpc": "2.0", "id": 1, "method": tool.name, "params": sample(tool.input.source())});
             let title = title(format!("Call a method · {}", tool.name), format!("调用方法 · {}", tool.name));
-            DocumentLink::post(title, format!("/agents/{name}/rpc"), &call)
+            SampleRequest::post(title, format!("/agents/{name}/rpc"), &call)
         }));
         documents
     }

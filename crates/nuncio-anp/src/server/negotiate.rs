@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::AnpServerState;
 use super::draft::negotiation_id;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
-use crate::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
+use crate::negotiation::{InterfaceSelection, NegotiationMode, PreparedOffers};
 use crate::project::{ConversationInterfaceState, OfferContext, ToolState};
 use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
 
@@ -42,7 +42,7 @@ impl AnpServerState {
     }
 
     /// Interfaces that the agent currently offers to the caller.
-    fn offers(&self, caller: Option<&Caller>, served: &PublishedAgent) -> InterfaceOffers {
+    fn offers(&self, caller: Option<&Caller>, served: &PublishedAgent) -> PreparedOffers {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
             let status = self.engine.calls().tool_status(caller, served, tool);
@@ -62,7 +62,7 @@ impl AnpServerState {
             drafts: self.engine.drafts().can_draft(served),
             signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
-        InterfaceOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }))
+        PreparedOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }))
     }
 
     /// Agent that a request addresses by its DID. A request to the message service itself needs a host with exactly one

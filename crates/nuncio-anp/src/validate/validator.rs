@@ -66,13 +66,13 @@ impl DocumentValidator {
 
     pub(super) fn error(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.errors.len() <= MAX_FAULTS {
-            self.errors.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
+            self.errors.push(DocumentFault::new(&node.path, message, expected, shorten_value(node.value)));
         }
     }
 
     pub(super) fn warning(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.warnings.len() <= MAX_FAULTS {
-            self.warnings.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
+            self.warnings.push(DocumentFault::new(&node.path, message, expected, shorten_value(node.value)));
         }
     }
 
@@ -226,7 +226,7 @@ pub(super) fn is_web_address(text: &str) -> bool {
 }
 
 /// Form of a value in messages: a short scalar value unchanged, any other value as its type.
-fn shown(value: &Value) -> Value {
+fn shorten_value(value: &Value) -> Value {
     const MAX_SHOWN_CHARACTERS: usize = 120;
     match value {
         Value::String(text) if text.chars().count() > MAX_SHOWN_CHARACTERS => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
-use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
+use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
 use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
 use nuncio_anp::wire::{AnpRequest, RpcError};
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
@@ -352,7 +352,7 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
         signs: true,
     };
     let moment = OfferContext { tool: &open, conversation };
-    let offers = InterfaceOffers::new(HostDocuments::new(HOTEL).offers(&hotel(), &moment));
+    let offers = PreparedOffers::new(HostDocuments::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => {

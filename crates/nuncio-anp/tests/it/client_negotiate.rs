@@ -22,7 +22,7 @@ const NEGOTIATE: &str = "anp.negotiate";
 const CAPABILITIES: &str = "anp.get_capabilities";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
-fn wish() -> NegotiationRequest {
+fn sample_request() -> NegotiationRequest {
     NegotiationRequest {
         intent: Some("search for free rooms".to_owned()),
         calls_only: true,
@@ -59,7 +59,7 @@ async fn intent_is_negotiated_without_identity_and_the_selected_method_is_called
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+    let agreement = world.client.negotiate(&agent, &sample_request()).await.unwrap();
     let selected = agreement.result.selected.clone().unwrap();
     assert_eq!(selected.capability.as_deref(), Some("cap.hotel-assistant.search_rooms"));
     assert!(matches!(&agreement.decided, ChosenBy::Agent(it) if it.endpoint.path() == "/anp"));
@@ -75,7 +75,8 @@ async fn intent_is_negotiated_without_identity_and_the_selected_method_is_called
 
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
     let target = AgentTarget::parse(AD).unwrap();
-    let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+    let invocation =
+        Invocation { target, method: MethodChoice::Negotiate(sample_request()), arguments: stay, timeout: None };
     let answer = world.client.invoke(&invocation).await.unwrap();
     assert_eq!(answer["called"], "search_rooms");
 }
@@ -85,7 +86,7 @@ async fn negotiation_with_did_carries_an_origin_proof() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;
-    world.client.negotiate(&agent, &wish()).await.unwrap();
+    world.client.negotiate(&agent, &sample_request()).await.unwrap();
     let of = |method| hotel.got("POST /anp").into_iter().find(|it| is(it, method)).unwrap().json();
     assert_eq!(of(CAPABILITIES)["params"]["meta"]["sender_did"], Value::Null, "that needs no name");
     let asked = of(NEGOTIATE);
@@ -140,7 +141,7 @@ async fn invalid_negotiation_result_is_refused() {
         let hotel = tampered(sealed, change).await;
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
-        let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+        let error = world.client.negotiate(&agent, &sample_request()).await.unwrap_err();
         assert_eq!(error.reason, reason, "{what}: {error}");
         assert_eq!(hotel.hits(RPC), 0, "{what}");
     }
@@ -172,7 +173,7 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
         .await;
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
-        let wish = NegotiationRequest { security: Some(wanted), ..wish() };
+        let wish = NegotiationRequest { security: Some(wanted), ..sample_request() };
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
         assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
@@ -180,8 +181,11 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let error =
-        world.client.negotiate(&agent, &NegotiationRequest { security: Some(DirectE2ee), ..wish() }).await.unwrap_err();
+    let error = world
+        .client
+        .negotiate(&agent, &NegotiationRequest { security: Some(DirectE2ee), ..sample_request() })
+        .await
+        .unwrap_err();
     assert_eq!((error.reason, error.rpc_error.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
 }
 
@@ -195,7 +199,7 @@ async fn negotiation_uses_endpoint_of_the_did_document_and_checks_its_service_di
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+    let agreement = world.client.negotiate(&agent, &sample_request()).await.unwrap();
     assert!(agreement.notes[0].contains("evil.example"), "{:?}", agreement.notes);
     assert_eq!(hotel.asked(NEGOTIATE), 1);
 
@@ -209,7 +213,7 @@ async fn negotiation_uses_endpoint_of_the_did_document_and_checks_its_service_di
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &other)]);
     let agent = hotel_of(&world).await;
-    let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+    let error = world.client.negotiate(&agent, &sample_request()).await.unwrap_err();
     assert_eq!((error.reason, other.asked(NEGOTIATE)), (Reason::Untrusted, 0));
 }
 
@@ -236,7 +240,7 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
     for (server, said) in rows {
         let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = hotel_of(&world).await;
-        let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+        let agreement = world.client.negotiate(&agent, &sample_request()).await.unwrap();
         assert!(
             matches!(&agreement.decided, ChosenBy::Client { why } if why.contains(said)),
             "{:?}",
@@ -245,7 +249,7 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
         let selected = agreement.result.selected.unwrap();
         assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"));
         assert_eq!((server.asked(NEGOTIATE), agreement.notes.len()), (0, 1));
-        let refused = NegotiationRequest { security: Some(SecurityProfile::DirectE2ee), ..wish() };
+        let refused = NegotiationRequest { security: Some(SecurityProfile::DirectE2ee), ..sample_request() };
         assert_eq!(world.client.negotiate(&agent, &refused).await.unwrap_err().reason, Reason::NotAgreed);
     }
 }
@@ -255,10 +259,10 @@ async fn agreement_is_reused_until_request_or_caller_changes_or_it_expires() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let first = world.client.agree(&agent, &wish()).await.unwrap();
+    let first = world.client.agree(&agent, &sample_request()).await.unwrap();
     let again = world
         .client
-        .agree(&agent, &NegotiationRequest { intent: Some("Search  for FREE rooms".to_owned()), ..wish() })
+        .agree(&agent, &NegotiationRequest { intent: Some("Search  for FREE rooms".to_owned()), ..sample_request() })
         .await;
     let again = again.unwrap();
     assert!(!first.reused && again.reused, "the same words are the same wish");
@@ -267,23 +271,23 @@ async fn agreement_is_reused_until_request_or_caller_changes_or_it_expires() {
 
     // Another request, security profile or caller needs another agreement.
     let others = [
-        NegotiationRequest { tags: vec!["rooms".to_owned()], ..wish() },
-        NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..wish() },
-        NegotiationRequest { human_authorization: Some(false), ..wish() },
+        NegotiationRequest { tags: vec!["rooms".to_owned()], ..sample_request() },
+        NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..sample_request() },
+        NegotiationRequest { human_authorization: Some(false), ..sample_request() },
     ];
     for other in &others {
         assert!(!world.client.agree(&agent, other).await.unwrap().reused, "{other:?}");
     }
     let signed = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
-    assert!(!signed.client.agree(&agent, &wish()).await.unwrap().reused);
+    assert!(!signed.client.agree(&agent, &sample_request()).await.unwrap().reused);
 
     // The agreement expires.
     world.clock.advance(Duration::from_secs(599));
-    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    assert!(world.client.agree(&agent, &sample_request()).await.unwrap().reused);
     let before = hotel.asked(NEGOTIATE);
     world.clock.advance(Duration::from_secs(1));
     // The test server's clock does not advance, so the server refuses; the request shows that the agreement expired.
-    assert!(world.client.agree(&agent, &wish()).await.is_err());
+    assert!(world.client.agree(&agent, &sample_request()).await.is_err());
     assert_eq!(hotel.asked(NEGOTIATE), before + 1);
 }
 
@@ -303,9 +307,9 @@ async fn changed_capabilities_of_the_agent_discard_the_agreement() {
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    world.client.agree(&agent, &wish()).await.unwrap();
+    world.client.agree(&agent, &sample_request()).await.unwrap();
     world.client.refresh(&agent).await.unwrap();
-    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
+    assert!(!world.client.agree(&agent, &sample_request()).await.unwrap().reused);
 }
 
 #[tokio::test]
@@ -319,10 +323,10 @@ async fn changed_did_document_discards_the_agreement() {
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    world.client.agree(&agent, &wish()).await.unwrap();
-    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    world.client.agree(&agent, &sample_request()).await.unwrap();
+    assert!(world.client.agree(&agent, &sample_request()).await.unwrap().reused);
     let changed = hotel_of(&world).await;
-    assert!(!world.client.agree(&changed, &wish()).await.unwrap().reused);
+    assert!(!world.client.agree(&changed, &sample_request()).await.unwrap().reused);
 }
 
 #[tokio::test]
@@ -342,7 +346,8 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
         let target = AgentTarget::parse(AD).unwrap();
-        let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+        let invocation =
+            Invocation { target, method: MethodChoice::Negotiate(sample_request()), arguments: stay, timeout: None };
         world.client.invoke(&invocation).await.unwrap();
         assert_eq!(hotel.asked(NEGOTIATE), 1);
         world.client.invoke(&invocation).await.unwrap();
@@ -356,7 +361,8 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
     let world = TestClient::new(&[("grand-hotel.example", &failing)]);
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
     let target = AgentTarget::parse(AD).unwrap();
-    let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+    let invocation =
+        Invocation { target, method: MethodChoice::Negotiate(sample_request()), arguments: stay, timeout: None };
     assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, Reason::Failed);
     assert_eq!(failing.hits(RPC), 1);
 }
@@ -366,6 +372,6 @@ async fn negotiation_result_with_stream_execution_mode_is_refused() {
     let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
-    let error = world.client.prepare(&agent, &MethodChoice::Negotiate(wish()), &[]).await.unwrap_err();
+    let error = world.client.prepare(&agent, &MethodChoice::Negotiate(sample_request()), &[]).await.unwrap_err();
     assert_eq!(error.reason, Reason::CannotUse);
 }

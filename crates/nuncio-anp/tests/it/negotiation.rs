@@ -2,7 +2,7 @@
 
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
-use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
+use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
 use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
 use nuncio_anp::wire::{AnpRequest, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::agent::{Agent, Tool};
@@ -22,7 +22,7 @@ fn hotel() -> Agent {
     example_agent("hotel")
 }
 
-fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
+fn offers(tool: impl Fn(&Tool) -> ToolState) -> PreparedOffers {
     let conversation = ConversationInterfaceState {
         available: true,
         granted: true,
@@ -32,10 +32,10 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
         signs: true,
     };
     let moment = OfferContext { tool: &tool, conversation };
-    InterfaceOffers::new(HostDocuments::new("https://grand-hotel.example").offers(&hotel(), &moment))
+    PreparedOffers::new(HostDocuments::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
-fn negotiate(offers: &InterfaceOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
+fn negotiate(offers: &PreparedOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
     let request = json!({
         "jsonrpc": "2.0", "id": "1", "method": "anp.negotiate",
         "params": {
@@ -181,7 +181,7 @@ fn result_for_a_protocol_draft_depends_on_the_state_of_the_draft() {
     };
     let moment = OfferContext { tool: &|_| OPEN, conversation };
     let host = HostDocuments { drafts: true, ..HostDocuments::new("https://grand-hotel.example") };
-    let offers = InterfaceOffers::new(host.offers(&agent, &moment));
+    let offers = PreparedOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
     let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use futures_util::{SinkExt as _, StreamExt as _};
-use nuncio_core::address::shown;
-use nuncio_engine::ports::dial::{Dial, DialRequest, SocketFrame, TextSocket};
+use nuncio_core::address::display_url;
+use nuncio_engine::ports::dial::{SocketFrame, TextSocket, WebSocketDialRequest, WebSocketDialer};
 use nuncio_engine::ports::fetch::FetchError;
 use reqwest::Upgraded;
 use reqwest::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -16,17 +16,17 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::{GuardedFetch, failure};
 
 #[async_trait]
-impl Dial for GuardedFetch {
-    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
-        let (url, limit) = (shown(&to.url), to.timeout);
+impl WebSocketDialer for GuardedFetch {
+    async fn dial(&self, to: WebSocketDialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
+        let (url, limit) = (display_url(&to.url), to.timeout);
         let connected = tokio::time::timeout(limit, self.connect(to)).await;
         connected.unwrap_or(Err(FetchError::TooSlow { url, limit }))
     }
 }
 
 impl GuardedFetch {
-    async fn connect(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
-        let url = shown(&to.url);
+    async fn connect(&self, to: WebSocketDialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
+        let url = display_url(&to.url);
         let failed = |error: reqwest::Error| failure(&url, &error);
         let client = self
             .route(&self.websockets, &to.url, to.trust)

@@ -78,7 +78,7 @@ impl McpConnections {
             }
             Err(error @ (ServiceError::TransportClosed | ServiceError::TransportSend(_))) => {
                 let why = connection.end(Some(&error));
-                slot.lost(&connection, &why);
+                slot.mark_lost(&connection, &why);
                 return Err(RunError::Unavailable(format!("the MCP server `{server}` was lost: {why}")));
             }
             Err(error) => Err(content::CallFailure {

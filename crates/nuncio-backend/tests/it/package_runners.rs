@@ -25,7 +25,7 @@ fn workshop_with_cache(variable: &str, name: &str) -> RunnersFixture {
 }
 
 #[tokio::test]
-async fn mcp_server_started_by_npx_runs_confined() {
+async fn confined_mcp_server_started_by_npx_answers_calls() {
     let workshop = workshop_with_cache("NUNCIO_TEST_NPX_CACHE", "npm");
     let command = json!(["npx", "-y", "--offline", "@modelcontextprotocol/server-everything@2026.8.31"]);
     let file = format!("[allow]\n[[mcp]]\nname = \"m\"\ncommand = {command}\nimport = true\n");
@@ -36,7 +36,7 @@ async fn mcp_server_started_by_npx_runs_confined() {
 }
 
 #[tokio::test]
-async fn mcp_server_started_by_uvx_runs_confined() {
+async fn confined_mcp_server_started_by_uvx_answers_calls() {
     let workshop = workshop_with_cache("NUNCIO_TEST_UV_CACHE", "uv");
     let command = json!([tool("NUNCIO_TEST_UVX"), "--offline", "mcp-server-time==2026.10.19"]);
     let file = format!("[allow]\n[[mcp]]\nname = \"m\"\ncommand = {command}\nimport = true\n");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fault::{ManifestNotes, ManifestRule, WarningRule};
-use super::read::shown;
+use super::read::quote_value;
 use crate::json::pointer;
 use crate::schema::{self, Schema, SchemaError, keywords};
 
@@ -86,7 +86,8 @@ fn draft(source: &Value, location: &str, notes: &mut ManifestNotes) {
     let Some(found) = source.get("$schema") else { return };
     let is_2020 = |text: &str| text.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema";
     if !found.as_str().is_some_and(is_2020) {
-        let message = format!("must be Draft 2020-12, found {}; leave it out or convert the schema", shown(found));
+        let message =
+            format!("must be Draft 2020-12, found {}; leave it out or convert the schema", quote_value(found));
         notes.fault(ManifestRule::SchemaDraft, &pointer(location, "$schema"), message);
     }
 }

@@ -42,7 +42,7 @@ fn declared<'a>(fields: &ManifestFields<'a>) -> Vec<&'a str> {
 fn version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) {
     let Some(found) = fields.required("schema_version", notes) else { return };
     if found.as_str() != Some(SCHEMA_VERSION) {
-        let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", shown(found));
+        let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", quote_value(found));
         notes.fault(ManifestRule::SchemaVersion, &fields.at("schema_version"), message);
     }
 }
@@ -104,7 +104,7 @@ impl<'a> ManifestFields<'a> {
             notes.fault(
                 ManifestRule::WrongType,
                 &location,
-                format!("{what} must be an object, found {}", shown(value)),
+                format!("{what} must be an object, found {}", quote_value(value)),
             );
             return None;
         };
@@ -141,7 +141,7 @@ impl<'a> ManifestFields<'a> {
             let message = format!(
                 "must be a key such as \"agent.scope.filesystem_read.label\": 1 to 200 letters, digits, '_', '-' and \
                  '.', found {}",
-                shown(&self.map[name])
+                quote_value(&self.map[name])
             );
             notes.fault(ManifestRule::I18nKey, &self.at(name), message);
             return None;
@@ -169,7 +169,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut ManifestNotes) {
-        notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", shown(found)));
+        notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", quote_value(found)));
     }
 
     /// Warns about fields of the manifest that are not in `known`.
@@ -211,7 +211,7 @@ impl<'a> ManifestList<'a> {
 }
 
 /// A value of the manifest, shortened for a message.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn quote_value(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(_) => "a list".to_owned(),

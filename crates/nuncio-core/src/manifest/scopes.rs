@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::display_text::{self, DisplayTextKind};
 use super::fault::{ManifestNotes, ManifestRule};
 use super::presets::Presets;
-use super::read::{ManifestFields, ManifestList, shown};
+use super::read::{ManifestFields, ManifestList, quote_value};
 use super::{ManifestScope, RESERVED_PREFIXES};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -49,7 +49,7 @@ fn scope(value: &Value, location: String, presets: &Presets, notes: &mut Manifes
 fn id(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ScopeId> {
     let text = fields.text("id", notes)?;
     if is_reserved(text) {
-        let message = format!("{} belongs to the platform; choose another domain", shown(&Value::from(text)));
+        let message = format!("{} belongs to the platform; choose another domain", quote_value(&Value::from(text)));
         notes.fault(ManifestRule::ScopeReserved, &fields.at("id"), message);
         return None;
     }
@@ -66,7 +66,7 @@ fn sensitivity(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option
     let value = fields.required("sensitivity", notes)?;
     let found = value.as_str().and_then(Sensitivity::parse);
     if found.is_none() {
-        let message = format!("must be \"low\", \"medium\" or \"high\", found {}", shown(value));
+        let message = format!("must be \"low\", \"medium\" or \"high\", found {}", quote_value(value));
         notes.fault(ManifestRule::Sensitivity, &fields.at("sensitivity"), message);
     }
     found

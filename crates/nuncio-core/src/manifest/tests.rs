@@ -41,7 +41,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
     manifest
 }
 
-fn told(faults: &ManifestFaults) -> Vec<(&str, &str)> {
+fn rules_and_locations(faults: &ManifestFaults) -> Vec<(&str, &str)> {
     faults.faults().iter().map(|fault| (fault.rule.as_str(), fault.pointer.as_str())).collect()
 }
 
@@ -271,7 +271,7 @@ fn each_broken_manifest_rule_is_reported_with_its_pointer() {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (rule, manifest, location) in rules() {
         let faults = check(&manifest).expect_err(&format!("{rule} at {location}"));
-        assert_eq!(told(&faults), [(rule, location)], "{faults}");
+        assert_eq!(rules_and_locations(&faults), [(rule, location)], "{faults}");
         let fault = &faults.faults()[0];
         assert_eq!((faults.code(), fault.code), (fault.rule.code(), fault.rule.code()), "{faults}");
         seen.insert(rule);
@@ -285,7 +285,10 @@ fn each_broken_manifest_rule_is_reported_with_its_pointer() {
 #[test]
 fn manifest_with_invalid_json_or_numbers_beyond_53_bits_is_refused() {
     let tripped = |text: &str| {
-        told(&parse(text).unwrap_err()).iter().map(|(rule, at)| format!("{rule} {at}")).collect::<Vec<_>>()
+        rules_and_locations(&parse(text).unwrap_err())
+            .iter()
+            .map(|(rule, at)| format!("{rule} {at}"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(tripped("{"), ["not_json "]);
     assert_eq!(tripped(&EXAMPLE.replace("5000", "1e999")), ["not_json "]);
@@ -339,7 +342,7 @@ fn all_manifest_faults_are_reported_together() {
         ("tool_duplicate", "/tools/2/name"),
         ("wrong_type", "/capability_flags/supports_voice"),
     ];
-    assert_eq!(told(&faults), wanted, "{faults}");
+    assert_eq!(rules_and_locations(&faults), wanted, "{faults}");
     assert_eq!(faults.code(), Code::ManifestInvalid);
     let json = serde_json::to_value(&faults.faults()[6]).unwrap();
     assert_eq!(json["code"], "manifest_sensitivity_below_floor");

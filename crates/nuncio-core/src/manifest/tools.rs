@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::display_text::{self, DisplayTextKind};
 use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::presets::Presets;
-use super::read::{ManifestFields, ManifestList, shown};
+use super::read::{ManifestFields, ManifestList, quote_value};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
 use crate::ids::{ScopeId, ToolName};
 
@@ -80,7 +80,7 @@ fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolNa
     if name.is_none() {
         let message = format!(
             "must be 2 to 32 lower-case letters, digits and underscores, beginning with a letter, found {}",
-            shown(&Value::from(text))
+            quote_value(&Value::from(text))
         );
         notes.fault(ManifestRule::ToolName, &fields.at("name"), message);
     }
@@ -90,7 +90,7 @@ fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolNa
 fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut ManifestNotes) -> Option<ScopeId> {
     let text = fields.text("permission_scope", notes)?;
     if !declared.contains(&text) {
-        let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
+        let message = format!("{} is not declared; add it to permission_scopes", quote_value(&Value::from(text)));
         notes.fault(ManifestRule::ScopeUndeclared, &fields.at("permission_scope"), message);
     }
     // An invalid scope id is reported where the scope is declared.
@@ -102,7 +102,7 @@ fn timeout(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Dur
     let found = value.as_u64().map(Duration::from_millis).filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT);
     if found.is_none() {
         let most = MAX_TIMEOUT.as_millis();
-        let message = format!("must be a whole number of milliseconds from 1 to {most}, found {}", shown(value));
+        let message = format!("must be a whole number of milliseconds from 1 to {most}, found {}", quote_value(value));
         notes.fault(ManifestRule::Timeout, &fields.at("timeout_ms"), message);
     }
     found

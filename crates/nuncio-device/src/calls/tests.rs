@@ -74,7 +74,7 @@ fn ended_call_is_listed_as_unanswered_until_marked_as_sent() {
     scene.moved(&call, over());
     let left = unanswered_where(&scene, true);
     assert_eq!(left.iter().map(|(_, outcome)| outcome).collect::<Vec<_>>(), [&done()]);
-    sent(&scene.records, &scene.agent, &left[0].0.call).unwrap();
+    mark_answer_sent(&scene.records, &scene.agent, &left[0].0.call).unwrap();
     assert!(unanswered_where(&scene, true).is_empty());
     assert_eq!(scene.take(&call), CallArrival::Repeated(done()), "it is the same call still");
 }

@@ -138,7 +138,7 @@ impl<S: Send + Sync> FromRequest<S> for PageForm {
         let (mut parts, body) = request.into_parts();
         let visit = SignedInRequest::from_request_parts(&mut parts, state).await?;
         let sent = read_form(&parts.headers, body).await.map_err(IntoResponse::into_response)?;
-        if !visit.session.sent(field(&sent, "csrf")) {
+        if !visit.session.has_csrf_token(field(&sent, "csrf")) {
             let texts = &visit.text.door;
             return Err(visit.message(StatusCode::FORBIDDEN, &texts.stale, &texts.stale_why));
         }

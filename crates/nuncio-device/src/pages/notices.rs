@@ -54,7 +54,7 @@ impl LocalTool for NotificationTool {
             Err(ToolFailure::Unavailable(why)) => why,
             shown => return shown,
         };
-        let (title, body) = DesktopNotificationTool::words(arguments)?;
+        let (title, body) = DesktopNotificationTool::title_and_body(arguments)?;
         let notice = AgentNotice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
         // Without an open page the agent gets the error.
         self.notices.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;

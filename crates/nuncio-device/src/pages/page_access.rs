@@ -110,7 +110,7 @@ impl PageAccess {
 
 impl PageSession {
     /// Compares the CSRF token of a form in constant time.
-    pub(super) fn sent(&self, token: Option<&str>) -> bool {
+    pub(super) fn has_csrf_token(&self, token: Option<&str>) -> bool {
         bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
     }
 }

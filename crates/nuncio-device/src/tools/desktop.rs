@@ -103,7 +103,7 @@ pub struct DesktopNotificationTool(pub DesktopEnvironment);
 
 impl DesktopNotificationTool {
     /// Title and body of the notification that the arguments describe.
-    pub(crate) fn words(arguments: &Value) -> Result<(String, String), ToolFailure> {
+    pub(crate) fn title_and_body(arguments: &Value) -> Result<(String, String), ToolFailure> {
         let text =
             |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
         let Some(title) = text(&["title", "message", "text", "body"]) else {
@@ -117,7 +117,7 @@ impl DesktopNotificationTool {
 #[async_trait]
 impl LocalTool for DesktopNotificationTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let (title, body) = Self::words(arguments)?;
+        let (title, body) = Self::title_and_body(arguments)?;
         let Some(address) = self.0.session_bus() else {
             return Err(dbus::no_desktop("the session bus has no known address"));
         };

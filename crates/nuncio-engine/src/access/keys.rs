@@ -18,6 +18,7 @@ use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyT
 /// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
 
+/// Properties that an operator chooses for an API key when creating it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
     pub name: Option<String>,

@@ -117,7 +117,7 @@ impl PendingExecutionInsert {
         }
     }
 
-    fn made(&self, answer: CommitSender) {
+    fn mark_stored(&self, answer: CommitSender) {
         let mut state = self.state();
         state.progress = InsertProgress::Made(match state.notify {
             NotifyWhen::WhenOver => Some(answer),
@@ -161,7 +161,7 @@ impl CallService {
         let again = changes.iter().any(spends).then(|| creation.clone());
         let outcome = self.context.commit(creation.merged(changes)).await;
         match (&outcome, again) {
-            (Ok(()), _) => entry.made(answer),
+            (Ok(()), _) => entry.mark_stored(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {
                 entry.state().progress = InsertProgress::Waits(creation, answer);
             }
@@ -199,7 +199,7 @@ mod tests {
     fn make(entry: &PendingExecutionInsert) {
         let (_, answer) = entry.take().unwrap();
         assert!(entry.is_refused() && !entry.waits(), "nobody puts it there twice");
-        entry.made(answer);
+        entry.mark_stored(answer);
     }
 
     #[test]

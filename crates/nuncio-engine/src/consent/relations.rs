@@ -82,7 +82,7 @@ impl ConsentService {
                 return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(known.id)));
             }
             self.has_room(&person).await?;
-            let asked = self.asked(&account, &new.consent).await?;
+            let asked = self.check_scope_requests(&account, &new.consent).await?;
             // The server chose the relation id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
@@ -134,7 +134,7 @@ impl ConsentService {
         loop {
             let before = self.active(&person, id).await?;
             let account = self.accounts.account(&agent).await?;
-            let asked = self.asked(&account, &consent).await?;
+            let asked = self.check_scope_requests(&account, &consent).await?;
             let entry = self.people.signed(consent.signed.as_ref(), &device, before.updated_at, |at| {
                 before.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
@@ -291,7 +291,11 @@ impl ConsentService {
     }
 
     /// Checks requested scopes against the current manifest.
-    async fn asked(&self, account: &Account, consent: &NewConsent) -> Result<CheckedScopeRequests, ConsentError> {
+    async fn check_scope_requests(
+        &self,
+        account: &Account,
+        consent: &NewConsent,
+    ) -> Result<CheckedScopeRequests, ConsentError> {
         let seen = consent.seen.or_else(|| consent.signed.as_ref().and_then(|entry| entry.manifest_hash));
         let unseen = seen.is_none() && consent.signed.is_some() && account.manifest_hash.is_some();
         if unseen || seen.is_some_and(|hash| account.manifest_hash != Some(hash)) {

@@ -135,7 +135,7 @@ impl LiveExecution {
         self.moved.notify_waiters();
     }
 
-    pub(crate) async fn over(&self) {
+    pub(crate) async fn wait_until_over(&self) {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
@@ -266,7 +266,7 @@ impl ExecutionQueue {
     pub(crate) fn enter_at_once(&self, live: &LiveExecution) -> bool {
         let (mut inner, per_caller) = (lock(&self.inner), self.limits.running_per_caller);
         let inner = &mut *inner;
-        let places = self.places(live.room);
+        let places = self.slot_limit(live.room);
         let (Some(lane), Some(share)) = (inner.lanes.get_mut(live.skill()), inner.callers.get_mut(live.caller()))
         else {
             return false;
@@ -288,7 +288,7 @@ impl ExecutionQueue {
     pub(crate) fn enter(&self, live: &Arc<LiveExecution>) -> Vec<Arc<LiveExecution>> {
         let mut inner = lock(&self.inner);
         let lane = inner.lanes.entry(live.skill().clone()).or_default();
-        lane.places = self.places(live.room);
+        lane.places = self.slot_limit(live.room);
         lane.waiting.entry(live.caller().clone()).or_default().insert(live.rank());
         inner.deadlines.insert(live.deadline());
         inner.live.insert(live.id.clone(), Arc::clone(live));
@@ -364,7 +364,7 @@ impl ExecutionQueue {
         lock(&self.inner).open
     }
 
-    fn places(&self, room: Concurrency) -> usize {
+    fn slot_limit(&self, room: Concurrency) -> usize {
         match room {
             Concurrency::Endless => HUMAN_SLOTS,
             Concurrency::Places(places) => places,

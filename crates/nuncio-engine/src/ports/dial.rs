@@ -9,7 +9,7 @@ use url::Url;
 use super::fetch::{AddressTrust, FetchError};
 
 #[derive(Clone)]
-pub struct DialRequest {
+pub struct WebSocketDialRequest {
     /// URL to connect to, `http:` or `https:`.
     pub url: Url,
     /// Whether the operator configured the URL or it came from an untrusted source.
@@ -20,7 +20,7 @@ pub struct DialRequest {
     pub max_frame: usize,
 }
 
-impl fmt::Debug for DialRequest {
+impl fmt::Debug for WebSocketDialRequest {
     /// Formats the request without the query of its URL, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ({:?})", self.url.origin().ascii_serialization(), self.url.path(), self.trust)
@@ -36,8 +36,8 @@ pub enum SocketFrame {
 }
 
 #[async_trait]
-pub trait Dial: fmt::Debug + Send + Sync + 'static {
-    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError>;
+pub trait WebSocketDialer: fmt::Debug + Send + Sync + 'static {
+    async fn dial(&self, to: WebSocketDialRequest) -> Result<Box<dyn TextSocket>, FetchError>;
 }
 
 /// A WebSocket connection. It answers pings while it is read.

@@ -15,7 +15,7 @@ use super::Checkpoint;
 use crate::consent::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 
 /// Maximum number of records per call id; ids chosen by callers can repeat.
 const MOST_RECORDS: usize = 20;
@@ -73,7 +73,7 @@ pub enum EvidenceState {
     NotKept,
 }
 
-impl AuditRecordService {
+impl AuditChainService {
     /// Finds the audit records of a call and checks every record they refer to.
     pub async fn explain_call(
         &self,

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{RECORDS_PER_READ, redaction};
 use crate::error::EngineError;
 use crate::ports::store::{AuditChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgetReport {
@@ -23,7 +23,7 @@ pub struct ForgetReport {
     pub devices: Vec<DeviceId>,
 }
 
-impl AuditRecordService {
+impl AuditChainService {
     /// Erases a person. Audit chain and ledgers stay verifiable: redacted records keep their hashes, and `key` signs
     /// the redacted text.
     pub async fn forget_person(

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::RECORDS_PER_READ;
 use crate::error::EngineError;
 use crate::ports::store::{AuditChange, SessionChange};
-use crate::record::AuditRecordService;
+use crate::record::AuditChainService;
 
 /// Rows deleted per commit, so that other commits wait only briefly.
 const ROWS_PER_COMMIT: usize = 5000;
 
-impl AuditRecordService {
+impl AuditChainService {
     /// Last of the oldest audit records that all ended before the time `before`.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;

@@ -1,7 +1,7 @@
 //! Public keys of devices and agents.
 
 use nuncio_core::Code;
-use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
+use nuncio_core::bundle::{Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey, OwnerDevice};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{Signature, SignatureChecker as _};
@@ -58,7 +58,7 @@ impl DeviceKeyService {
             (None, _) => None,
         };
         let known = match device.cloned() {
-            Some(device) => self.store.bundle(&BundleId { owner: me.clone(), device }).await?,
+            Some(device) => self.store.bundle(&OwnerDevice { owner: me.clone(), device }).await?,
             None => self.store.bundles(&me).await?.into_iter().next(),
         };
         // An endorsement covers the signing key, so it survives new message keys.
@@ -125,7 +125,7 @@ impl DeviceKeyService {
             return Err(ConsentError::new(Code::Unauthorized, "a person's device vouches for another"));
         };
         let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
-        let id = BundleId { owner: me.clone(), device: device.clone() };
+        let id = OwnerDevice { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
         if own == device || !Ed25519Verifier.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
@@ -178,7 +178,7 @@ impl DeviceKeyService {
             Some(owner) => owner,
             None => self.only_owner_of(device).await?.ok_or_else(missing)?,
         };
-        let id = BundleId { owner, device: device.clone() };
+        let id = OwnerDevice { owner, device: device.clone() };
         self.store.bundle(&id).await?.ok_or_else(missing)?;
         self.may_see_keys(by, &id.owner).await.map_err(|_| missing())?;
         loop {

@@ -6,7 +6,7 @@ use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DocumentLink {
+pub struct SampleRequest {
     pub title: TextByLanguage,
     pub path: String,
     /// Whether a browser shows the document when a person follows a link to it.
@@ -19,7 +19,7 @@ pub struct DocumentLink {
     pub needs_key: bool,
 }
 
-impl DocumentLink {
+impl SampleRequest {
     /// A document that anyone may read.
     #[must_use]
     pub fn document(title: TextByLanguage, path: impl Into<String>) -> Self {

@@ -40,7 +40,7 @@ const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"]
 const APART: [&str; 7] = ["anyOf", "contains", "else", "if", "not", "oneOf", "then"];
 
 #[derive(Default)]
-pub(super) struct Differences {
+pub(super) struct SchemaDifferences {
     /// Schema locations with a different `type`.
     pub(super) types: Vec<Difference>,
     /// Schema locations with different annotations.
@@ -81,10 +81,11 @@ impl Difference {
     }
 }
 
-pub(super) fn compare(old: &Value, new: &Value) -> Differences {
+pub(super) fn compare(old: &Value, new: &Value) -> SchemaDifferences {
     let (old, new) = (SchemaIndex::new(old), SchemaIndex::new(new));
     let todo = vec![(flat(&old, [SchemaLayer::root(&old)]), flat(&new, [SchemaLayer::root(&new)]))];
-    let mut walk = LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
+    let mut walk =
+        LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: SchemaDifferences::default() };
     while let Some((old, new)) = walk.todo.pop() {
         walk.visit(&old, &new);
     }
@@ -148,7 +149,7 @@ struct LocationWalk<'a> {
     todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
     steps: usize,
-    found: Differences,
+    found: SchemaDifferences,
 }
 
 impl<'a> LocationWalk<'a> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
 use super::earlier_manifests::EarlierManifests;
-use super::locations::{self, ComparedSchema, Difference, Differences};
+use super::locations::{self, ComparedSchema, Difference, SchemaDifferences};
 use super::read::{ParsedManifest, ToolEntry};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
@@ -111,7 +111,7 @@ fn input<'a>(
 ) {
     let reduced = ReducedSchemas::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
-    let Differences { types, notices, exhausted } = locations::compare(before, after);
+    let SchemaDifferences { types, notices, exhausted } = locations::compare(before, after);
     let AcceptanceChanges { narrowed, widened } = if differs_only_in_annotations(before, after) {
         AcceptanceChanges::default()
     } else {

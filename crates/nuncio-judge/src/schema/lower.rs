@@ -188,7 +188,7 @@ impl<'a> Lowering<'a> {
             .collect()
     }
 
-    /// The literal of one schema keyword; `TRUE` if it is an annotation or handled by another keyword.
+    /// The literal of one schema keyword; `TRUE` if it is absent, unknown, an annotation, or handled by another keyword.
     pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         let Some(value) = site.map.get(keyword) else { return Ok(Lit::TRUE) };
         Ok(match keyword {

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_addresses_with_the_same_64_bit_prefix_share_a_connection_limit() {
+    fn oldest_connection_of_an_ipv6_64_bit_prefix_is_closed_at_its_limit() {
         let connections = connections(100, 1);
         let open = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(|text| {
             let address: IpAddr = text.parse().unwrap();

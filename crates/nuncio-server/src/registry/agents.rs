@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::{AgentTarget, LocalDidScheme};
-use nuncio_anp::directory::{DirectoryIndex, DirectoryOptions, DirectoryPublisher, shown};
+use nuncio_anp::directory::{DirectoryIndex, DirectoryOptions, DirectoryPublisher, listing_body};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
@@ -44,7 +44,7 @@ pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &st
     let target =
         AgentTarget::parse(target).map_err(|error| EngineError::new(error.reason.code(), error.to_string()))?;
     let registered = directory.register(&target, &Principal::Operator).await?;
-    let agent = shown(&registered.entry, Some(&registered.listed), engine.now());
+    let agent = listing_body(&registered.entry, Some(&registered.listed), engine.now());
     Ok(AddedAgent { agent: listing_info(agent)?, new: registered.is_new })
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn list(
 ) -> Result<AgentDirectory, StartError> {
     let now = engine.now();
     let entries = directory.entries();
-    let agents = entries.iter().map(|(entry, listed)| listing_info(shown(entry, Some(listed), now)));
+    let agents = entries.iter().map(|(entry, listed)| listing_info(listing_body(entry, Some(listed), now)));
     let elsewhere = publisher.map(DirectoryPublisher::statuses).unwrap_or_default();
     Ok(AgentDirectory { agents: agents.collect::<Result<_, _>>()?, elsewhere })
 }

@@ -39,7 +39,7 @@ async fn shorter_of_caller_and_author_timeout_applies() {
         let execution = submit(&gateway, wished).await;
         assert_eq!(execution.order.timeout_ms, limit * 1000, "{asked:?}");
         let pid = held_pid(&gateway).await;
-        clock.someone_waits_for(seconds(limit)).await;
+        clock.wait_for_sleeper(seconds(limit)).await;
         clock.advance(seconds(limit) - Duration::from_millis(1));
         assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
         clock.pass(Duration::from_millis(1)).await;
@@ -96,13 +96,13 @@ async fn execution_of_an_agent_skill_can_time_out_or_be_cancelled() {
     let slow = invocation("ask", script(&json!([[{"text": "well "}, {"sleep": 300_000}, {"text": "yes"}]])));
     let engine = gateway.engine();
     let hurried = submit_as(engine, &ada.caller, slow.clone().with_timeout(seconds(20))).await.unwrap().execution;
-    clock.someone_waits_for(seconds(300)).await;
+    clock.wait_for_sleeper(seconds(300)).await;
     clock.pass(seconds(20)).await;
     let late = over(&gateway, &hurried).await;
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
 
     let stopped = submit_as(engine, &ada.caller, slow).await.unwrap().execution;
-    clock.someone_waits_for(seconds(300)).await;
+    clock.wait_for_sleeper(seconds(300)).await;
     engine.executions().cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
     assert_eq!(code(&over(&gateway, &stopped).await), ("failed", Code::Cancelled));
     assert_eq!(ada.aap.get("/sessions").await.1, json!({"sessions": []}), "no conversation remains");
@@ -126,7 +126,7 @@ async fn queued_execution_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn running_execution_can_be_cancelled() {
+async fn cancelled_running_execution_fails_with_cancelled_and_its_program_ends() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held(OPEN)], |_| {}).await;
     let execution = submit(&gateway, invocation("held", json!({}))).await;
@@ -243,7 +243,7 @@ async fn execution_between_attempts_can_be_cancelled_or_time_out() {
     let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
     let execution = submit(&gateway, invocation("absent", json!({}))).await;
     attempts(&gateway, &execution, 1).await;
-    clock.someone_waits_for(seconds(2)).await;
+    clock.wait_for_sleeper(seconds(2)).await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
     assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));

@@ -305,7 +305,7 @@ async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
 }
 
 #[tokio::test]
-async fn turns_wait_for_their_own_human_tasks_even_with_equal_call_ids() {
+async fn turns_with_equal_call_ids_get_the_results_of_their_own_human_tasks() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();

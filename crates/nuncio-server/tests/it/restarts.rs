@@ -284,7 +284,7 @@ async fn agent_skill_is_run_again_after_a_restart_and_leaves_no_session() {
     let ada = gateway.key(&[]).await;
     let slow = invocation("ask", script(&json!([[{"text": "well "}, {"sleep": 4711}, {"text": "yes"}]])));
     let execution = submit_as(gateway.engine(), &ada.caller, slow).await.unwrap().execution;
-    clock.someone_waits_for(THINKS).await;
+    clock.wait_for_sleeper(THINKS).await;
     let crashed = gateway.data_as_after_a_crash();
     let stopped = gateway.stop().await;
     for data in [stopped, crashed] {

@@ -49,7 +49,7 @@ async fn taken_up_everywhere(mode: &str) {
     let first = read(aap.stream(&session, mode, script()).await);
     let mut taken_up = Vec::new();
     for _ in 0..PAUSES {
-        clock.someone_waits_for(PAUSE).await;
+        clock.wait_for_sleeper(PAUSE).await;
         let turn = gateway.engine().conversations().turn(&local, &session, None).await.unwrap();
         let written = turn.read(EventLog::len);
         // All of the latest events, and a few of those before earlier pauses.
@@ -158,7 +158,7 @@ async fn running_turn_resumed_past_its_last_event_gets_turn_stop() {
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
     let first = read(aap.stream(&session, "delta", json!([[{"sleep": 7000}, {"text": "hi"}]])).await);
-    clock.someone_waits_for(PAUSE).await;
+    clock.wait_for_sleeper(PAUSE).await;
     let past = aap.resume(&session, "delta", Some("1.1000")).await;
     clock.advance(PAUSE);
     first.await.unwrap();

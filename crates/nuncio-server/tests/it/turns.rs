@@ -109,7 +109,7 @@ async fn text_before_a_cancel_stays_in_the_history() {
     let session = aap.session(DESK, &[]).await;
     let script = json!([[{"text": "so far "}, {"sleep": 7000}, {"text": "and no further"}]]);
     let mut stream = aap.stream(&session, "delta", script).await;
-    clock.someone_waits_for(PAUSE).await;
+    clock.wait_for_sleeper(PAUSE).await;
     aap.cancel(&session).await;
     stream.up_to("turn_stop").await;
     let history = aap.history(&session).await;
@@ -254,7 +254,7 @@ async fn every_reader_of_a_turn_gets_the_same_bytes() {
     ]);
     let mut readers = vec![tokio::spawn(aap.stream(&session, "delta", script).await.rest_raw())];
     for _ in 0..2 {
-        clock.someone_waits_for(PAUSE).await;
+        clock.wait_for_sleeper(PAUSE).await;
         for _ in 0..8 {
             readers.push(tokio::spawn(aap.resume(&session, "delta", None).await.rest_raw()));
         }

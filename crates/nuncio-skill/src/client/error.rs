@@ -11,7 +11,7 @@ use url::Url;
 use crate::validate::{SkillDocumentType, ValidationReport};
 use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
 
-pub(crate) use nuncio_core::address::shown as display_url;
+pub(crate) use nuncio_core::address::display_url;
 pub(crate) use nuncio_core::text::plain;
 
 remote_error! {

@@ -70,7 +70,7 @@ pub(super) struct DescriptorSummary {
 }
 
 impl DescriptorSummary {
-    pub(super) fn by(descriptor: SkillDescriptor) -> Self {
+    pub(super) fn from_descriptor(descriptor: SkillDescriptor) -> Self {
         Self {
             provider: ListedProvider { name: descriptor.provider.name, url: descriptor.provider.url },
             tags: descriptor.tags.unwrap_or_default(),

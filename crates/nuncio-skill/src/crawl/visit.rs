@@ -264,7 +264,7 @@ fn usable(skill: &SnapshotSkill, descriptor: SkillDescriptor) -> DescriptorState
     if descriptor.access == SkillAccess::Private {
         return DescriptorState::Unusable { why: "its descriptor says that it is private".to_owned() };
     }
-    DescriptorState::Listed(DescriptorSummary::by(descriptor))
+    DescriptorState::Listed(DescriptorSummary::from_descriptor(descriptor))
 }
 
 /// Text that summarises which skills are not listed.

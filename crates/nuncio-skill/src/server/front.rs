@@ -4,7 +4,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::text::TextByLanguage;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, sample,
+    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, sample,
     shell_quoted, title,
 };
 use serde_json::{Value, json};
@@ -74,17 +74,17 @@ impl ProtocolFront for SkillFront {
         OpenApiPart { prefix: "", paths: openapi::PATHS, components: openapi::components(), routes: routes.collect() }
     }
 
-    fn documents(&self, agent: &Agent) -> Vec<DocumentLink> {
+    fn documents(&self, agent: &Agent) -> Vec<SampleRequest> {
         let mut skills = listed(agent).peekable();
         let index =
-            skills.peek().map(|_| DocumentLink::document(title("The skills of this host", "本主机的技能"), INDEX));
+            skills.peek().map(|_| SampleRequest::document(title("The skills of this host", "本主机的技能"), INDEX));
         let skills = skills.map(|(tool, skill)| {
             let inputs = tool.map_or_else(|| json!({"text": "…"}), |tool| sample(tool.input.source()));
             let name = TextByLanguage::english(skill.name.clone());
-            DocumentLink {
+            SampleRequest {
                 request: Some(format!("/skills/{}/invoke", skill.id)),
                 arguments: [credential(&skill.auth), invocation(skill, &inputs)].concat(),
-                ..DocumentLink::document(name, format!("/skills/{}.json", skill.id))
+                ..SampleRequest::document(name, format!("/skills/{}.json", skill.id))
             }
         });
         index.into_iter().chain(skills).collect()

@@ -14,7 +14,7 @@ use url::form_urlencoded;
 
 use super::executions::{answer, requested_wait};
 use super::{RequestCheckResult, SkillError, SkillResult, SkillServerState, anonymous, by_key, caller};
-use crate::lift::{self, InvocationHeaders};
+use crate::lift::{self, InvocationOptionHeaders};
 use crate::validate::parse_as;
 use crate::wire::{InvocationCredentials, InvocationRequest};
 
@@ -156,11 +156,11 @@ fn allowed(skill: &Skill) -> String {
     }
 }
 
-fn head(headers: &HeaderMap) -> Result<InvocationHeaders, EngineError> {
+fn head(headers: &HeaderMap) -> Result<InvocationOptionHeaders, EngineError> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose();
     let text = |name: &str| text(name).map_err(|_| lift::bad_header(name));
     let traceparent = text("traceparent")?.as_deref().and_then(lift::traceparent);
-    Ok(InvocationHeaders {
+    Ok(InvocationOptionHeaders {
         idempotency_key: idempotency_key(headers)?.map(str::to_owned),
         trace_id: text("x-skill-trace-id")?
             .map(lift::own_trace_id)

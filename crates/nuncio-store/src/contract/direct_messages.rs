@@ -9,7 +9,7 @@ use nuncio_engine::ports::store::{DirectMessageReply, PendingReply, PersonLink, 
 use super::sample::{create, later, owner};
 use super::{TestDatabase, made, refusal};
 
-fn owed(name: &str, due: i64, attempts: u32) -> PendingReply {
+fn pending_reply(name: &str, due: i64, attempts: u32) -> PendingReply {
     PendingReply {
         id: name.to_owned(),
         session: SessionId::parse("s1").unwrap(),
@@ -24,7 +24,7 @@ fn owed(name: &str, due: i64, attempts: u32) -> PendingReply {
 }
 
 fn owe(name: &str, due: i64, attempts: u32) -> Change {
-    Change::from(DirectMessageChange::PutPendingReply(owed(name, due, attempts)))
+    Change::from(DirectMessageChange::PutPendingReply(pending_reply(name, due, attempts)))
 }
 
 async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<PendingReply> {
@@ -39,7 +39,8 @@ pub async fn pending_replies_are_listed_in_due_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("s1")]).await;
     made(&*store, [owe("c", 20, 0), owe("a", 30, 1), owe("d", 10, 2), owe("b", 20, 3)]).await;
-    let expected = [owed("d", 10, 2), owed("b", 20, 3), owed("c", 20, 0), owed("a", 30, 1)];
+    let expected =
+        [pending_reply("d", 10, 2), pending_reply("b", 20, 3), pending_reply("c", 20, 0), pending_reply("a", 30, 1)];
     assert_eq!(all(&*store).await, expected);
     assert_eq!(until(&*store, later(20), 9).await, expected[..3]);
     assert_eq!(until(&*store, later(20), 1).await, expected[..1]);
@@ -49,7 +50,7 @@ pub async fn pending_replies_are_listed_in_due_order(place: &dyn TestDatabase) {
 pub async fn pending_reply_can_be_replaced_and_removed(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("s1"), owe("a", 5, 0), owe("a", 9, 4)]).await;
-    assert_eq!(all(&*store).await, [owed("a", 9, 4)]);
+    assert_eq!(all(&*store).await, [pending_reply("a", 9, 4)]);
     for _ in 0..2 {
         made(&*store, [Change::from(DirectMessageChange::RemovePendingReply("a".to_owned()))]).await;
         assert_eq!(all(&*store).await, []);
@@ -64,7 +65,7 @@ pub async fn pending_reply_is_deleted_with_its_session(place: &dyn TestDatabase)
     assert_eq!(all(&*store).await, []);
 }
 
-fn letter(agent: &str, id: &str, sent: i64) -> SentDirectMessage {
+fn sent_message(agent: &str, id: &str, sent: i64) -> SentDirectMessage {
     SentDirectMessage {
         id: id.to_owned(),
         agent: AgentName::parse(agent).unwrap(),
@@ -89,16 +90,16 @@ pub async fn first_reply_of_the_recipient_is_stored_with_its_message(place: &dyn
     made(
         &*store,
         [
-            Change::from(DirectMessageChange::Create(letter("desk", "m1", 0))),
-            Change::from(DirectMessageChange::Create(letter("hotel", "m1", 0))),
+            Change::from(DirectMessageChange::Create(sent_message("desk", "m1", 0))),
+            Change::from(DirectMessageChange::Create(sent_message("hotel", "m1", 0))),
         ],
     )
     .await;
     assert_eq!(
-        refusal(&*store, [Change::from(DirectMessageChange::Create(letter("desk", "m1", 1)))]).await,
+        refusal(&*store, [Change::from(DirectMessageChange::Create(sent_message("desk", "m1", 1)))]).await,
         Conflict::Exists
     );
-    assert_eq!(sent(&*store, "desk", "m1").await, Some(letter("desk", "m1", 0)));
+    assert_eq!(sent(&*store, "desk", "m1").await, Some(sent_message("desk", "m1", 0)));
     assert_eq!(sent(&*store, "desk", "m2").await, None);
     let ada = "did:wba:example.com:ada";
     assert_eq!(refusal(&*store, [answer("desk", "m2", ada, "x")]).await, Conflict::Missing);
@@ -115,8 +116,8 @@ pub async fn old_direct_messages_are_deleted(place: &dyn TestDatabase) {
     made(
         &*store,
         [
-            Change::from(DirectMessageChange::Create(letter("desk", "m1", 9))),
-            Change::from(DirectMessageChange::Create(letter("desk", "m2", 10))),
+            Change::from(DirectMessageChange::Create(sent_message("desk", "m1", 9))),
+            Change::from(DirectMessageChange::Create(sent_message("desk", "m2", 10))),
         ],
     )
     .await;
@@ -150,11 +151,14 @@ pub async fn person_link_can_be_replaced_and_removed_once(place: &dyn TestDataba
 
 pub async fn direct_messages_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [create("s1"), owe("a", 5, 3), Change::from(DirectMessageChange::Create(letter("desk", "m1", 0)))])
-        .await;
+    made(
+        &*store,
+        [create("s1"), owe("a", 5, 3), Change::from(DirectMessageChange::Create(sent_message("desk", "m1", 0)))],
+    )
+    .await;
     made(&*store, [answer("desk", "m1", "did:wba:example.com:ada", "done")]).await;
     drop(store);
     let store = place.open().await;
-    assert_eq!(all(&*store).await, [owed("a", 5, 3)]);
+    assert_eq!(all(&*store).await, [pending_reply("a", 5, 3)]);
     assert_eq!(sent(&*store, "desk", "m1").await.unwrap().answer.unwrap().text, "done");
 }

@@ -112,7 +112,7 @@ pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: ExecutionStat
     Change::from(ExecutionChange::End { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until })
 }
 
-fn over(name: &str, at: Timestamp) -> [Change; 3] {
+fn create_and_finish(name: &str, at: Timestamp) -> [Change; 3] {
     [create(name), start_at(name, "here", 1, at), end_at(name, "here", 1, completed(), at)]
 }
 
@@ -363,7 +363,7 @@ pub async fn ended_executions_are_deleted_after_their_retention(place: &dyn Test
 pub async fn deletion_of_old_executions_respects_its_limit(place: &dyn TestDatabase) {
     let store = place.open().await;
     for (name, at) in [("a", 30), ("b", 10), ("c", 20), ("d", 40)] {
-        made(&*store, over(name, later(at))).await;
+        made(&*store, create_and_finish(name, later(at))).await;
     }
     let left = || async {
         let mut left = Vec::new();
@@ -410,7 +410,7 @@ pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabas
 pub async fn executions_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k"), start("a", "here", 1)]).await;
-    made(&*store, over("b", later(1))).await;
+    made(&*store, create_and_finish("b", later(1))).await;
     let before = [read(&*store, "a").await, read(&*store, "b").await];
     drop(store);
     let store = place.open().await;

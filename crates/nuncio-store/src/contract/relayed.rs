@@ -32,17 +32,17 @@ fn forget(before: i64, limit: usize) -> Change {
 }
 
 /// Change that posts a message without recipients.
-fn say(conversation: &str, sender: &RelayParty, name: &str) -> Change {
+fn post_message(conversation: &str, sender: &RelayParty, name: &str) -> Change {
     send(conversation, &post(sender, name), &[], 1)
 }
 
-async fn held(store: &dyn Store, id: &str, member: &RelayParty) -> Option<MemberConversation> {
+async fn load_member_conversation(store: &dyn Store, id: &str, member: &RelayParty) -> Option<MemberConversation> {
     store.member_view(&conversation_id(id), member).await.unwrap()
 }
 
 /// Numbers of the last message and of the last one read.
-async fn places(store: &dyn Store, id: &str, member: &RelayParty) -> (u64, u64) {
-    let held = held(store, id, member).await.unwrap();
+async fn read_positions(store: &dyn Store, id: &str, member: &RelayParty) -> (u64, u64) {
+    let held = load_member_conversation(store, id, member).await.unwrap();
     (held.last_seq, held.read_seq)
 }
 
@@ -61,12 +61,16 @@ pub async fn conversation_round_trips(place: &dyn TestDatabase) {
         last_seq: 0,
         read_seq: 0,
     };
-    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(new(&two)));
-    assert_eq!(held(&*store, "cnv_1", &hotel).await, Some(new(&two)));
-    assert_eq!(held(&*store, "cnv_2", &bob).await, Some(new(&several)));
-    assert_eq!(held(&*store, "cnv_1", &bob).await, None, "does not take part");
-    assert_eq!(held(&*store, "cnv_1", &recipient("agt_1")).await, None, "a person of the agent's name");
-    assert_eq!(held(&*store, "cnv_3", &ada).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &ada).await, Some(new(&two)));
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &hotel).await, Some(new(&two)));
+    assert_eq!(load_member_conversation(&*store, "cnv_2", &bob).await, Some(new(&several)));
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &bob).await, None, "does not take part");
+    assert_eq!(
+        load_member_conversation(&*store, "cnv_1", &recipient("agt_1")).await,
+        None,
+        "a person of the agent's name"
+    );
+    assert_eq!(load_member_conversation(&*store, "cnv_3", &ada).await, None);
     assert_eq!(store.conversation_of_pair(&two.pair().unwrap()).await.unwrap(), Some(two));
     let others = of_two("cnv_9", "agt_2").pair().unwrap();
     assert_eq!(store.conversation_of_pair(&others).await.unwrap(), None);
@@ -80,10 +84,10 @@ pub async fn duplicate_conversation_id_or_pair_is_refused(place: &dyn TestDataba
     assert_eq!(refusal(&*store, [begin(&of_two("cnv_1", "agt_2"))]).await, Conflict::Exists);
     assert_eq!(refusal(&*store, [begin(&group("cnv_1", [ada.clone(), bob.clone()]))]).await, Conflict::Exists);
     assert_eq!(refusal(&*store, [begin(&of_two("cnv_2", "agt_1"))]).await, Conflict::Exists);
-    assert_eq!(held(&*store, "cnv_1", &ada).await.unwrap().conversation, two);
-    assert_eq!(held(&*store, "cnv_1", &bob).await, None);
-    assert_eq!(held(&*store, "cnv_1", &agent("agt_2")).await, None);
-    assert_eq!(held(&*store, "cnv_2", &ada).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &ada).await.unwrap().conversation, two);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &bob).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &agent("agt_2")).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_2", &ada).await, None);
     let groups = ["cnv_3", "cnv_4"].map(|id| begin(&group(id, [ada.clone(), bob.clone()])));
     made(&*store, groups).await;
     made(&*store, [begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -94,7 +98,7 @@ pub async fn conversations_are_listed_by_id_per_member(place: &dyn TestDatabase)
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let with_bob = |id| begin(&group(id, [ada.clone(), bob.clone()]));
     made(&*store, [with_bob("cnv_c"), begin(&of_two("cnv_b", "agt_1")), with_bob("cnv_a")]).await;
-    made(&*store, [say("cnv_c", &bob, "m1"), say("cnv_c", &bob, "m2"), read("cnv_c", &ada, 1)]).await;
+    made(&*store, [post_message("cnv_c", &bob, "m1"), post_message("cnv_c", &bob, "m2"), read("cnv_c", &ada, 1)]).await;
     let listed = async |member: &RelayParty, after: Option<&str>, limit| {
         let after = after.map(conversation_id);
         let found = store.conversations_of(member, after.as_ref(), limit).await.unwrap();
@@ -106,7 +110,7 @@ pub async fn conversations_are_listed_by_id_per_member(place: &dyn TestDatabase)
     assert_eq!(listed(&bob, None, 9).await, ["cnv_a", "cnv_c"]);
     assert_eq!(listed(&recipient("eve"), None, 9).await, [""; 0]);
     let last = store.conversations_of(&ada, Some(&conversation_id("cnv_b")), 1).await.unwrap();
-    assert_eq!(last, [held(&*store, "cnv_c", &ada).await.unwrap()]);
+    assert_eq!(last, [load_member_conversation(&*store, "cnv_c", &ada).await.unwrap()]);
     assert_eq!((last[0].last_seq, last[0].read_seq), (2, 1));
 }
 
@@ -114,14 +118,18 @@ pub async fn conversation_members_can_be_added_and_removed(place: &dyn TestDatab
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let before = group("cnv_1", [ada.clone(), bob.clone()]);
-    made(&*store, [begin(&before), say("cnv_1", &ada, "m1"), say("cnv_1", &ada, "m2"), read("cnv_1", &bob, 1)]).await;
+    made(
+        &*store,
+        [begin(&before), post_message("cnv_1", &ada, "m1"), post_message("cnv_1", &ada, "m2"), read("cnv_1", &bob, 1)],
+    )
+    .await;
     let after = with_members(&before, [ada.clone(), eve.clone()]);
     made(&*store, [update(&after)]).await;
-    assert_eq!(held(&*store, "cnv_1", &bob).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &bob).await, None);
     assert_eq!(store.conversations_of(&bob, None, 9).await.unwrap(), []);
     let expected = |read_seq| MemberConversation { conversation: after.clone(), last_seq: 2, read_seq };
-    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(expected(2)));
-    assert_eq!(held(&*store, "cnv_1", &eve).await, Some(expected(0)));
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &ada).await, Some(expected(2)));
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &eve).await, Some(expected(0)));
 }
 
 pub async fn conversation_changes_only_from_the_previous_revision(place: &dyn TestDatabase) {
@@ -130,17 +138,17 @@ pub async fn conversation_changes_only_from_the_previous_revision(place: &dyn Te
     let before = group("cnv_1", [ada.clone(), bob.clone()]);
     let after = with_members(&before, [ada.clone(), eve.clone()]);
     assert_eq!(refusal(&*store, [update(&after)]).await, Conflict::Missing);
-    assert_eq!(held(&*store, "cnv_1", &ada).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &ada).await, None);
     made(&*store, [begin(&before)]).await;
     for revision in [0, 2, u64::MAX] {
         let moved = Conversation { revision, ..after.clone() };
         assert_eq!(refusal(&*store, [update(&moved)]).await, Conflict::Moved, "{revision}");
     }
-    assert_eq!(held(&*store, "cnv_1", &bob).await.unwrap().conversation, before);
-    assert_eq!(held(&*store, "cnv_1", &eve).await, None);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &bob).await.unwrap().conversation, before);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &eve).await, None);
     let outcomes = race(&store, (0..8).map(|_| vec![update(&after)])).await;
     assert_one_winner(&outcomes, Conflict::Moved);
-    assert_eq!(held(&*store, "cnv_1", &eve).await.unwrap().conversation, after);
+    assert_eq!(load_member_conversation(&*store, "cnv_1", &eve).await.unwrap().conversation, after);
 }
 
 pub async fn relayed_message_round_trips(place: &dyn TestDatabase) {
@@ -184,15 +192,15 @@ pub async fn concurrent_messages_are_numbered_without_gaps(place: &dyn TestDatab
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
     let units = (0..60).map(|n| match n % 3 {
-        0 => vec![say("cnv_1", &ada, &format!("m{n}")), say("cnv_9", &ada, "m")],
-        1 => vec![say("cnv_1", &ada, &format!("m{n}"))],
-        _ => vec![say("cnv_2", &ada, &format!("m{n}"))],
+        0 => vec![post_message("cnv_1", &ada, &format!("m{n}")), post_message("cnv_9", &ada, "m")],
+        1 => vec![post_message("cnv_1", &ada, &format!("m{n}"))],
+        _ => vec![post_message("cnv_2", &ada, &format!("m{n}"))],
     });
     race(&store, units).await;
     for conversation in ["cnv_1", "cnv_2"] {
         let numbers: Vec<u64> = names(&*store, conversation, 0, 99).await.into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
-        assert_eq!(places(&*store, conversation, &ada).await.0, 20);
+        assert_eq!(read_positions(&*store, conversation, &ada).await.0, 20);
     }
 }
 
@@ -212,7 +220,7 @@ pub async fn message_for_outdated_conversation_revision_is_refused(place: &dyn T
     for revision in [2, u64::MAX] {
         assert_eq!(refusal(&*store, [at_revision(revision, "m1")]).await, Conflict::Moved);
     }
-    assert_eq!(places(&*store, "cnv_1", &ada).await, (0, 0));
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (0, 0));
     assert_eq!((store.mail_head(&bob).await.unwrap(), store.mail_head(&eve).await.unwrap()), (0, 0));
     made(&*store, [at_revision(1, "m1")]).await;
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(1, "m1".to_owned())]);
@@ -224,15 +232,15 @@ pub async fn reused_client_message_id_of_a_sender_is_refused(place: &dyn TestDat
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
     let first = post(&ada, "m1");
     made(&*store, [send("cnv_1", &first, std::slice::from_ref(&hotel), 1)]).await;
-    made(&*store, [say("cnv_1", &hotel, "m2")]).await;
+    made(&*store, [post_message("cnv_1", &hotel, "m2")]).await;
     let again = NewMessage { envelope: Arc::from(*b"other"), ..first.clone() };
     let repeated = send("cnv_1", &again, std::slice::from_ref(&hotel), 2);
     assert_eq!(refusal(&*store, [repeated]).await, Conflict::Exists);
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &first, 1)));
-    assert_eq!(places(&*store, "cnv_1", &ada).await, (2, 1), "the number and what was read are as before");
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (2, 1), "the number and what was read are as before");
     assert_eq!(store.mail_head(&hotel).await.unwrap(), 1);
-    made(&*store, [say("cnv_1", &hotel, "m1"), say("cnv_2", &ada, "m1")]).await;
-    assert_eq!(places(&*store, "cnv_1", &ada).await.0, 3);
+    made(&*store, [post_message("cnv_1", &hotel, "m1"), post_message("cnv_2", &ada, "m1")]).await;
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await.0, 3);
 }
 
 pub async fn only_one_of_many_concurrent_posts_with_one_client_id_succeeds(place: &dyn TestDatabase) {
@@ -249,7 +257,7 @@ pub async fn message_notifies_members_and_advances_senders_position(place: &dyn 
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     made(&*store, [begin(&group("cnv_1", [ada.clone(), bob.clone(), hotel.clone()]))]).await;
-    made(&*store, [say("cnv_1", &hotel, "m1")]).await;
+    made(&*store, [post_message("cnv_1", &hotel, "m1")]).await;
     made(&*store, [send("cnv_1", &post(&ada, "m1"), &[bob.clone(), hotel.clone()], 7)]).await;
     for told in [&bob, &hotel] {
         let mail = store.mail(told, 0, 9).await.unwrap();
@@ -258,9 +266,9 @@ pub async fn message_notifies_members_and_advances_senders_position(place: &dyn 
         assert_eq!(mail[0].notification, Notification::Message { conversation: conversation_id("cnv_1"), seq: 2 });
     }
     assert_eq!(store.mail_head(&ada).await.unwrap(), 0);
-    assert_eq!(places(&*store, "cnv_1", &ada).await, (2, 2));
-    assert_eq!(places(&*store, "cnv_1", &hotel).await, (2, 1));
-    assert_eq!(places(&*store, "cnv_1", &bob).await, (2, 0));
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (2, 2));
+    assert_eq!(read_positions(&*store, "cnv_1", &hotel).await, (2, 1));
+    assert_eq!(read_positions(&*store, "cnv_1", &bob).await, (2, 0));
 }
 
 pub async fn read_position_never_decreases_or_exceeds_the_last_message(place: &dyn TestDatabase) {
@@ -269,15 +277,15 @@ pub async fn read_position_never_decreases_or_exceeds_the_last_message(place: &d
     assert_eq!(refusal(&*store, [read("cnv_1", &ada, 1)]).await, Conflict::Missing);
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
     made(&*store, [read("cnv_1", &ada, 5)]).await;
-    assert_eq!(places(&*store, "cnv_1", &ada).await, (0, 0), "nothing was said yet");
-    made(&*store, ["m1", "m2", "m3"].map(|name| say("cnv_1", &hotel, name))).await;
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (0, 0), "nothing was said yet");
+    made(&*store, ["m1", "m2", "m3"].map(|name| post_message("cnv_1", &hotel, name))).await;
     for (seq, then) in [(2, 2), (1, 2), (0, 2), (u64::MAX, 3)] {
         made(&*store, [read("cnv_1", &ada, seq)]).await;
-        assert_eq!(places(&*store, "cnv_1", &ada).await, (3, then), "after {seq}");
+        assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (3, then), "after {seq}");
     }
     assert_eq!(refusal(&*store, [read("cnv_1", &bob, 1)]).await, Conflict::Missing);
     assert_eq!(refusal(&*store, [read("cnv_2", &hotel, 0)]).await, Conflict::Missing);
-    assert_eq!(places(&*store, "cnv_2", &ada).await, (0, 0));
+    assert_eq!(read_positions(&*store, "cnv_2", &ada).await, (0, 0));
 }
 
 pub async fn reading_relayed_messages_starts_after_the_given_number(place: &dyn TestDatabase) {
@@ -285,8 +293,8 @@ pub async fn reading_relayed_messages_starts_after_the_given_number(place: &dyn 
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
     let name = |seq: u64| (seq, format!("m{seq}"));
-    made(&*store, (1..=100).map(|seq| say("cnv_1", &ada, &name(seq).1)).collect::<Vec<_>>()).await;
-    made(&*store, [say("cnv_2", &ada, "other")]).await;
+    made(&*store, (1..=100).map(|seq| post_message("cnv_1", &ada, &name(seq).1)).collect::<Vec<_>>()).await;
+    made(&*store, [post_message("cnv_2", &ada, "other")]).await;
     for (after, limit) in [(0, 0), (0, 1), (10, 31), (10, 32), (10, 33), (0, 99), (0, 1000), (98, 9), (100, 9)] {
         let expected: Vec<_> = (after + 1..=100).take(limit).map(name).collect();
         assert_eq!(names(&*store, "cnv_1", after, limit).await, expected, "{limit} after {after}");
@@ -302,8 +310,11 @@ pub async fn reading_relayed_messages_starts_after_the_given_number(place: &dyn 
 pub async fn message_is_claimed_by_only_one_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
-    made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2")), say("cnv_1", &hotel, "m1")])
-        .await;
+    made(
+        &*store,
+        [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2")), post_message("cnv_1", &hotel, "m1")],
+    )
+    .await;
     for (conversation, seq) in [("cnv_1", 0), ("cnv_1", 2), ("cnv_1", u64::MAX), ("cnv_2", 1), ("cnv_9", 1)] {
         assert_eq!(refusal(&*store, [claim(conversation, seq, "dev_1", 1)]).await, Conflict::Missing);
         assert_eq!(store.claim(&place_of(conversation, seq)).await.unwrap(), None);
@@ -319,7 +330,7 @@ pub async fn message_is_claimed_by_only_one_device(place: &dyn TestDatabase) {
 
 pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [begin(&of_two("cnv_1", "agt_1")), say("cnv_1", &agent("agt_1"), "m1")]).await;
+    made(&*store, [begin(&of_two("cnv_1", "agt_1")), post_message("cnv_1", &agent("agt_1"), "m1")]).await;
     let outcomes = race(&store, (0..16).map(|n| vec![claim("cnv_1", 1, &format!("dev_{n}"), n)])).await;
     assert_one_winner(&outcomes, Conflict::Exists);
     let winner = outcomes.iter().position(Result::is_ok).unwrap();
@@ -350,7 +361,7 @@ pub async fn deleted_message_numbers_are_not_reused(place: &dyn TestDatabase) {
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(3, "m4".to_owned())]);
     assert!(store.claim(&place_of("cnv_1", 3)).await.unwrap().is_some());
     assert_eq!(refusal(&*store, [claim("cnv_1", 1, "dev_1", 12)]).await, Conflict::Missing);
-    made(&*store, [forget(99, 9), say("cnv_1", &ada, "m1"), say("cnv_2", &hotel, "m2")]).await;
+    made(&*store, [forget(99, 9), post_message("cnv_1", &ada, "m1"), post_message("cnv_2", &hotel, "m2")]).await;
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(4, "m1".to_owned())]);
     assert_eq!(names(&*store, "cnv_2", 0, 9).await, [(2, "m2".to_owned())]);
 }
@@ -380,9 +391,12 @@ pub async fn conversations_survive_reopening(place: &dyn TestDatabase) {
     made(&*store, [read("cnv_1", &ada, 1), claim("cnv_1", 1, "dev_1", 2)]).await;
     drop(store);
     let store = place.open().await;
-    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(MemberConversation { conversation, last_seq: 1, read_seq: 1 }));
+    assert_eq!(
+        load_member_conversation(&*store, "cnv_1", &ada).await,
+        Some(MemberConversation { conversation, last_seq: 1, read_seq: 1 })
+    );
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &message, 1)));
     assert_eq!(store.claim(&place_of("cnv_1", 1)).await.unwrap().unwrap().device, device_id("dev_1"));
-    made(&*store, [say("cnv_1", &ada, "m2")]).await;
-    assert_eq!(places(&*store, "cnv_1", &ada).await, (2, 2));
+    made(&*store, [post_message("cnv_1", &ada, "m2")]).await;
+    assert_eq!(read_positions(&*store, "cnv_1", &ada).await, (2, 2));
 }

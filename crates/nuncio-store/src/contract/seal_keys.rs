@@ -1,6 +1,6 @@
 //! Contract checks for key bundles and backups.
 
-use nuncio_core::bundle::{AgreementKey, BundleId, Endorsement, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{AgreementKey, Endorsement, KeyBundle, OneTimeKey, OwnerDevice};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::Signature;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
@@ -13,8 +13,8 @@ use super::{TestDatabase, assert_one_winner, made, race, refusal};
 /// Limit of one-time keys in most checks.
 const MOST: usize = 10;
 
-fn id(device: &str) -> BundleId {
-    BundleId { owner: recipient("ada"), device: device_id(device) }
+fn id(device: &str) -> OwnerDevice {
+    OwnerDevice { owner: recipient("ada"), device: device_id(device) }
 }
 
 fn put_keys(device: &str, keys: impl Into<Vec<OneTimeKey>>, most: usize) -> Change {
@@ -50,7 +50,7 @@ async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
     next_of(store, &id(device)).await
 }
 
-async fn next_of(store: &dyn Store, id: &BundleId) -> (Option<String>, usize) {
+async fn next_of(store: &dyn Store, id: &OwnerDevice) -> (Option<String>, usize) {
     let key = store.one_time_key(id).await.unwrap();
     (key.map(|key| key.key_id), store.one_time_keys_left(id).await.unwrap())
 }
@@ -94,7 +94,7 @@ pub async fn key_bundle_with_lower_or_equal_sequence_number_is_refused(place: &d
 pub async fn owners_may_use_the_same_device_id_for_their_bundles(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
-    let of = |owner: &RelayParty| BundleId { owner: owner.clone(), device: device_id("dev_1") };
+    let of = |owner: &RelayParty| OwnerDevice { owner: owner.clone(), device: device_id("dev_1") };
     let mut expected = Vec::new();
     for (owner, seq) in [(&hotel, 9), (&bob, 1), (&ada, 3)] {
         let bundle = bundle("dev_1", owner, seq);
@@ -121,7 +121,7 @@ pub async fn owners_may_use_the_same_device_id_for_their_bundles(place: &dyn Tes
 pub async fn new_agent_bundle_replaces_the_bundle_of_its_previous_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
-    let first = BundleId { owner: hotel.clone(), device: device_id("dev_1") };
+    let first = OwnerDevice { owner: hotel.clone(), device: device_id("dev_1") };
     let keys = vec![one_time_key("k1", false)];
     let put = RelayChange::PutOneTimeKeys { id: first.clone(), keys, most: MOST };
     made(&*store, [put_bundle(&bundle("dev_1", &hotel, 5)), put.into()]).await;

@@ -16,7 +16,7 @@ async fn stored(store: &dyn Store, owner: &Principal) -> u64 {
     store.bytes_stored(owner).await.unwrap()
 }
 
-fn say(session: &str, number: u64, bytes: usize) -> Change {
+fn append_message(session: &str, number: u64, bytes: usize) -> Change {
     let message = Message::user("x".repeat(bytes));
     Change::from(SessionChange::AppendMessage { session: session_id(session), turn: 1, number, message })
 }
@@ -27,7 +27,7 @@ pub async fn session_bytes_count_for_their_owner_until_deletion(place: &dyn Test
     made(&*store, [sample::create("s"), sample::create("t")]).await;
     let empty = stored(&*store, &owner()).await;
     assert!(empty > 0);
-    made(&*store, [sample::begin("s", 1), say("s", 0, 10_000)]).await;
+    made(&*store, [sample::begin("s", 1), append_message("s", 0, 10_000)]).await;
     let said = stored(&*store, &owner()).await;
     assert!((10_000..11_000).contains(&(said - empty)), "{said} {empty}");
     made(&*store, [sample::end("s", 1)]).await;

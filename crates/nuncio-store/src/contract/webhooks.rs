@@ -40,7 +40,7 @@ fn forget_mail(before: i64, limit: usize) -> Change {
 }
 
 /// Notifies a recipient of a message.
-fn tell_of(recipient: &RelayParty, conversation: &str, at: i64) -> Change {
+fn notify_of(recipient: &RelayParty, conversation: &str, at: i64) -> Change {
     let notification = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), notification }.into()
 }
@@ -141,7 +141,7 @@ pub async fn deliveries_of_one_conversation_become_due_one_after_another(place: 
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable), put_webhook("agt_2", Reachable)]).await;
-    let lanes = ["cnv_a", "cnv_b", "cnv_a", "cnv_a"].map(|conversation| tell_of(&hotel, conversation, 1));
+    let lanes = ["cnv_a", "cnv_b", "cnv_a", "cnv_a"].map(|conversation| notify_of(&hotel, conversation, 1));
     made(&*store, lanes).await;
     made(&*store, [tell(&hotel, 5, 1), tell(&hotel, 6, 1)]).await;
     assert_eq!(numbers(&*store, 9).await, [1, 2, 5]);
@@ -155,9 +155,9 @@ pub async fn deliveries_of_one_conversation_become_due_one_after_another(place: 
     assert_eq!(numbers(&*store, 50).await, [6, 1]);
     made(&*store, [end("agt_1", 1, 3)]).await;
     assert_eq!(numbers(&*store, 9).await, [4, 6]);
-    made(&*store, [end("agt_1", 4, 3), tell_of(&hotel, "cnv_a", 4)]).await;
+    made(&*store, [end("agt_1", 4, 3), notify_of(&hotel, "cnv_a", 4)]).await;
     assert_eq!(numbers(&*store, 9).await, [6, 7], "a lane that was empty begins anew");
-    made(&*store, [tell_of(&agent("agt_2"), "cnv_a", 4)]).await;
+    made(&*store, [notify_of(&agent("agt_2"), "cnv_a", 4)]).await;
     assert_eq!(due(&*store, 9).await.len(), 3, "lanes are of one agent");
 }
 
@@ -189,17 +189,17 @@ pub async fn unreachable_or_disabled_webhook_has_no_due_deliveries(place: &dyn T
     let hotel = agent("agt_1");
     let state = |state| [put_webhook("agt_1", state)];
     made(&*store, state(Reachable)).await;
-    made(&*store, [tell_of(&hotel, "cnv_1", 1)]).await;
+    made(&*store, [notify_of(&hotel, "cnv_1", 1)]).await;
     made(&*store, state(Unreachable)).await;
-    made(&*store, [tell_of(&hotel, "cnv_2", 2)]).await;
+    made(&*store, [notify_of(&hotel, "cnv_2", 2)]).await;
     assert_eq!(numbers(&*store, 99).await, [0; 0]);
     assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 1);
     made(&*store, state(Disabled)).await;
-    made(&*store, [tell_of(&hotel, "cnv_3", 3)]).await;
+    made(&*store, [notify_of(&hotel, "cnv_3", 3)]).await;
     assert_eq!(numbers(&*store, 99).await, [0; 0]);
     assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 1);
     made(&*store, state(Reachable)).await;
-    made(&*store, [tell_of(&hotel, "cnv_4", 4)]).await;
+    made(&*store, [notify_of(&hotel, "cnv_4", 4)]).await;
     assert_eq!(numbers(&*store, 99).await, [1, 2, 4]);
 }
 
@@ -207,7 +207,7 @@ pub async fn removing_webhook_deletes_its_deliveries(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
-    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), tell_of(&hotel, "cnv_1", 3)]).await;
+    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), notify_of(&hotel, "cnv_1", 3)]).await;
     made(&*store, [tell(&agent("agt_2"), 1, 1), end("agt_1", 1, 2), remove("agt_1")]).await;
     assert_eq!(first(&*store, "agt_1").await, None);
     assert_eq!(due(&*store, 9).await, [("agt_2".to_owned(), 1)]);
@@ -237,7 +237,7 @@ pub async fn delivery_can_be_delayed_or_made_due_earlier(place: &dyn TestDatabas
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
-    made(&*store, ["cnv_1", "cnv_2", "cnv_3"].map(|conversation| tell_of(&hotel, conversation, 1))).await;
+    made(&*store, ["cnv_1", "cnv_2", "cnv_3"].map(|conversation| notify_of(&hotel, conversation, 1))).await;
     made(&*store, [tell(&agent("agt_2"), 1, 1)]).await;
     made(&*store, [delay("agt_1", 1, 3, 60), delay("agt_1", 2, 1, 40), delay("agt_2", 1, 1, 60)]).await;
     made(&*store, [delay("agt_1", 99, 1, 0), delay("agt_9", 1, 1, 0), hasten("agt_9", 0)]).await;
@@ -257,7 +257,7 @@ pub async fn deleting_mail_deletes_its_delivery(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable)]).await;
-    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), tell_of(&hotel, "cnv_1", 3), tell(&hotel, 3, 9)]).await;
+    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), notify_of(&hotel, "cnv_1", 3), tell(&hotel, 3, 9)]).await;
     made(&*store, [forget_mail(9, 2)]).await;
     assert_eq!(numbers(&*store, 99).await, [3, 4]);
     assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 3);

@@ -1,7 +1,7 @@
 //! Public key bundles, one-time keys and key backups.
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{Endorsement, KeyBundle, OneTimeKey, OwnerDevice};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
@@ -37,11 +37,11 @@ pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), Sql
     Ok(())
 }
 
-fn columns(id: &BundleId) -> [String; 2] {
+fn columns(id: &OwnerDevice) -> [String; 2] {
     [id.owner.to_string(), id.device.to_string()]
 }
 
-pub(super) fn endorse(connection: &Connection, id: &BundleId, endorsement: &Endorsement) -> Result<(), SqlProblem> {
+pub(super) fn endorse(connection: &Connection, id: &OwnerDevice, endorsement: &Endorsement) -> Result<(), SqlProblem> {
     let before = one(connection, id)?.ok_or(Conflict::Missing)?;
     let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..before };
     let [owner, device] = columns(id);
@@ -51,7 +51,7 @@ pub(super) fn endorse(connection: &Connection, id: &BundleId, endorsement: &Endo
 
 pub(super) fn put_one_time(
     connection: &Connection,
-    id: &BundleId,
+    id: &OwnerDevice,
     keys: &[OneTimeKey],
     most: usize,
 ) -> Result<(), SqlProblem> {
@@ -79,7 +79,7 @@ pub(super) fn put_one_time(
 }
 
 /// Removes a one-time key that is handed out; a fallback key stays.
-pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str) -> Result<(), SqlProblem> {
+pub(super) fn take_one_time(connection: &Connection, id: &OwnerDevice, key_id: &str) -> Result<(), SqlProblem> {
     let [owner, device] = columns(id);
     let key = params![owner, device, key_id];
     let sql = "DELETE FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND key_id = ?3 AND fallback = 0";
@@ -91,7 +91,7 @@ pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str
 }
 
 /// Removes a bundle; its one-time keys are deleted with it.
-pub(super) fn remove(connection: &Connection, id: &BundleId) -> Result<(), SqlProblem> {
+pub(super) fn remove(connection: &Connection, id: &OwnerDevice) -> Result<(), SqlProblem> {
     run(connection, "DELETE FROM key_bundles WHERE owner = ?1 AND device = ?2", columns(id))
 }
 
@@ -113,14 +113,14 @@ pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Res
     execute_or(Conflict::Missing, connection, "DELETE FROM key_backups WHERE person = ?1", [person.as_str()])
 }
 
-fn one(connection: &Connection, id: &BundleId) -> Result<Option<KeyBundle>, SqlProblem> {
+fn one(connection: &Connection, id: &OwnerDevice) -> Result<Option<KeyBundle>, SqlProblem> {
     let sql = "SELECT content FROM key_bundles WHERE owner = ?1 AND device = ?2";
     first(connection, sql, columns(id), rows::json_row)
 }
 
 #[async_trait]
 impl KeyBundleStore for SqliteStore {
-    async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError> {
+    async fn bundle(&self, id: &OwnerDevice) -> Result<Option<KeyBundle>, StoreError> {
         self.readers.point(|connection| one(connection, id))
     }
 
@@ -135,12 +135,12 @@ impl KeyBundleStore for SqliteStore {
         self.readers.point(|connection| all(connection, sql, params![device.as_str(), to_limit(limit)], read))
     }
 
-    async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError> {
+    async fn one_time_key(&self, id: &OwnerDevice) -> Result<Option<OneTimeKey>, StoreError> {
         let sql = "SELECT content FROM one_time_keys WHERE owner = ?1 AND device = ?2 ORDER BY fallback, place LIMIT 1";
         self.readers.first(sql, columns(id), rows::json_row)
     }
 
-    async fn one_time_keys_left(&self, id: &BundleId) -> Result<usize, StoreError> {
+    async fn one_time_keys_left(&self, id: &OwnerDevice) -> Result<usize, StoreError> {
         let sql = "SELECT count(*) FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0";
         let left = self.readers.first(sql, columns(id), |row| rows::number(row, 0))?.unwrap_or(0);
         Ok(usize::try_from(left).unwrap_or(usize::MAX))

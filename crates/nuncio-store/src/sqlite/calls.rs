@@ -36,6 +36,6 @@ impl CallStore for SqliteStore {
     }
 
     async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError> {
-        self.readers.all(executions::BEGUN, [], executions::read_begun).await
+        self.readers.all(executions::BEGUN, [], executions::read_unfinished).await
     }
 }

@@ -36,7 +36,7 @@ const JSON: &[(&str, &str)] = &[
 /// Checks the write-ahead file and the page structure, within a time limit.
 pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheckResult, StoreError> {
     let mut found = StoreCheckResult { complete: true, problems: Vec::new() };
-    if look_at_log(path, &mut found)? || !path.exists() {
+    if check_log(path, &mut found)? || !path.exists() {
         return Ok(found);
     }
     found.complete = tolerant(&mut found, || {
@@ -50,7 +50,7 @@ pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheckResult, Sto
 pub(super) fn full(path: &Path) -> Result<StoreCheckResult, StoreError> {
     let mut found = StoreCheckResult { complete: true, problems: Vec::new() };
     // Without the commits in a damaged write-ahead log, intact data would look damaged too.
-    if look_at_log(path, &mut found)? {
+    if check_log(path, &mut found)? {
         return Ok(StoreCheckResult { complete: false, ..found });
     }
     tolerant(&mut found, || {
@@ -73,7 +73,7 @@ pub(super) fn full(path: &Path) -> Result<StoreCheckResult, StoreError> {
 }
 
 /// Adds damage of the write-ahead file to the problems found; true if there is any.
-fn look_at_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreError> {
+fn check_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreError> {
     let damage = wal::damage(path).map_err(|error| wal::unreadable(path, &error))?;
     let is_damaged = damage.is_some();
     found.problems.extend(damage);

@@ -156,7 +156,7 @@ impl ExecutionStore for SqliteStore {
 pub(super) const BEGUN: &str = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until,
     call FROM executions WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
 
-pub(super) fn read_begun(row: &Row<'_>) -> Result<(Execution, ExecutionLease, CallAuthorization), SqlProblem> {
+pub(super) fn read_unfinished(row: &Row<'_>) -> Result<(Execution, ExecutionLease, CallAuthorization), SqlProblem> {
     Ok((read(row)?, read_lease(row)?, rows::json(row, 9)?))
 }
 

@@ -31,7 +31,7 @@ const STEPS: &[&str] = &[
 /// Migrates to the current schema, or refuses a newer one.
 pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE").map_err(SqlProblem::from)?;
-    match climb(connection) {
+    match run_migrations(connection) {
         Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(SqlProblem::from)?),
         Err(problem) => {
             // Closing the connection, which the caller does now, rolls back as well.
@@ -41,7 +41,7 @@ pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-fn climb(connection: &Connection) -> Result<(), SqlProblem> {
+fn run_migrations(connection: &Connection) -> Result<(), SqlProblem> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)) else {
         return Err(SqlProblem::Damaged(format!(

@@ -165,7 +165,7 @@ impl RelayStore for SqliteStore {
         member: &RelayParty,
     ) -> Result<Option<MemberConversation>, StoreError> {
         let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
-        self.readers.first(&sql, params![member.to_string(), id.as_str()], read_held)
+        self.readers.first(&sql, params![member.to_string(), id.as_str()], read_member_conversation)
     }
 
     async fn conversation_of_pair(&self, pair: &str) -> Result<Option<Conversation>, StoreError> {
@@ -179,7 +179,9 @@ impl RelayStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<MemberConversation>, StoreError> {
         let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
-        self.readers.all(sql, (member.to_string(), text_or_empty(after), to_limit(limit)), read_held).await
+        self.readers
+            .all(sql, (member.to_string(), text_or_empty(after), to_limit(limit)), read_member_conversation)
+            .await
     }
 
     async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, StoreError> {
@@ -224,7 +226,7 @@ impl RelayStore for SqliteStore {
     }
 }
 
-fn read_held(row: &Row<'_>) -> Result<MemberConversation, SqlProblem> {
+fn read_member_conversation(row: &Row<'_>) -> Result<MemberConversation, SqlProblem> {
     Ok(MemberConversation {
         conversation: rows::json(row, 0)?,
         last_seq: rows::number(row, 1)?,

@@ -40,12 +40,12 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
     let (mut frames, mut damaged, mut commits_behind) = (0_u64, None, 0);
     while fill(&mut file, &mut frame_header)? && fill(&mut file, &mut page)? {
         frames += 1;
-        let stored = Checksum(word(&frame_header, 16), word(&frame_header, 20));
-        let salts = [word(&frame_header, 8), word(&frame_header, 12)];
+        let stored = Checksum(read_u32(&frame_header, 16), read_u32(&frame_header, 20));
+        let salts = [read_u32(&frame_header, 8), read_u32(&frame_header, 12)];
         // Continues from the checksum stored in the previous frame, so that a damaged frame does not hide later ones.
         let sum = before.with(&frame_header[..8], format.big_endian).with(&page, format.big_endian);
         let is_whole = salts == format.salts && sum == stored;
-        let ends_commit = word(&frame_header, 4) != 0;
+        let ends_commit = read_u32(&frame_header, 4) != 0;
         match damaged {
             None if !is_whole => damaged = Some(frames),
             Some(_) if is_whole && ends_commit => commits_behind += 1,
@@ -89,15 +89,15 @@ struct WalHeader {
 
 impl WalHeader {
     fn read(header: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let magic = word(header, 0);
+        let magic = read_u32(header, 0);
         let big_endian = magic & 1 == 1;
-        let checksum = Checksum(word(header, 24), word(header, 28));
-        let page_bytes = word(header, 8);
+        let checksum = Checksum(read_u32(header, 24), read_u32(header, 28));
+        let page_bytes = read_u32(header, 8);
         let is_whole = magic & !1 == MAGIC
             && page_bytes.is_power_of_two()
             && (512..=65_536).contains(&page_bytes)
             && Checksum::default().with(&header[..24], big_endian) == checksum;
-        let salts = [word(header, 16), word(header, 20)];
+        let salts = [read_u32(header, 16), read_u32(header, 20)];
         is_whole.then_some(Self { big_endian, page_bytes: usize::try_from(page_bytes).ok()?, salts, checksum })
     }
 }
@@ -118,6 +118,6 @@ impl Checksum {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }

@@ -19,7 +19,7 @@ use nuncio_core::ids::{CallId, DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_engine::ports::{Clock, Dial, Fetch};
+use nuncio_engine::ports::{Clock, Fetch, WebSocketDialer};
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -41,7 +41,7 @@ pub use meddling_proxy::MeddlingProxy;
 #[derive(Debug, Clone)]
 pub struct PeerPorts {
     pub fetch: Arc<dyn Fetch>,
-    pub dial: Arc<dyn Dial>,
+    pub dial: Arc<dyn WebSocketDialer>,
     pub clock: Arc<dyn Clock>,
 }
 

@@ -171,7 +171,7 @@ pub(crate) struct Validate {
     pub(crate) document: String,
     /// Kind of the document; detected from its fields when omitted
     #[arg(long, value_name = "KIND")]
-    pub(crate) kind: Option<DocumentKind>,
+    pub(crate) kind: Option<ValidatedDocumentKind>,
     /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,
@@ -181,7 +181,7 @@ pub(crate) struct Validate {
 
 /// Document kinds of the protocols: Skill Sharing's first, then ANP's.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum DocumentKind {
+pub(crate) enum ValidatedDocumentKind {
     Descriptor,
     Index,
     Request,

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::chat::clean::clean;
 use super::consumer::{consumer, print_notes, wrapped};
 use super::diff::read_up_to;
-use crate::cli::{DocumentKind, Validate};
+use crate::cli::{Validate, ValidatedDocumentKind};
 use crate::output::WrongUsage;
 
 mod did_document;
@@ -70,19 +70,19 @@ enum CheckedDocument {
     Did,
 }
 
-impl From<DocumentKind> for CheckedDocument {
-    fn from(kind: DocumentKind) -> Self {
+impl From<ValidatedDocumentKind> for CheckedDocument {
+    fn from(kind: ValidatedDocumentKind) -> Self {
         match kind {
-            DocumentKind::Descriptor => Self::Skill(SkillDocumentType::SkillDescriptor),
-            DocumentKind::Index => Self::Skill(SkillDocumentType::SkillIndex),
-            DocumentKind::Request => Self::Skill(SkillDocumentType::InvocationRequest),
-            DocumentKind::Response => Self::Skill(SkillDocumentType::InvocationResponse),
-            DocumentKind::Error => Self::Skill(SkillDocumentType::ErrorResponse),
-            DocumentKind::AgentDescription => Self::Anp(AnpDocumentType::AgentDescription),
-            DocumentKind::Openrpc => Self::Anp(AnpDocumentType::OpenRpc),
-            DocumentKind::Product => Self::Anp(AnpDocumentType::Product),
-            DocumentKind::AgentList => Self::Anp(AnpDocumentType::CollectionPage),
-            DocumentKind::DidDocument => Self::Did,
+            ValidatedDocumentKind::Descriptor => Self::Skill(SkillDocumentType::SkillDescriptor),
+            ValidatedDocumentKind::Index => Self::Skill(SkillDocumentType::SkillIndex),
+            ValidatedDocumentKind::Request => Self::Skill(SkillDocumentType::InvocationRequest),
+            ValidatedDocumentKind::Response => Self::Skill(SkillDocumentType::InvocationResponse),
+            ValidatedDocumentKind::Error => Self::Skill(SkillDocumentType::ErrorResponse),
+            ValidatedDocumentKind::AgentDescription => Self::Anp(AnpDocumentType::AgentDescription),
+            ValidatedDocumentKind::Openrpc => Self::Anp(AnpDocumentType::OpenRpc),
+            ValidatedDocumentKind::Product => Self::Anp(AnpDocumentType::Product),
+            ValidatedDocumentKind::AgentList => Self::Anp(AnpDocumentType::CollectionPage),
+            ValidatedDocumentKind::DidDocument => Self::Did,
         }
     }
 }

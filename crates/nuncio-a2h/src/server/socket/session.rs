@@ -88,7 +88,7 @@ impl<'a> SocketSession<'a> {
                 },
                 found = &mut session.mail => Box::pin(session.send_batch(found)).await,
                 () = timer => session.tick().await,
-                () = slot.taken_over() => session.check_still_valid().await.and_then(|()| {
+                () = slot.wait_until_taken_over() => session.check_still_valid().await.and_then(|()| {
                     Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent took over"))
                 }),
                 // Last, because transient stream events must not delay stored ones.

@@ -41,7 +41,7 @@ impl SocketSlots {
 }
 
 impl SocketSlot {
-    pub(super) async fn taken_over(&self) {
+    pub(super) async fn wait_until_taken_over(&self) {
         self.taken.notified().await;
     }
 }
@@ -66,13 +66,13 @@ mod tests {
         let slots = SocketSlots::default();
         let owner = |id: &str| SocketOwner::Device(DeviceId::parse(id).unwrap());
         let (first, other) = (slots.take(owner("dev_1")), slots.take(owner("dev_2")));
-        assert!(first.taken_over().now_or_never().is_none());
+        assert!(first.wait_until_taken_over().now_or_never().is_none());
         let second = slots.take(owner("dev_1"));
-        assert!(first.taken_over().now_or_never().is_some());
-        assert!(other.taken_over().now_or_never().is_none());
+        assert!(first.wait_until_taken_over().now_or_never().is_some());
+        assert!(other.wait_until_taken_over().now_or_never().is_none());
         drop(first);
         assert_eq!(slots.lock().len(), 2);
-        assert!(second.taken_over().now_or_never().is_none());
+        assert!(second.wait_until_taken_over().now_or_never().is_none());
         drop((second, other));
         assert!(slots.lock().is_empty());
     }

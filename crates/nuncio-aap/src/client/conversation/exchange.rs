@@ -204,7 +204,7 @@ impl<'a> TurnExchange<'a> {
         self.conversation.messages.truncate(begins);
         self.conversation.messages.extend(exchange);
         let pending = self.conversation.unresolved();
-        self.over(TurnStop::because(reason), TurnCompleteness::FromHistory, pending);
+        self.finish_turn(TurnStop::because(reason), TurnCompleteness::FromHistory, pending);
     }
 
     /// Ends the turn with its received part when neither resuming nor the history provides the rest.
@@ -236,10 +236,10 @@ impl<'a> TurnExchange<'a> {
             }
         }
         conversation.messages.extend(fold.finish());
-        self.over(stop, received, pending);
+        self.finish_turn(stop, received, pending);
     }
 
-    fn over(&mut self, stop: TurnStop, received: TurnCompleteness, pending: Vec<UnansweredCall>) {
+    fn finish_turn(&mut self, stop: TurnStop, received: TurnCompleteness, pending: Vec<UnansweredCall>) {
         self.conversation.pending.clone_from(&pending);
         self.ready.push_back(TurnUpdate::Ended(TurnEnd { stop, received, pending }));
         self.phase = ExchangePhase::Over;

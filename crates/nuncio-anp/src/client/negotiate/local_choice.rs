@@ -13,7 +13,7 @@ use crate::client::describe::VerifiedDescription;
 use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
 use crate::negotiation::{
-    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, OfferedCapability,
+    ExecutionMode, InterfaceOffer, InterfaceSelection, InterfaceType, OfferedCapability, PreparedOffers,
     SecurityProfile,
 };
 use crate::wire::{AgentDescription, Capability, Interface, RequestMeta, RpcError, profile, texts};
@@ -31,7 +31,7 @@ pub(super) fn choose(
     let now = client.http.clock.now();
     let id = random_name(&*client.entropy, "neg-");
     let meta = RequestMeta { created_at: Some(now), ..RequestMeta::new(profile::NEGOTIATION) };
-    let offers = InterfaceOffers::new(offers(agent));
+    let offers = PreparedOffers::new(offers(agent));
     let request = translate::request(&needs.body(id.clone()), &meta);
     let result = match offers.choose(&request, now) {
         Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY)),

@@ -123,7 +123,7 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 0..12),
         request in any_request(),
     ) {
-        let market = InterfaceOffers::new(offers);
+        let market = PreparedOffers::new(offers);
         match market.choose(&request, NOW) {
             Ok(InterfaceSelection::Accepted(it)) => {
                 assert_holds(&request, it.offer, it.security, it.mode.unwrap());
@@ -149,7 +149,7 @@ proptest! {
             .prop_flat_map(|offers| (Just(offers.clone()), Just(offers).prop_shuffle())),
         request in any_request(),
     ) {
-        let (one, other) = (InterfaceOffers::new(offers), InterfaceOffers::new(shuffled));
+        let (one, other) = (PreparedOffers::new(offers), PreparedOffers::new(shuffled));
         prop_assert_eq!(one.choose(&request, NOW), other.choose(&request, NOW));
     }
 
@@ -158,7 +158,7 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 1..8),
         request in any_request(),
     ) {
-        let market = InterfaceOffers::new(offers);
+        let market = PreparedOffers::new(offers);
         let stricter = InterfaceRequest {
             constraints: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.constraints.clone() },
             ..request.clone()
@@ -176,7 +176,7 @@ fn generated_test_requests_include_accepted_and_refused_ones() {
     let found = (0..1000).filter(|_| {
         let offers = prop::collection::vec(any_offer(), 0..12).new_tree(&mut runner).unwrap().current();
         let request = any_request().new_tree(&mut runner).unwrap().current();
-        InterfaceOffers::new(offers).choose(&request, NOW).is_ok()
+        PreparedOffers::new(offers).choose(&request, NOW).is_ok()
     });
     let found = found.count();
     assert!((50..900).contains(&found), "{found} of 1000 find something");

@@ -23,9 +23,9 @@ const MAX_RESULT: usize = 64 * 1024;
 pub(super) struct Dialogue<'a> {
     rules: &'a CompiledRules,
     today: Date,
-    pub(super) stage: DialogueStage<'a>,
+    pub(super) stage: IntentStage<'a>,
     pub(super) language: Language,
-    /// Slot values of earlier intents, finished or not.
+    /// Slot values from messages, tool calls and tool results so far, which a new intent may use.
     memory: SlotValues,
     /// Suspended intent and the slot that was being asked for.
     aside: Option<(&'a CompiledIntent, &'a CompiledSlot)>,
@@ -33,7 +33,7 @@ pub(super) struct Dialogue<'a> {
 
 /// Stage of the current intent in the dialogue.
 #[derive(Debug)]
-pub(super) enum DialogueStage<'a> {
+pub(super) enum IntentStage<'a> {
     /// No intent matched the message, or the history has no user message.
     Lost,
     /// The user abandoned the intent.
@@ -54,7 +54,7 @@ impl<'a> Dialogue<'a> {
         let mut dialogue = Self {
             rules,
             today,
-            stage: DialogueStage::Lost,
+            stage: IntentStage::Lost,
             language: Language::English,
             memory: SlotValues::new(),
             aside: None,
@@ -71,31 +71,31 @@ impl<'a> Dialogue<'a> {
     }
 
     fn apply_message(&mut self, reading: &NormalizedMessage) {
-        self.stage = match std::mem::replace(&mut self.stage, DialogueStage::Lost) {
-            DialogueStage::Asking { intent, known, slot } => self.read_slot_reply(intent, known, slot, reading),
+        self.stage = match std::mem::replace(&mut self.stage, IntentStage::Lost) {
+            IntentStage::Asking { intent, known, slot } => self.read_slot_reply(intent, known, slot, reading),
             _ => self.match_intent(reading),
         };
-        if let DialogueStage::Asking { known, .. } | DialogueStage::Ready { known, .. } = &self.stage {
+        if let IntentStage::Asking { known, .. } | IntentStage::Ready { known, .. } = &self.stage {
             self.memory.extend(known.clone());
         }
     }
 
-    fn match_intent(&mut self, reading: &NormalizedMessage) -> DialogueStage<'a> {
+    fn match_intent(&mut self, reading: &NormalizedMessage) -> IntentStage<'a> {
         self.language = self.language.after_message(&reading.text);
         if let Some((intent, _)) = best(self.rules, reading) {
             return self.begin(intent, reading);
         }
         // The message matches no intent, but it may answer the suspended question.
-        let Some((intent, slot)) = self.aside.take() else { return DialogueStage::Lost };
+        let Some((intent, slot)) = self.aside.take() else { return IntentStage::Lost };
         let mut known = SlotValues::new();
         fill(&self.search(intent, Some(slot), None), reading, &mut known);
         if matches!(slot.matcher, SlotMatcher::Text) || !known.contains_key(slot.name()) {
-            return DialogueStage::Lost;
+            return IntentStage::Lost;
         }
         self.begin(intent, reading)
     }
 
-    fn begin(&mut self, intent: &'a CompiledIntent, reading: &NormalizedMessage) -> DialogueStage<'a> {
+    fn begin(&mut self, intent: &'a CompiledIntent, reading: &NormalizedMessage) -> IntentStage<'a> {
         self.aside = self.aside.filter(|(aside, _)| aside.spec.name != intent.spec.name);
         let mut known = SlotValues::new();
         fill(&self.search(intent, None, Some(&self.memory)), reading, &mut known);
@@ -108,10 +108,10 @@ impl<'a> Dialogue<'a> {
         mut known: SlotValues,
         slot: &'a CompiledSlot,
         reading: &NormalizedMessage,
-    ) -> DialogueStage<'a> {
+    ) -> IntentStage<'a> {
         if is_dropped(reading) {
             self.aside = None;
-            return DialogueStage::Dropped;
+            return IntentStage::Dropped;
         }
         let other = best(self.rules, reading);
         if let (SlotMatcher::Text, Some((other, strength))) = (&slot.matcher, other) {
@@ -134,7 +134,7 @@ impl<'a> Dialogue<'a> {
         other: &'a CompiledIntent,
         from: (&'a CompiledIntent, &'a CompiledSlot),
         reading: &NormalizedMessage,
-    ) -> DialogueStage<'a> {
+    ) -> IntentStage<'a> {
         self.language = self.language.after_message(&reading.text);
         self.aside = Some(from);
         self.begin(other, reading)
@@ -150,24 +150,24 @@ impl<'a> Dialogue<'a> {
     }
 
     fn note_call(&mut self, message: &'a Message) {
-        let DialogueStage::Ready { intent, known } = &mut self.stage else { return };
+        let IntentStage::Ready { intent, known } = &mut self.stage else { return };
         let tool = intent.spec.tool.as_ref();
         let Some(call) = message.tool_calls().find(|call| Some(&call.name) == tool) else { return };
         let (intent, mut known) = (*intent, std::mem::take(known));
         // Takes the values from the call's arguments, because `tomorrow` may have meant another day then.
         known.extend(mentioned(intent, &call.input));
         self.memory.extend(known.clone());
-        self.stage = DialogueStage::Called { intent, known, call: &call.id };
+        self.stage = IntentStage::Called { intent, known, call: &call.id };
     }
 
     fn note_result(&mut self, id: &CallId, content: &'a Content) {
-        let DialogueStage::Called { intent, known, call } = &mut self.stage else { return };
+        let IntentStage::Called { intent, known, call } = &mut self.stage else { return };
         if *call != id {
             return;
         }
         let (intent, known) = (*intent, std::mem::take(known));
         self.remember_result(&content.text());
-        self.stage = DialogueStage::Answered { intent, known, content };
+        self.stage = IntentStage::Answered { intent, known, content };
     }
 
     /// Remembers values in a tool result, such as the id of a new reservation.
@@ -196,10 +196,10 @@ fn recent(history: &[Message]) -> &[Message] {
     &history[history.len() - replayed.count()..]
 }
 
-fn next_stage(intent: &CompiledIntent, known: SlotValues) -> DialogueStage<'_> {
+fn next_stage(intent: &CompiledIntent, known: SlotValues) -> IntentStage<'_> {
     match intent.slots.iter().find(|slot| slot.is_required() && !known.contains_key(slot.name())) {
-        Some(slot) => DialogueStage::Asking { intent, known, slot },
-        None => DialogueStage::Ready { intent, known },
+        Some(slot) => IntentStage::Asking { intent, known, slot },
+        None => IntentStage::Ready { intent, known },
     }
 }
 

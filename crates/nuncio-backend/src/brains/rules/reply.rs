@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::arguments;
 use super::compiled::{CompiledIntent, CompiledRules, SlotMatcher};
-use super::dialogue::{Dialogue, DialogueStage};
+use super::dialogue::{Dialogue, IntentStage};
 use super::fill::{SlotValues, read};
 use super::language::Language;
 use super::{dates, sentences};
@@ -28,18 +28,18 @@ pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) ->
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
     let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
     match dialogue.stage {
-        DialogueStage::Lost => NextStep::Say(speech.fallback()),
-        DialogueStage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
-        DialogueStage::Asking { intent, known, slot } => {
+        IntentStage::Lost => NextStep::Say(speech.fallback()),
+        IntentStage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
+        IntentStage::Asking { intent, known, slot } => {
             let context = speech.context(intent, &known);
             let asked = slot.spec.ask.as_ref().and_then(|ask| render(ask, context));
             NextStep::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
         }
-        DialogueStage::Ready { intent, known } => speech.act(intent, known),
-        DialogueStage::Called { intent, known, .. } => {
+        IntentStage::Ready { intent, known } => speech.act(intent, known),
+        IntentStage::Called { intent, known, .. } => {
             NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language)))
         }
-        DialogueStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
+        IntentStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
     }
 }
 
@@ -61,7 +61,7 @@ impl ReplyContext<'_> {
         }
         let Some(name) = &intent.spec.tool else {
             let answer = render(&intent.spec.answer, self.context(intent, &known));
-            return NextStep::Say(answer.unwrap_or_else(|| sentences::done(self.language)));
+            return NextStep::Say(answer.unwrap_or_else(|| sentences::done_text(self.language)));
         };
         match self.prompt.tools.iter().find(|tool| tool.name == *name) {
             Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
@@ -78,7 +78,7 @@ impl ReplyContext<'_> {
         context["result"] = parsed(content, &text);
         context["text"] = Value::from(text.as_str());
         let answer = render(&intent.spec.answer, context);
-        answer.unwrap_or_else(|| if text.trim().is_empty() { sentences::done(self.language) } else { text })
+        answer.unwrap_or_else(|| if text.trim().is_empty() { sentences::done_text(self.language) } else { text })
     }
 
     fn failure(&self, intent: &CompiledIntent, known: &SlotValues, failure: &FailedResult<'_>) -> String {

@@ -39,7 +39,7 @@ pub(super) fn no_result(language: Language) -> &'static str {
     language.choose("no answer came", "没有收到结果")
 }
 
-pub(super) fn done(language: Language) -> String {
+pub(super) fn done_text(language: Language) -> String {
     language.choose("Done.", "已完成。").into()
 }
 

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn url_template_without_fixed_host_is_refused() {
+    fn url_template_without_fixed_http_origin_or_with_user_or_dot_segment_is_refused() {
         for bad in [
             "https://{{ args.host }}/",
             "https://api.example{{ args.path }}",

@@ -180,7 +180,7 @@ async fn connect(
     tokio::spawn(async move {
         let lost = move || {
             if let (Some(slot), Some(connection)) = (slot.upgrade(), known.upgrade()) {
-                slot.lost(&connection, &connection.end(None));
+                slot.mark_lost(&connection, &connection.end(None));
             }
         };
         monitor(client, stop, child, lost).await;

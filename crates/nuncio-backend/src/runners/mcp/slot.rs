@@ -129,7 +129,7 @@ impl ConnectionSlot {
     }
 
     /// Discards a lost connection and starts the delay. Calls that use it may finish.
-    pub(super) fn lost(&self, connection: &Arc<McpConnection>, why: &str) {
+    pub(super) fn mark_lost(&self, connection: &Arc<McpConnection>, why: &str) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;

@@ -136,7 +136,7 @@ fn every_invalid_field_has_a_fault_and_keeps_its_typed_text() {
 }
 
 #[test]
-fn form_without_schema_is_one_text_field() {
+fn form_without_schema_takes_one_text_and_refuses_a_blank_one() {
     let mut form = TaskForm::of(None, texts());
     form.fill(&posted(&[("f", "It is\r\ndone. ")]));
     assert_eq!(form.result(texts()), Some(json!("It is\ndone.")));

@@ -319,14 +319,14 @@ async fn waiter_is_woken_when_execution_ends() {
     let live = normal("exe_0", "a", "ada", 0);
     let waits = tokio::spawn({
         let live = Arc::clone(&live);
-        async move { live.over().await }
+        async move { live.wait_until_over().await }
     });
     live.update(|execution| execution.begin(at(1)).unwrap());
     tokio::task::yield_now().await;
     assert!(!waits.is_finished());
     live.update(|execution| ends(execution, ExecutionState::Completed { output: true.into() }, at(2)));
     waits.await.unwrap();
-    live.over().await;
+    live.wait_until_over().await;
     live.update(|execution| ends(execution, ExecutionState::Completed { output: false.into() }, at(3)));
     assert_eq!(live.now().state, ExecutionState::Completed { output: true.into() }, "it ends once");
 }
@@ -408,7 +408,7 @@ impl Model {
         }
     }
 
-    fn places(room: Concurrency) -> usize {
+    fn slot_limit(room: Concurrency) -> usize {
         match room {
             Concurrency::Endless => usize::MAX,
             Concurrency::Places(places) => places,
@@ -420,7 +420,7 @@ impl Model {
         let in_lane = self.running.iter().filter(|other| other.skill() == live.skill()).count();
         let of_caller =
             self.running.iter().filter(|other| other.room != Concurrency::Endless && other.caller() == live.caller());
-        in_lane < Self::places(live.room) && (live.room == Concurrency::Endless || of_caller.count() < LIMITS.1)
+        in_lane < Self::slot_limit(live.room) && (live.room == Concurrency::Endless || of_caller.count() < LIMITS.1)
     }
 
     fn check(&self, queue: &ExecutionQueue) {
@@ -430,7 +430,7 @@ impl Model {
         for live in &self.running {
             let lane = lanes.entry(live.skill().clone()).or_default();
             *lane += 1;
-            assert!(*lane <= Self::places(live.room), "more run than there are places");
+            assert!(*lane <= Self::slot_limit(live.room), "more run than there are places");
             if live.room != Concurrency::Endless {
                 let caller = callers.entry(live.caller().clone()).or_default();
                 *caller += 1;

@@ -70,7 +70,7 @@ macro_rules! remote_error {
 
             /// Error for a redirect, which clients do not follow.
             pub(super) fn redirected(url: &url::Url, response: &$crate::ports::fetch::FetchResponse) -> Self {
-                let (url, status) = (nuncio_core::address::shown(url), response.status);
+                let (url, status) = (nuncio_core::address::display_url(url), response.status);
                 let location = response.header("location").map(nuncio_core::text::plain).unwrap_or_default();
                 Self::new(Reason::Redirected, format!("{url} answered {status}: it says it is at {location:?}"))
                     .details(serde_json::json!({"url": url, "status": status, "location": location}))
@@ -89,7 +89,7 @@ macro_rules! remote_error {
                 }
                 let essence = nuncio_core::json::essence(declared);
                 let found = if essence.is_empty() { "no type".to_owned() } else { nuncio_core::text::plain(essence) };
-                let url = nuncio_core::address::shown(url);
+                let url = nuncio_core::address::display_url(url);
                 let error = Self::new(Reason::WrongType, format!("{url} answered with {found}, where {rule} application/json"));
                 Err(error.details(serde_json::json!({"content_type": found})))
             }

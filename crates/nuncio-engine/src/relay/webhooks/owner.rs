@@ -109,7 +109,7 @@ impl WebhookService {
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
         let secret = WebhookSecret::random(&*self.context.entropy);
-        let sealed = self.context.seal(&place(id), &secret.text());
+        let sealed = self.context.seal(&seal_context(id), &secret.text());
         let webhook = Webhook {
             agent: id.clone(),
             secret: sealed,
@@ -142,7 +142,7 @@ impl WebhookService {
 
     /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
-        WebhookSecret::read(&self.context.cipher.open(&place(&webhook.agent), &webhook.secret)?)
+        WebhookSecret::read(&self.context.cipher.open(&seal_context(&webhook.agent), &webhook.secret)?)
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) fn reachable(webhook: &Webhook) -> Webhook {
 }
 
 /// Name to which the encryption of the webhook secret is bound.
-fn place(agent: &AgentId) -> String {
+fn seal_context(agent: &AgentId) -> String {
     format!("webhook/{agent}")
 }
 

@@ -138,7 +138,7 @@ async fn public_agents_are_found_by_text_search_in_pages_and_private_ones_are_no
 }
 
 #[tokio::test]
-async fn patch_of_an_agent_account_changes_only_the_given_fields() {
+async fn agent_account_patch_sets_or_clears_fields_and_an_invalid_one_changes_nothing() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes", "description": "Keeps notes."})).await;

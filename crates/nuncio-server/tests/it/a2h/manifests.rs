@@ -144,7 +144,7 @@ async fn manifest_size_limit_applies_to_canonical_bytes_without_whitespace() {
 }
 
 #[tokio::test]
-async fn manifest_with_ambiguous_or_malformed_json_is_refused() {
+async fn manifest_with_duplicate_keys_inexact_numbers_deep_nesting_or_malformed_json_is_refused() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");

@@ -302,7 +302,7 @@ async fn replies_are_never_sent_to_private_or_invalid_addresses() {
 async fn undeliverable_reply_does_not_delay_shutdown() {
     let world = world().await;
     assert!(outcome(&send(&world, &message(&world, &world.ada, json!({}), says("x"))).await).is_ok());
-    world.clock.someone_waits_for(Duration::from_secs(5)).await;
+    world.clock.wait_for_sleeper(Duration::from_secs(5)).await;
     // The clock stands still, and the server still stops.
     tokio::time::timeout(Duration::from_secs(60), world.gateway.stop()).await.unwrap();
 }
@@ -416,7 +416,7 @@ async fn pending_reply_is_sent_after_a_restart() {
     document.services = vec![Service::messages(&ada.did, endpoint, &ada.did, &[], &[])];
     world.peer.publish(&ada.did, DidHostReply::Document(document.sign(&ada.key)));
     assert!(outcome(&send(&world, &message(&world, &ada, json!({}), says("late, but here"))).await).is_ok());
-    world.clock.someone_waits_for(Duration::from_secs(5)).await;
+    world.clock.wait_for_sleeper(Duration::from_secs(5)).await;
 
     let here = world.gateway.address().port();
     let data = world.gateway.data_as_after_a_crash();

@@ -191,7 +191,7 @@ async fn registration_at_an_unreachable_directory_is_retried_and_kept_up_to_date
         .dev()
         .start()
         .await;
-    clock.someone_waits_for(look).await;
+    clock.wait_for_sleeper(look).await;
     clock.advance(pause);
     eventually("it is listed", async || (found(&directory, "").await.len() == 2).then_some(())).await;
 

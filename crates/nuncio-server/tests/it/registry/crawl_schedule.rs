@@ -94,7 +94,7 @@ async fn crawl_failures_double_the_pause_up_to_a_day() {
     let well = visit(&here, &clock, &stub, DAY).await;
     assert_eq!((&well["failures"], &well["problem"]), (&json!(0), &Value::Null));
     assert_eq!(found(&here, "").await, ["a", "b"]);
-    clock.someone_waits_for(INTERVAL).await;
+    clock.wait_for_sleeper(INTERVAL).await;
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn crawler_pauses_between_requests_to_one_host_after_the_first_twenty() {
     let pause = Duration::from_millis(100);
     // A minute passes in the first pause; the skills found so far are listed.
     for (asked, listed, span) in [(20, 0, Duration::from_secs(60)), (21, 20, pause), (22, 20, pause)] {
-        clock.someone_waits_for(pause).await;
+        clock.wait_for_sleeper(pause).await;
         assert_eq!(stub.asked_so_far(), asked, "the index and descriptors");
         assert_eq!(found(&here, "").await.len(), listed);
         clock.advance(span);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use nuncio_engine::ports::dial::{Dial, DialRequest, SocketFrame, TextSocket};
+use nuncio_engine::ports::dial::{SocketFrame, TextSocket, WebSocketDialRequest, WebSocketDialer};
 use nuncio_engine::ports::fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use serde_json::Value;
@@ -92,8 +92,8 @@ impl Fetch for MeddlingProxy {
 }
 
 #[async_trait]
-impl Dial for MeddlingProxy {
-    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
+impl WebSocketDialer for MeddlingProxy {
+    async fn dial(&self, to: WebSocketDialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let wire = self.real.dial(to).await?;
         Ok(Box::new(ProxiedSocket { wire, between: self.clone(), waiting: VecDeque::new() }))
     }

@@ -73,7 +73,7 @@ async fn call(
     json: bool,
 ) -> anyhow::Result<Value> {
     let agent = client.describe(target).await?;
-    print_failed_checks(&agent, json);
+    print_unverified_checks(&agent, json);
     let names: Vec<_> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     let (operation, agreement) = client.prepare(&agent, choice, &names).await?;
     if let Some(agreement) = agreement {
@@ -99,8 +99,8 @@ async fn call(
     Ok(client.call(&agent, &operation, &arguments, timeout).await?)
 }
 
-/// Prints failed verifications before anything is sent.
-fn print_failed_checks(agent: &VerifiedDescription, json: bool) {
+/// Prints the notes on the agent and the checks that could not be made; as JSON, all checks.
+fn print_unverified_checks(agent: &VerifiedDescription, json: bool) {
     if json {
         println!("{}", json!({"event": "described", "url": agent.url, "checks": agent.checks, "notes": agent.notes}));
         return;

@@ -103,7 +103,7 @@ async fn refused_prompt_answers_user_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unanswered_prompt_answers_user_timeout() {
+async fn unanswered_prompt_denies_the_call_and_the_agent_gets_approval_expired() {
     let scene = CallSetup::new(&[MEDIUM, HIGH]).await;
     let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
