@@ -147,7 +147,6 @@ pub(crate) fn unanswered(records: &RecordStore) -> Result<Vec<(CallRecord, ToolO
     Ok(unanswered)
 }
 
-/// Marks the answer of a call as sent.
 pub(crate) fn mark_answer_sent(records: &RecordStore, agent: &AgentId, call: &ToolCall) -> Result<(), KeyStoreError> {
     let name = name(agent, call);
     let Some(mut record) = records.get::<CallRecord>(&name)? else { return Ok(()) };
