@@ -15,6 +15,9 @@ use crate::wire::{
 /// Maximum number of items in each list of a negotiation request.
 const MAX_LISTED: usize = 256;
 
+/// Field of an alternative with the scopes that the caller lacks for it.
+pub(crate) const MISSING_SCOPES: &str = "missingScopes";
+
 /// Parses the body of `anp.negotiate`; the error is the response to send.
 pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).with_message(message);
@@ -105,6 +108,18 @@ pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
         judge::RejectionReason::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
         _ => Vec::new(),
     };
+    let missing = match (other.lost, other.ability) {
+        (judge::RejectionReason::NotGranted, Some(ability)) => ability.missing_scopes.as_slice(),
+        _ => &[],
+    };
+    let reason = match missing {
+        [] => other.lost.to_string(),
+        scopes => format!("would have been chosen, but you lack the scope {}", scopes.join(", ")),
+    };
+    let mut extra = Map::new();
+    if !missing.is_empty() {
+        extra.insert(MISSING_SCOPES.to_owned(), missing.into());
+    }
     Alternative {
         interface: Some(other.offer.id.clone()),
         capability: other.ability.map(|it| it.capability.id.to_string()),
@@ -113,8 +128,8 @@ pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
         url: Some(other.offer.url.clone()),
         score: Some(score(other.score)),
         unsupported_constraints: unsupported,
-        reason: Some(other.lost.to_string()),
-        extra: Map::new(),
+        reason: Some(reason),
+        extra,
     }
 }
 

@@ -46,11 +46,20 @@ pub struct OfferedCapability {
     pub request_schema: Option<String>,
     /// URL of the response schema.
     pub response_schema: Option<String>,
+    /// Scopes that the caller lacks, if the interface is not granted for that reason.
+    pub missing_scopes: Vec<String>,
 }
 
 impl From<Arc<Capability>> for OfferedCapability {
     fn from(capability: Arc<Capability>) -> Self {
-        Self { capability, latency_ms: None, timeout_ms: None, request_schema: None, response_schema: None }
+        Self {
+            capability,
+            latency_ms: None,
+            timeout_ms: None,
+            request_schema: None,
+            response_schema: None,
+            missing_scopes: Vec::new(),
+        }
     }
 }
 

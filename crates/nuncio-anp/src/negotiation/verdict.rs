@@ -59,6 +59,8 @@ pub enum RejectionReason {
     LaterId,
     /// The interface can only be used for drafting.
     NotStructured,
+    /// The interface fits better than the chosen one, but the caller lacks a scope.
+    NotGranted,
 }
 
 impl std::fmt::Display for RejectionReason {
@@ -69,14 +71,21 @@ impl std::fmt::Display for RejectionReason {
             Self::FewerPoints(by) => write!(f, "has {by} {} less", if *by == 1 { "point" } else { "points" }),
             Self::LaterId => f.write_str("is as good, and its id comes later"),
             Self::NotStructured => f.write_str("is natural language, and a protocol was asked for"),
+            Self::NotGranted => f.write_str("would have been chosen, but you lack a scope"),
         }
     }
 }
 
-/// Nearest interfaces that were not chosen. Interfaces that the caller may not use are left out.
+/// Nearest interfaces that were not chosen. Interfaces that the caller may not use are left out, except those that would
+/// have been chosen if the caller had a scope.
 pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &evaluated[chosen]);
-    let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
+    let would_win = |at: usize, it: &EvaluatedOffer<'a>| {
+        let lacks_scope = it.ability.is_some_and(|ability| !ability.missing_scopes.is_empty());
+        lacks_scope && it.violations.is_empty() && chosen.is_none_or(|chosen| at < chosen)
+    };
+    let is_shown = |at: usize, it: &EvaluatedOffer<'a>| it.entry.offer.granted || would_win(at, it);
+    let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && is_shown(*at, it));
     let alternative = |(_, it): (_, &EvaluatedOffer<'a>)| {
         let lost = why(it, winner);
         Alternative { offer: &it.entry.offer, ability: it.ability, score: it.score, lost }
@@ -85,6 +94,9 @@ pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<
 }
 
 fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> RejectionReason {
+    if !it.entry.offer.granted {
+        return RejectionReason::NotGranted;
+    }
     if !it.violations.is_empty() {
         return RejectionReason::Lacks(it.violations);
     }

@@ -1,6 +1,6 @@
 //! An agent's interfaces as negotiation offers for one caller at one time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
@@ -85,6 +85,10 @@ impl HostDocuments {
             let mut ability = OfferedCapability::from(capability.clone());
             ability.latency_ms = of.iter().filter_map(|(_, state)| state.latency_ms).max();
             ability.timeout_ms = of.iter().map(|(_, state)| state.timeout_ms).max();
+            if !granted {
+                let scopes = of.iter().filter_map(|(tool, _)| tool.scope.as_ref()).map(ToString::to_string);
+                ability.missing_scopes = scopes.collect::<BTreeSet<_>>().into_iter().collect();
+            }
             if of.len() == 1 {
                 ability.request_schema = Some(self.schema_url(agent, tool, "input"));
                 ability.response_schema = Some(self.schema_url(agent, tool, "output"));

@@ -375,3 +375,18 @@ async fn negotiation_result_with_stream_execution_mode_is_refused() {
     let error = world.client.prepare(&agent, &MethodChoice::Negotiate(sample_request()), &[]).await.unwrap_err();
     assert_eq!(error.reason, Reason::CannotUse);
 }
+
+#[tokio::test]
+async fn note_names_the_missing_scope_of_an_interface_that_fits_better() {
+    let hotel = tampered(true, |result| {
+        result["alternatives"] = json!([
+            {"interface": "interface.hotel.tools", "capability": "cap.hotel.booking", "missingScopes": ["booking:write"]},
+            {"interface": "interface.hotel.other", "reason": "has 3 points less"},
+        ]);
+    })
+    .await;
+    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
+    let agreement = world.client.negotiate(&hotel_of(&world).await, &wish()).await.unwrap();
+    let [note] = agreement.notes.as_slice() else { panic!("{:?}", agreement.notes) };
+    assert!(note.contains("cap.hotel.booking") && note.contains("booking:write"), "{note}");
+}

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
+use crate::negotiate::MISSING_SCOPES;
 use crate::negotiation::{ExecutionMode, SecurityProfile, is_below};
-use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
+use crate::wire::{Alternative, NegotiationResult, ProtocolArtifact, Selected, Status};
 
 /// Verifies a negotiation result and returns notes about deviations.
 pub(super) fn check(
@@ -53,7 +54,18 @@ pub(super) fn check(
     check_security_profile(selected, needs)?;
     check_offer(selected, needs)?;
     check_artifact(selected, result, needs, agent, &mut notes)?;
+    notes.extend(result.alternatives.iter().filter_map(missing_scopes_note));
     Ok(notes)
+}
+
+/// Says that an interface was not chosen because the caller lacks scopes.
+fn missing_scopes_note(other: &Alternative) -> Option<String> {
+    let scopes: Vec<_> = other.extra.get(MISSING_SCOPES)?.as_array()?.iter().filter_map(Value::as_str).collect();
+    let wanted = other.capability.as_deref().or(other.interface.as_deref()).unwrap_or("another interface");
+    let (wanted, scopes) = (plain(wanted), plain(&scopes.join(", ")));
+    Some(format!(
+        "{wanted} fits better, but you lack the scope {scopes}, so another choice was made; the operator there can give it with `nuncio grant create`"
+    ))
 }
 
 fn bad(message: impl Into<String>) -> ClientError {

@@ -132,7 +132,8 @@ proptest! {
                     it.score.intent + it.score.interface_type + it.score.content_type + it.score.latency
                 );
                 for other in &it.alternatives {
-                    prop_assert!(other.offer.granted && other.offer.id != it.offer.id);
+                    let is_usable = other.offer.granted && other.offer.id != it.offer.id;
+                    prop_assert!(is_usable || other.lost == RejectionReason::NotGranted && !other.offer.granted);
                     if let RejectionReason::FewerPoints(by) = other.lost {
                         prop_assert_eq!(other.score.total + by, it.score.total);
                     }

@@ -150,6 +150,30 @@ async fn negotiation_offers_only_capabilities_that_the_caller_may_use() {
 }
 
 #[tokio::test]
+async fn better_interface_that_lacks_a_grant_is_named_with_its_scope_beside_the_choice() {
+    let world = world().await;
+    // With conversation allowed, the caller without the scope is sent there.
+    let wanted = json!({"intent": {"name": "anything"}, "requiredCapabilities": ["cap.desk.count"]});
+    let without = json!({"intent": {"description": "count something, please"}});
+    let chosen = outcome(&negotiate(&world, json!({}), without.clone()).await).unwrap();
+    assert_eq!(chosen["selected"]["interface"], "interface.desk.conversation", "{chosen}");
+    let missed = &chosen["alternatives"][0];
+    assert_eq!(
+        (&missed["interface"], &missed["capability"]),
+        (&json!("interface.desk.tools"), &json!("cap.desk.count"))
+    );
+    assert_eq!(missed["missingScopes"], json!(["notes:write"]), "{chosen}");
+    assert!(missed["reason"].as_str().unwrap().contains("notes:write"), "{missed}");
+
+    world.grant(&world.ada, "notes:write").await;
+    for body in [wanted, without] {
+        let chosen = outcome(&negotiate(&world, json!({}), body).await).unwrap();
+        assert_eq!(chosen["selected"]["capability"], "cap.desk.count", "{chosen}");
+        assert!(!chosen.to_string().contains("missingScopes"), "{chosen}");
+    }
+}
+
+#[tokio::test]
 async fn negotiation_of_a_high_sensitivity_tool_adds_human_authorization_and_approval_time() {
     let world = world().await;
     world.grant(&world.ada, "danger:do").await;
