@@ -1,37 +1,40 @@
 //! `nuncio explain`: the pages of the error codes.
 
+use std::cmp::Reverse;
+
 use anstream::{eprintln, println};
 use nuncio_core::Code;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
+use super::chat::clean::clean;
+use super::consumer::wrapped;
 use crate::output::AlreadyReported;
+
+/// Number of similar codes that are suggested for an unknown one.
+const MAX_SUGGESTIONS: usize = 3;
+/// Column where the summaries begin in the list of codes.
+const SUMMARY_COLUMN: usize = 24;
 
 /// Prints the page of a code, or the list of codes.
 pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     let Some(name) = code else {
-        if json {
-            println!("{}", json!({"codes": Code::ALL}));
-            return Ok(());
-        }
-        for code in Code::ALL {
-            // A long code moves its summary to the right.
-            let width = (code.as_str().len() + 2).max(24);
-            println!("{:<width$}{}", code.as_str(), summary(*code, 76 - width));
+        let codes = sorted_codes();
+        match json {
+            true => println!("{}", json!({"codes": codes})),
+            false => codes.into_iter().for_each(print_summary),
         }
         return Ok(());
     };
     let Some(code) = Code::parse(&name.to_lowercase()) else {
-        let near: Vec<_> =
-            Code::ALL.iter().map(|code| code.as_str()).filter(|code| shares_a_word(code, name)).collect();
-        let hint = match near.as_slice() {
+        let hint = match suggestions(name).as_slice() {
             [] => "`nuncio explain` lists them all".to_owned(),
             near => format!("perhaps: {}. `nuncio explain` lists them all", near.join(", ")),
         };
         let message = format!("there is no code {name:?}; {hint}");
         match json {
             true => println!("{}", json!({"error": message, "code": Code::NotFound})),
-            false => eprintln!("{} {message}", "error:".red().bold()),
+            false => eprintln!("{} {}", "error:".red().bold(), clean(&message)),
         }
         return Err(AlreadyReported.into());
     };
@@ -48,18 +51,66 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first sentence of a code's page, cut to `room` characters.
-fn summary(code: Code, room: usize) -> String {
-    let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
-    let text = paragraph.collect::<Vec<_>>().join(" ");
-    let sentence = text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches('.');
-    match sentence.char_indices().nth(room) {
-        Some((end, _)) => format!("{}…", &sentence[..end]),
-        None => sentence.to_owned(),
+fn sorted_codes() -> Vec<Code> {
+    let mut codes = Code::ALL.to_vec();
+    codes.sort_unstable_by_key(|code| code.as_str());
+    codes
+}
+
+/// Prints a code beside its summary, or above it if the code is long.
+fn print_summary(code: Code) {
+    let summary = wrapped(&summary(code), &" ".repeat(SUMMARY_COLUMN));
+    match code.as_str() {
+        name if name.len() + 2 > SUMMARY_COLUMN => println!("{name}\n{summary}"),
+        name => println!("{name:<SUMMARY_COLUMN$}{}", summary.trim_start()),
     }
 }
 
-fn shares_a_word(code: &str, name: &str) -> bool {
-    let mut words = name.split(['_', '-', ' ']).filter(|word| word.len() > 2);
-    words.any(|word| code.contains(&word.to_lowercase()))
+/// The first sentence of a code's page.
+fn summary(code: Code) -> String {
+    let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+    let text = paragraph.collect::<Vec<_>>().join(" ");
+    text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches(['.', ':']).to_owned()
+}
+
+/// The codes most like `name`, best first: those that share most words with it, then those spelt most alike.
+fn suggestions(name: &str) -> Vec<&'static str> {
+    let name = name.to_lowercase();
+    let words: Vec<_> = name.split(['_', '-', ' ']).filter(|word| word.len() > 2).collect();
+    // A third of the letters may differ, at most three.
+    let most_edits = name.chars().count().div_ceil(3).min(3);
+    let rate = |code: Code| {
+        let shared = words.iter().filter(|word| code.as_str().contains(**word)).count();
+        let edits = strsim::osa_distance(&name, code.as_str());
+        (shared > 0 || edits <= most_edits).then_some((edits > most_edits, Reverse(shared), edits, code.as_str()))
+    };
+    let mut rated: Vec<_> = Code::ALL.iter().copied().filter_map(rate).collect();
+    rated.sort_unstable();
+    rated.into_iter().map(|(_, _, _, code)| code).take(MAX_SUGGESTIONS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_code_gets_at_most_three_suggestions_with_the_closest_first() {
+        assert_eq!(suggestions("turn_runing").first(), Some(&"turn_running"));
+        assert_eq!(suggestions("grant not found").first(), Some(&"grant_not_found"));
+        assert_eq!(suggestions("not_found").first(), Some(&"not_found"));
+        for name in ["not", "not_found_at_all", "scope", "agent", "data_directory"] {
+            assert!((1..=3).contains(&suggestions(name).len()), "{name}: {:?}", suggestions(name));
+        }
+        for name in ["", "zzz", "权限", &"a".repeat(10_000)] {
+            assert_eq!(suggestions(name), [""; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn summary_is_the_whole_first_sentence() {
+        for code in Code::ALL {
+            let summary = summary(*code);
+            assert!(!summary.is_empty() && !summary.contains('…'), "{code}: {summary}");
+        }
+    }
 }

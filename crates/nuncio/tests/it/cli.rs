@@ -71,6 +71,9 @@ fn explain_lists_all_codes_and_suggests_similar_ones_for_an_unknown_code() {
         assert!(listing.stdout.lines().any(|line| line.split_whitespace().next() == Some(code)), "{code} is listed");
     }
     assert!(listing.stdout.lines().all(|line| line.chars().count() <= 80), "{}", listing.stdout);
+    assert!(!listing.stdout.contains('…'), "no sentence is cut: {}", listing.stdout);
+    let names: Vec<_> = codes.iter().map(|code| code.as_str().unwrap()).collect();
+    assert!(names.is_sorted(), "{names:?}");
     let page = nuncio(&["explain", "data_dir_in_use"]).run();
     assert_eq!(page.status, Some(0));
     assert!(page.stdout.starts_with("data_dir_in_use\n") && page.stdout.contains("What to do"), "{page:?}");
@@ -78,7 +81,10 @@ fn explain_lists_all_codes_and_suggests_similar_ones_for_an_unknown_code() {
 
     let unknown = nuncio(&["explain", "data_directory"]).run();
     assert_eq!(unknown.status, Some(1));
-    assert!(unknown.stderr.contains("data_dir_in_use"), "{unknown:?}");
+    assert!(unknown.stderr.contains("data_dir_"), "{unknown:?}");
+    let (_, suggested) = nuncio(&["--json", "explain", "not"]).run().failure();
+    let suggested = suggested.split_once("perhaps: ").unwrap().1.split_once('.').unwrap().0;
+    assert_eq!(suggested.split(", ").count(), 3, "{suggested}");
     let unknown = nuncio(&["explain", "zzz"]).run();
     assert!(unknown.stderr.contains("`nuncio explain` lists them all"), "{unknown:?}");
     assert!(!unknown.stderr.contains("explain not_found"), "{unknown:?}");
