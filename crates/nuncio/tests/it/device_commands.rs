@@ -118,7 +118,12 @@ async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
         assert_eq!(ran.status, Some(2), "{ran:?}");
         assert_eq!(laptop.shown("laptop", id)["standing"], "waiting");
     }
-    assert_eq!(laptop.device(&["trust", id]).json(), json!({"trusted": id}));
+    // Without a terminal, nobody compared the number, so a flag must say so.
+    let refused = laptop.device(&["trust", id]);
+    assert_eq!(refused.status, Some(2), "{refused:?}");
+    assert!(refused.stdout.contains("--yes"), "{refused:?}");
+    assert_eq!(laptop.shown("laptop", id)["standing"], "waiting");
+    assert_eq!(laptop.device(&["trust", id, "--yes"]).json(), json!({"trusted": id}));
     assert_eq!(laptop.shown("laptop", id)["standing"], "trusted");
 
     // A permission granted on the laptop counts on the phone.

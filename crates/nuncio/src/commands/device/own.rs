@@ -84,12 +84,15 @@ pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool
     run_command(home, command, json, |_| println!("{} is yours: what it signed counts here.", device.bold())).await
 }
 
-/// Fingerprint of a device that waits for trust, after the person compared it; without a terminal it is not compared.
+/// Fingerprint of a device; if it waits for trust, after the person compared it.
 async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
     let devices = items(&answer["devices"]);
-    let is_waiting = |shown: &&Value| shown["id"] == device.as_str() && shown["standing"] == "waiting";
-    let Some(shown) = devices.iter().find(is_waiting) else { return Ok(None) };
+    let Some(shown) = devices.iter().find(|shown| shown["id"] == device.as_str()) else { return Ok(None) };
+    let fingerprint = shown["fingerprint"].as_str().and_then(Digest::parse);
+    if shown["standing"] != "waiting" {
+        return Ok(fingerprint);
+    }
     if !json {
         eprintln!("{} says that it is yours.", device.bold());
         eprintln!("Its own screen must show:");
@@ -97,7 +100,8 @@ async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -
     }
     match confirm("Is it the same?", json).await? {
         Some(false) => Err(wrong_usage("nothing was trusted")),
-        Some(true) | None => Ok(shown["fingerprint"].as_str().and_then(Digest::parse)),
+        None => Err(wrong_usage("compare the number with the other device's screen, then use --yes")),
+        Some(true) => Ok(fingerprint),
     }
 }
 

@@ -76,8 +76,8 @@ async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
 /// A second device of the same person; the two devices trust each other.
 fn second(scene: &CallSetup) -> PersonMachine {
     let phone = PersonMachine::new(&scene.world.relay);
-    scene.laptop.device(&["trust", &phone.id]).json();
-    phone.device(&["trust", &scene.laptop.id]).json();
+    scene.laptop.device(&["trust", &phone.id, "--yes"]).json();
+    phone.device(&["trust", &scene.laptop.id, "--yes"]).json();
     let allowed = phone.device(&["allow", &scene.world.agent_id]).json();
     let granted = allowed["ask"]["scopes"].as_array().unwrap().iter().any(|scope| scope["granted"] == true);
     assert!(granted, "what the laptop signed counts on the phone: {allowed}");
