@@ -338,7 +338,7 @@ async fn orders_are_in_the_audit_record(target: AttackedBinary) -> anyhow::Resul
         ("grant_create", &["grant", "create", "anonymous", "desk", "rooms:read"]),
         ("key_revoke", &["key", "revoke", "app"]),
         ("user_invite", &["user", "invite", "ada"]),
-        ("did_rotate", &["did", "rotate", "desk"]),
+        ("did_rotate", &["did", "rotate", "desk", "--yes"]),
         ("registry_follow", &["registry", "follow", "example.com"]),
     ];
     for (action, arguments) in orders {

@@ -457,6 +457,9 @@ pub(crate) enum Did {
         /// Move all DIDs to another public URL
         #[arg(long, value_name = "URL")]
         to: Option<url::Url>,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
     },
 }
 

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use anstream::eprint;
 use tokio::sync::oneshot;
 
+use crate::output::wrong_usage;
+
 /// Maximum length of a typed line, in bytes.
 pub(super) const MAX_LINE: u64 = 4096;
 
@@ -16,6 +18,16 @@ pub(super) async fn confirm(question: &str, json: bool) -> anyhow::Result<Option
     eprint!("{question} [y/N] ");
     let line = read_line().await?;
     Ok(Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
+}
+
+/// Asks before an action that cannot be undone, unless `--yes` was given; with `--json` or without a terminal, `--yes` is
+/// needed.
+pub(super) async fn require_yes(question: &str, yes: bool, json: bool) -> anyhow::Result<()> {
+    match if yes { Some(true) } else { confirm(question, json).await? } {
+        Some(true) => Ok(()),
+        Some(false) => Err(wrong_usage("nothing was changed")),
+        None => Err(wrong_usage(format!("{question} To confirm without a terminal, add --yes"))),
+    }
 }
 
 /// Reads one line of standard input on its own thread, so that shutdown does not wait for it.

@@ -7,6 +7,7 @@ use nuncio_server::admin::replies::{DidInfo, DidLinkList, DidList, LinkedDid, Ro
 use nuncio_server::dids::DidSubject;
 use owo_colors::OwoColorize as _;
 
+use super::confirm::require_yes;
 use super::operator::{parsed, run_command};
 use crate::cli::{DataDirCommand, Did};
 use crate::output::{table, text};
@@ -38,14 +39,24 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, j
             })
             .await
         }
-        Did::Rotate { agent, service: _, to } => {
-            let command = match (to, agent) {
-                (Some(to), _) => AdminCommand::DidMove { to: to.to_string() },
-                (None, Some(name)) => {
-                    AdminCommand::DidRotate { subject: DidSubject::Agent(parsed(AgentName::parse(&name))?) }
+        Did::Rotate { agent, service: _, to, yes } => {
+            let (command, effect) = match (to, agent) {
+                (Some(to), _) => {
+                    let effect = format!("The server and all its agents get new DIDs under {to}.");
+                    (AdminCommand::DidMove { to: to.to_string() }, effect)
                 }
-                (None, None) => AdminCommand::DidRotate { subject: DidSubject::Service },
+                (None, Some(name)) => {
+                    let subject = DidSubject::Agent(parsed(AgentName::parse(&name))?);
+                    let effect =
+                        format!("Agent {name} gets a new DID; its old one stops working and names the new one.");
+                    (AdminCommand::DidRotate { subject }, effect)
+                }
+                (None, None) => {
+                    let effect = "The server gets a new key; all tokens it has issued stop working.".to_owned();
+                    (AdminCommand::DidRotate { subject: DidSubject::Service }, effect)
+                }
             };
+            require_yes(&format!("{effect} This cannot be undone. Continue?"), yes, json).await?;
             run_command(&data, command, json, print_rotated).await
         }
     }

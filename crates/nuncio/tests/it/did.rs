@@ -20,7 +20,7 @@ async fn rotated_did_names_its_successor_at_once_and_the_rotation_survives_a_kil
     let document = async |url: &str| client.get(url.strip_prefix(server.url()).unwrap()).await.1;
     assert_eq!(document(shown["dids"][1]["document"].as_str().unwrap()).await["id"], first);
 
-    let rotated = home.json_command(&["did", "rotate", "script"]).json();
+    let rotated = home.json_command(&["did", "rotate", "script", "--yes"]).json();
     let second = rotated["rotated"][0]["did"].as_str().unwrap().to_owned();
     assert_ne!(first, second);
     let old = document(shown["dids"][1]["document"].as_str().unwrap()).await;
@@ -39,14 +39,33 @@ fn did_show_prints_the_owner_of_each_did_and_did_rotate_the_result() {
     let shown = home.nuncio(&["did", "show"]).run();
     assert!(shown.stdout.contains("this server\n") && shown.stdout.contains("script\n"), "{shown:?}");
     assert!(shown.stdout.contains("/agents/script/e1_"), "{shown:?}");
-    let service = home.nuncio(&["did", "rotate", "--service"]).run();
+    let service = home.nuncio(&["did", "rotate", "--service", "--yes"]).run();
     assert!(service.stdout.contains("The DID is the same"), "{service:?}");
-    let agent = home.nuncio(&["did", "rotate", "script"]).run();
+    let agent = home.nuncio(&["did", "rotate", "script", "--yes"]).run();
     assert!(agent.stdout.contains("instead of"), "{agent:?}");
-    assert_eq!(home.json_command(&["did", "rotate", "nobody"]).failure().0, "did_unavailable");
+    assert_eq!(home.json_command(&["did", "rotate", "nobody", "--yes"]).failure().0, "did_unavailable");
     for wrong in [&["did", "rotate"][..], &["did", "rotate", "script", "--service"], &["did", "rotate", "No Name"]] {
         assert_eq!(home.nuncio(wrong).run().status, Some(2), "{wrong:?}");
     }
+}
+
+#[tokio::test]
+async fn did_rotation_without_confirmation_changes_nothing() {
+    let home = Home::script();
+    let _server = home.start();
+    let before = home.json_command(&["did", "show"]).json();
+    for flags in [&["script"][..], &["--service"], &["--to", "https://new.example.com"]] {
+        let refused = home.nuncio(&[&["did", "rotate"], flags].concat()).run();
+        assert_eq!(refused.status, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("cannot be undone") && refused.stderr.contains("--yes"), "{refused:?}");
+    }
+    if let Some(command) = home.nuncio(&["did", "rotate", "script"]).in_terminal() {
+        let mut typed = command.start_interactive();
+        until("it asks", async || typed.stdout().contains("Continue? [y/N]").then_some(())).await;
+        typed.line("n");
+        assert_eq!(typed.wait_for_end().status, Some(2));
+    }
+    assert_eq!(home.json_command(&["did", "show"]).json(), before);
 }
 
 #[test]
@@ -59,10 +78,11 @@ fn changed_public_url_is_refused_until_dids_are_moved() {
     assert!(message.contains("nuncio did rotate --to https://new.example.com"), "{message}");
     assert_eq!(home.serve().run().failure().0, "public_url_changed", "it was forgotten");
 
-    let moved = home.json_command(&["did", "rotate", "--to", "https://new.example.com"]).json();
+    let moved = home.json_command(&["did", "rotate", "--to", "https://new.example.com", "--yes"]).json();
     assert_eq!(moved["public_url"], "https://new.example.com");
     let server = at("https://new.example.com").start();
-    assert_eq!(home.json_command(&["did", "rotate", "--to", "https://old.example.com"]).failure().0, "data_dir_in_use");
+    let back = home.json_command(&["did", "rotate", "--to", "https://old.example.com", "--yes"]);
+    assert_eq!(back.failure().0, "data_dir_in_use");
     server.kill9();
 }
 
