@@ -6,10 +6,12 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use nuncio_server::ListenAddress;
 
+mod caller_key;
 mod device;
 mod diff;
 mod skills;
 
+pub(crate) use caller_key::CallerKey;
 pub(crate) use device::{DeviceArguments, DeviceHome, DeviceSubcommand, PassphraseSource, StorageSource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{

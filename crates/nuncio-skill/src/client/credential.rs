@@ -241,9 +241,11 @@ fn requirement_text(config: &AuthConfig) -> String {
 /// Error about a missing or unsuitable credential; its details describe the required authentication.
 fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> ConsumerError {
     let advice = match config.r#type {
-        AuthType::ApiKey => "give it with --api-key or NUNCIO_API_KEY",
-        AuthType::OAuth2 => "give --token, --client-id with --client-secret, or --login with --client-id",
-        AuthType::Custom => "if it is the reference signature, give the shared secret with --signing-key",
+        AuthType::ApiKey => "give it with --key or NUNCIO_KEY",
+        AuthType::OAuth2 => {
+            "give a token with --key or NUNCIO_KEY, or --client-id with --client-secret, or --login with --client-id"
+        }
+        AuthType::Custom => "if it is the reference signature, give the shared secret with --key or NUNCIO_KEY",
         AuthType::None => "leave the credential out",
     };
     ConsumerError::new(reason, message).details(requirement(config)).advice(advice)

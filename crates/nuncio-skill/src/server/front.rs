@@ -107,7 +107,7 @@ fn listed(agent: &Agent) -> impl Iterator<Item = (Option<&Tool>, &Skill)> {
 fn credential(auth: &SkillAuth) -> String {
     match auth {
         SkillAuth::ApiKey { header } => format!("-H \"{header}: $NUNCIO_KEY\" "),
-        SkillAuth::OAuth2 { .. } => "-H \"authorization: Bearer $NUNCIO_TOKEN\" ".to_owned(),
+        SkillAuth::OAuth2 { .. } => "-H \"authorization: Bearer $NUNCIO_KEY\" ".to_owned(),
         SkillAuth::None | SkillAuth::Custom => String::new(),
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
-use super::DataDirOption;
+use super::{CallerKey, DataDirOption};
 use crate::output::shell_quote;
 
 #[derive(Debug, Args)]
@@ -21,29 +21,11 @@ pub(crate) struct Discover {
     #[arg(long = "type", value_name = "TYPE", value_parser = capability_type)]
     pub(crate) only: Option<CapabilityType>,
     #[command(flatten)]
-    pub(crate) credentials: ReadCredentials,
+    pub(crate) key: CallerKey,
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
     #[command(flatten)]
     pub(crate) outbound: OutboundOptions,
-}
-
-/// Credentials for read-only commands.
-#[derive(Debug, Args)]
-pub(crate) struct ReadCredentials {
-    /// API key, to include skills that only its holder can see
-    #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
-    pub(crate) api_key: Option<String>,
-    /// Access token, to include skills that only its holder can see
-    #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN", conflicts_with = "api_key")]
-    pub(crate) token: Option<String>,
-}
-
-impl ReadCredentials {
-    /// The credential for servers that make no difference between keys and tokens.
-    pub(crate) fn bearer(&self) -> Option<&String> {
-        self.api_key.as_ref().or(self.token.as_ref())
-    }
 }
 
 #[derive(Debug, Args)]
@@ -56,7 +38,7 @@ pub(crate) struct Show {
     #[arg(value_name = "SKILL|AGENT")]
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) credentials: ReadCredentials,
+    pub(crate) key: CallerKey,
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
     #[command(flatten)]
@@ -65,7 +47,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 \\\n    --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt \\\n    -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app \\\n    -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms \\\n    -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --say \"Is a room free?\" --as concierge"
+    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 \\\n    --key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt \\\n    -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app \\\n    -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms \\\n    -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --say \"Is a room free?\" --as concierge"
 )]
 pub(crate) struct Invoke {
     /// The skill: SKILL-ID@DOMAIN or the URL of its descriptor; or the agent: its DID, the URL of its description, or
@@ -152,9 +134,8 @@ pub(crate) struct Negotiate {
     /// Digest of the draft as it was shown
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
-    /// API key or access token for the named host
-    #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: CallerKey,
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
     #[command(flatten)]
@@ -197,12 +178,8 @@ pub(crate) enum ValidatedDocumentKind {
 /// Credentials of the user for a remote skill.
 #[derive(Debug, Args)]
 pub(crate) struct CallerCredentials {
-    /// API key; better set in the environment, where others cannot see it
-    #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
-    pub(crate) api_key: Option<String>,
-    /// An OAuth access token
-    #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: CallerKey,
     /// Id of the OAuth client that requests a token
     #[arg(long, env = "NUNCIO_CLIENT_ID", value_name = "ID")]
     pub(crate) client_id: Option<String>,
@@ -215,7 +192,7 @@ pub(crate) struct CallerCredentials {
     /// OAuth scope to request (repeatable); all scopes of the skill when omitted
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// Shared secret that signs the request
+    /// Shared secret that signs the request and is never sent
     #[arg(long, env = "NUNCIO_SIGNING_KEY", hide_env_values = true, value_name = "SECRET")]
     pub(crate) signing_key: Option<String>,
     /// Host that the credential is for, if it is not the named one

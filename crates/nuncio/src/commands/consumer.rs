@@ -14,7 +14,7 @@ use owo_colors::OwoColorize as _;
 
 use super::chat::clean::clean;
 use super::chat::wrap::WordWrapper;
-use crate::cli::OutboundOptions;
+use crate::cli::{CallerKey, OutboundOptions};
 use crate::output::WrongUsage;
 
 /// The HTTP client, limited to the addresses that the user's flags allow.
@@ -53,12 +53,8 @@ fn token_store() -> Arc<dyn TokenStore> {
 }
 
 /// Credential with which a host lists more of its skills.
-pub(crate) fn read_credential(api_key: Option<&String>, token: Option<&String>) -> Credential {
-    match (api_key, token) {
-        (Some(key), _) => Credential::ApiKey(Secret::new(key)),
-        (None, Some(token)) => Credential::Token(Secret::new(token)),
-        (None, None) => Credential::None,
-    }
+pub(crate) fn read_credential(key: &CallerKey) -> Credential {
+    key.bearer().map_or(Credential::None, |key| Credential::ApiKey(Secret::new(key)))
 }
 
 /// Callback that prints progress notes for people; with `--json` notes are part of the result.

@@ -15,7 +15,7 @@ use crate::cli::{Discover, OutboundOptions};
 use crate::output::{AlreadyReported, counted, readable_error, shell_quote};
 
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
+    let peers = client(&options.outbound, options.key.bearer(), &options.signer)?;
     if is_agent(&options.target) {
         let overview = agent_overview(&peers, &AgentTarget::parse(&options.target)?).await?;
         if json {
@@ -27,7 +27,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
     }
     let target = SkillTarget::parse(&options.target)?;
     let consumer = consumer(&options.outbound, print_notes(json))?;
-    let credential = read_credential(options.credentials.api_key.as_ref(), options.credentials.token.as_ref());
+    let credential = read_credential(&options.key);
     let skills = consumer.discover(&target, options.only, &credential).await;
     // `--type` selects among skills; agents have no type.
     let agents = match options.only {

@@ -39,7 +39,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     let line = Arc::new(ProgressLine::new(json));
     let consumer = consumer(&options.outbound, ProgressLine::watcher(&line))?;
     let credentials = &options.credentials;
-    let read_credential = read_credential(credentials.api_key.as_ref(), credentials.token.as_ref());
+    let read_credential = read_credential(&credentials.key);
     let described = tokio::select! {
         described = consumer.describe(&target, &read_credential) => described?,
         () = interrupted() => anyhow::bail!("interrupted; nothing was invoked"),
@@ -110,9 +110,10 @@ fn check_method(described: &ResolvedSkill, given: Option<&str>) -> anyhow::Resul
 
 /// Selects the credential that the skill requires from flags and environment.
 fn select_credential(credentials: &CallerCredentials, required: AuthType) -> Credential {
-    let api_key = credentials.api_key.as_deref().map(|key| Credential::ApiKey(Secret::new(key)));
-    let token = credentials.token.as_deref().map(|token| Credential::Token(Secret::new(token)));
-    let signature = credentials.signing_key.as_deref().map(|key| Credential::Signature(Secret::new(key)));
+    let api_key = credentials.key.api_key().map(|key| Credential::ApiKey(Secret::new(key)));
+    let token = credentials.key.token().map(|token| Credential::Token(Secret::new(token)));
+    let signing_key = credentials.signing_key.clone().or_else(|| credentials.key.signing());
+    let signature = signing_key.map(|key| Credential::Signature(Secret::new(key)));
     let client = match (&credentials.client_id, &credentials.client_secret) {
         (Some(id), Some(secret)) if !credentials.login => {
             Some(Credential::Client { id: id.clone(), secret: Secret::new(secret), scopes: credentials.scopes.clone() })

@@ -24,13 +24,13 @@ use crate::output::AlreadyReported;
 /// key of the agent given by `--as`.
 pub(crate) fn client(
     outbound: &OutboundOptions,
-    token: Option<&String>,
+    token: Option<String>,
     signer: &SigningAgent,
 ) -> anyhow::Result<AnpClient> {
     let local = if outbound.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
     let options = AnpClientOptions { local, ..AnpClientOptions::default() };
     let client = AnpClient::new(fetch_client(outbound)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
-    Ok(client.with_bearer(token.cloned()).signed_by(request_signer(signer)?))
+    Ok(client.with_bearer(token).signed_by(request_signer(signer)?))
 }
 
 fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {

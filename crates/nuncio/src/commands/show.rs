@@ -17,7 +17,7 @@ use crate::output::table;
 const MAX_SHOWN_AGENTS: usize = 10;
 
 pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
+    let peers = client(&options.outbound, options.key.bearer(), &options.signer)?;
     if is_agent(&options.target) {
         return agents(&peers, &[AgentTarget::parse(&options.target)?], json).await;
     }
@@ -77,7 +77,7 @@ async fn agents(client: &AnpClient, targets: &[AgentTarget], json: bool) -> anyh
 
 async fn skill(options: &Show, target: &SkillTarget, json: bool) -> anyhow::Result<()> {
     let consumer = consumer(&options.outbound, print_notes(json))?;
-    let credential = read_credential(options.credentials.api_key.as_ref(), options.credentials.token.as_ref());
+    let credential = read_credential(&options.key);
     let described = consumer.describe(target, &credential).await?;
     if json {
         let ResolvedSkill { descriptor, url, notes, .. } = &described;

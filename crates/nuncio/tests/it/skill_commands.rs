@@ -171,11 +171,61 @@ fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert_eq!(stub.requests_to("POST /call")[0].header("x-key"), Some("key-1"));
     let ran = run().env("NUNCIO_TOKEN", "token-1").run();
-    assert!(ran.status == Some(1) && ran.stderr.contains("--api-key"), "{ran:?}");
+    assert!(ran.status == Some(1) && ran.stderr.contains("--key"), "{ran:?}");
     assert!(!ran.stderr.contains("token-1"));
     assert_eq!(run().run().status, Some(0), "a server on this machine may be open to it, so it is asked");
-    let help = nuncio(&home, &["invoke", "--help"]).env("NUNCIO_API_KEY", "key-1").run();
+    let help = nuncio(&home, &["invoke", "--help"]).env("NUNCIO_KEY", "key-1").run();
     assert!(!help.stdout.contains("key-1"));
+}
+
+#[test]
+fn one_key_option_serves_api_keys_tokens_and_signatures() {
+    let home = Home::hotel();
+    let credential = |auth: fn(&mut Value), key: &str, header: &str| {
+        let stub = StubProvider::start(auth, "completed");
+        let target = format!("a/b@{}", stub.host);
+        for (name, flags) in [("NUNCIO_KEY", &[][..]), ("OTHER", &["--key", key])] {
+            let command = nuncio(&home, &[&["invoke", &target, "-i", "text=x"], flags].concat());
+            let ran = command.env(name, key).env("NUNCIO_API_KEY", "old").env("NUNCIO_TOKEN", "old").run();
+            assert_eq!(ran.status, Some(0), "{ran:?}");
+        }
+        let sent = stub.requests_to("POST /call");
+        assert_eq!(sent[0].header(header).is_some(), sent[1].header(header).is_some());
+        sent[1].header(header).unwrap().to_owned()
+    };
+    let wants_key = |skill: &mut Value| skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
+    assert_eq!(credential(wants_key, "key-1", "x-key"), "key-1");
+    assert_eq!(credential(wants_tokens, "token-1", "authorization"), "Bearer token-1");
+    let wants_signature =
+        |skill: &mut Value| skill["auth"] = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
+    assert!(credential(wants_signature, "nsk_1", "x-signature").starts_with("v1="));
+}
+
+#[test]
+fn signing_secret_given_as_key_is_not_sent_to_a_skill_that_wants_an_api_key() {
+    let home = Home::hotel();
+    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let target = format!("a/b@{}", stub.host);
+    let ran = nuncio(&home, &["invoke", &target, "-i", "text=x", "--key", "nsk_1"]).run();
+    assert!(ran.status == Some(1) && ran.stderr.contains("an API key"), "{ran:?}");
+    assert!(stub.requests_to("POST /call").is_empty());
+}
+
+#[test]
+fn earlier_credential_options_still_work_and_are_not_in_the_help() {
+    let home = Home::hotel();
+    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let target = format!("a/b@{}", stub.host);
+    for flag in ["--api-key", "--token"] {
+        let ran = nuncio(&home, &["invoke", &target, "-i", "text=x", flag, "key-1"]).run();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    assert!(stub.requests_to("POST /call").iter().all(|call| call.header("x-key") == Some("key-1")));
+    for command in ["invoke", "discover", "show", "negotiate", "chat"] {
+        let help = nuncio(&home, &[command, "--help"]).run().stdout;
+        assert!(help.contains("--key <KEY>") && help.contains("NUNCIO_KEY"), "{command}: {help}");
+        assert!(!help.contains("--api-key") && !help.contains("--token"), "{command}: {help}");
+    }
 }
 
 fn wants_tokens(skill: &mut Value) {
@@ -340,14 +390,10 @@ fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
         skills.iter().map(|skill| skill["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids(&[]), ["script/open", "script/signed"], "what is private is not shown");
-    assert_eq!(ids(&["--api-key", &key]), ["script/keyed", "script/open", "script/signed"]);
+    assert_eq!(ids(&["--key", &key]), ["script/keyed", "script/open", "script/signed"]);
     assert_eq!(ids(&["--type", "task"]), ["script/signed"]);
 
-    assert_eq!(
-        ids(&["--api-key", "bad"]),
-        ["script/open", "script/signed"],
-        "the index is public, whatever key is sent"
-    );
+    assert_eq!(ids(&["--key", "bad"]), ["script/open", "script/signed"], "the index is public, whatever key is sent");
 
     let ask = |skill: &str, arguments: &[&str]| {
         let target = format!("script/{skill}@{host}");
@@ -360,7 +406,7 @@ fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
         Some(json!({"text": "a&b", "n": 3})),
         "inputs in the query keep their types"
     );
-    assert_eq!(ask("keyed", &["--api-key", &key]).1, Some(json!({"text": "a&b"})));
+    assert_eq!(ask("keyed", &["--key", &key]).1, Some(json!({"text": "a&b"})));
     let (status, _, stderr) = ask("keyed", &[]);
     assert!(status == Some(1) && stderr.contains("lists no skill"), "{stderr}");
     assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));

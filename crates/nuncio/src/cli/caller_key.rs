@@ -1,0 +1,47 @@
+//! The caller's credential, under one name in every command.
+
+use clap::Args;
+
+/// Prefix of a secret that signs requests and is never sent.
+const SIGNING_PREFIX: &str = "nsk_";
+
+/// The credential of the caller, whatever the protocol.
+#[derive(Debug, Args)]
+pub(crate) struct CallerKey {
+    /// API key or access token; better set in the environment, where others cannot see it
+    // Version 0.1 called it `--api-key` and `--token`.
+    #[arg(long, env = "NUNCIO_KEY", hide_env_values = true, aliases = ["api-key", "token"])]
+    key: Option<String>,
+}
+
+impl CallerKey {
+    /// The credential for a server that asks for an API key.
+    pub(crate) fn api_key(&self) -> Option<String> {
+        self.sent().or_else(|| earlier_variable("NUNCIO_API_KEY"))
+    }
+
+    /// The credential for a server that asks for an access token.
+    pub(crate) fn token(&self) -> Option<String> {
+        self.sent().or_else(|| earlier_variable("NUNCIO_TOKEN"))
+    }
+
+    /// The credential for a server that makes no difference between keys and tokens.
+    pub(crate) fn bearer(&self) -> Option<String> {
+        self.api_key().or_else(|| self.token())
+    }
+
+    /// The credential for a server that asks for a signature.
+    pub(crate) fn signing(&self) -> Option<String> {
+        self.key.clone()
+    }
+
+    /// The credential, unless it is a secret that is never sent.
+    fn sent(&self) -> Option<String> {
+        self.key.clone().filter(|key| !key.starts_with(SIGNING_PREFIX))
+    }
+}
+
+/// A credential in a variable of version 0.1, when there was one for each kind.
+fn earlier_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
