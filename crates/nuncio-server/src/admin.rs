@@ -43,8 +43,8 @@ use replies::{
     RevokedDevices, RevokedGrant, RevokedKey, SentMessage, TaskDetails, TaskList, UnfollowedDomain, UnlinkedDid,
     UserDevices,
 };
-pub use socket::ask;
-pub(crate) use socket::listen;
+pub use socket::{CommandExecutor, ask, ask_or_lock};
+pub(crate) use socket::{is_served, listen};
 pub(crate) use users::InviteOrigin;
 
 /// A command of the operator: one JSON line on the admin socket. A key is named by its id or its name.

@@ -11,6 +11,7 @@ use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::secret_cipher::KEY_BYTES;
 use ring::signature::Ed25519KeyPair;
 
+use crate::admin;
 use crate::error::StartError;
 
 mod files;
@@ -31,6 +32,15 @@ const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A start that waits for disk space logs a warning once in this many tries.
 const TRIES_PER_WARNING: u64 = 30;
+
+/// Time after which a process that waits for the lock of the data directory tries again.
+pub(crate) const LOCK_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Number of tries before the wait for the lock is reported: one second.
+pub(crate) const LOCK_TRIES_BEFORE_REPORT: u64 = 20;
+
+/// Number of tries to get the lock: 30 seconds. A server that is starting, and a command, normally take less.
+pub(crate) const LOCK_TRIES: u64 = 600;
 
 /// An open data directory, locked until it is dropped or the process dies.
 #[derive(Debug)]
@@ -78,18 +88,31 @@ impl DataDir {
         }
     }
 
-    /// Opens the data directory for a server. Waits and logs while its disk is full.
+    /// Opens the data directory for a server. Waits and logs while its disk is full, and for a limited time while a
+    /// command uses it.
     pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, StartError> {
+        let mut lock_tries = 0;
         for tries in 0_u64.. {
-            match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
+            let wait = match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
                 Err(error) if error.code == Code::DiskFull => {
                     if tries % TRIES_PER_WARNING == 0 {
                         tracing::warn!(code = %error.code, "{error}");
                     }
-                    clock.sleep_until(clock.now().after(DISK_CHECK_INTERVAL)).await;
+                    DISK_CHECK_INTERVAL
+                }
+                Err(error) if error.code == Code::DataDirInUse => {
+                    lock_tries += 1;
+                    if lock_tries > LOCK_TRIES || admin::is_served(path).await {
+                        return Err(error);
+                    }
+                    if lock_tries == LOCK_TRIES_BEFORE_REPORT {
+                        tracing::warn!("waiting for another process that uses the data directory {}", path.display());
+                    }
+                    LOCK_CHECK_INTERVAL
                 }
                 other => return other,
-            }
+            };
+            clock.sleep_until(clock.now().after(wait)).await;
         }
         unreachable!("there are more numbers than tries");
     }

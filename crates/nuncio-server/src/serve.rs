@@ -134,9 +134,8 @@ pub struct Server {
     _data: DataDir,
 }
 
-/// Opens a data directory for operator commands that run while no server does.
-pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
-    let data = DataDir::open(data)?;
+/// Opens the engine of a data directory for operator commands that run while no server does.
+pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
     let settings = Settings::default();
     let with = AssemblyOptions {
         clock: Arc::clone(&clock),

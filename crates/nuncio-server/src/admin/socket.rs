@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
+use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::random_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AdminApi, AdminCommand, account};
 use crate::command_socket::{CommandReply, CommandSocket, exchange, read_command, write_line};
-use crate::data::DataDir;
+use crate::data::{DataDir, LOCK_CHECK_INTERVAL, LOCK_TRIES, LOCK_TRIES_BEFORE_REPORT};
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
@@ -123,6 +124,46 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, S
         CommandReply::Failed { code, message } => Err(StartError { code, message }),
         CommandReply::Usage { message } => Err(StartError::new(Code::BadRequest, message)),
     }
+}
+
+/// Whether a server listens on the admin socket of the data directory. A socket that cannot be opened counts as one.
+pub(crate) async fn is_served(data: &Path) -> bool {
+    !matches!(CommandSocket { folder: data, name: SOCKET }.connect().await, Ok(None))
+}
+
+/// The process that executes a command.
+#[derive(Debug)]
+pub enum CommandExecutor {
+    /// The running server, with its reply.
+    Server(Value),
+    /// This process, which has the data directory to itself.
+    ThisProcess(DataDir),
+}
+
+/// Sends a command to the server of the data directory or, if none runs, locks the directory for this process. While
+/// another process has the directory and does not answer, for example a server that is starting, this waits for a
+/// limited time; `report_wait` is called if that takes more than a second.
+pub async fn ask_or_lock(
+    data: &Path,
+    command: &AdminCommand,
+    clock: &dyn Clock,
+    report_wait: impl Fn(),
+) -> Result<CommandExecutor, StartError> {
+    for tries in 1.. {
+        if let Some(reply) = ask(data, command).await? {
+            return Ok(CommandExecutor::Server(reply));
+        }
+        match DataDir::open(data) {
+            Err(error) if error.code == Code::DataDirInUse && tries < LOCK_TRIES => {
+                if tries == LOCK_TRIES_BEFORE_REPORT {
+                    report_wait();
+                }
+                clock.sleep_until(clock.now().after(LOCK_CHECK_INTERVAL)).await;
+            }
+            opened => return opened.map(CommandExecutor::ThisProcess),
+        }
+    }
+    unreachable!("there are more numbers than tries");
 }
 
 /// Error for a data directory of another account; only its owner may send commands to its server.

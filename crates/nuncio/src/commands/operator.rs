@@ -18,7 +18,7 @@ use nuncio_server::admin::replies::{
     ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, KeyInfo, KeyList,
     KeyWithSecret, NumberedAuditRecord, PrunedRecords, RevokedGrant, RevokedKey,
 };
-use nuncio_server::admin::{self, AdminCommand, KeyCreation, KeyRotation};
+use nuncio_server::admin::{self, AdminCommand, CommandExecutor, KeyCreation, KeyRotation};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde::Deserialize as _;
@@ -30,9 +30,6 @@ use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wr
 
 /// Runs a command in the running server, or in this process if no server runs.
 pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
-    if let Some(reply) = admin::ask(data, &command).await? {
-        return Ok(reply);
-    }
     let may_create = matches!(
         command,
         AdminCommand::KeyCreate(_)
@@ -41,11 +38,25 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
             | AdminCommand::RegistryFollow { .. }
             | AdminCommand::RegistryAdd { .. }
     );
-    if !data.exists() && !may_create {
+    if !may_create && matches!(data.try_exists(), Ok(false)) {
         let message = format!("there is no data directory {}; name one with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
-    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
+    match ask_or_lock(data, &command).await? {
+        CommandExecutor::Server(reply) => Ok(reply),
+        CommandExecutor::ThisProcess(data) => {
+            Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
+        }
+    }
+}
+
+/// Sends a command to the running server, or locks the data directory; says so if it has to wait for another process.
+pub(super) async fn ask_or_lock(data: &Path, command: &AdminCommand) -> anyhow::Result<CommandExecutor> {
+    let report_wait = || {
+        let note = format!("Waiting for another process that uses the data directory {}.", data.display());
+        eprintln!("{}", note.dimmed());
+    };
+    Ok(admin::ask_or_lock(data, command, &SystemClock, report_wait).await?)
 }
 
 /// Turns the parse error of a command-line value into wrong usage.

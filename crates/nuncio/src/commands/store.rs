@@ -6,10 +6,10 @@ use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::store::StoreCheckResult;
-use nuncio_server::DataDir;
-use nuncio_server::admin::{self, AdminCommand};
+use nuncio_server::admin::{AdminCommand, CommandExecutor};
 use owo_colors::OwoColorize as _;
 
+use super::operator::ask_or_lock;
 use crate::cli::{DataDirCommand, Store};
 use crate::commands::chat::clean::clean;
 use crate::output::{AlreadyReported, fault};
@@ -35,14 +35,16 @@ pub(crate) async fn run(
 /// Checks the database in the running server, or in this process when no server runs. This process opens the database
 /// only for reading, because writing could make damage worse.
 async fn check(data: &Path) -> anyhow::Result<StoreCheckResult> {
-    if let Some(answer) = admin::ask(data, &AdminCommand::StoreCheck).await? {
-        return serde_json::from_value(answer).context("the server's answer is not a check result");
-    }
     if !data.join("nuncio.db").exists() {
         let message = format!("there is no database in {}; name a data directory with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
-    let data = DataDir::open(data)?;
+    let data = match ask_or_lock(data, &AdminCommand::StoreCheck).await? {
+        CommandExecutor::Server(reply) => {
+            return serde_json::from_value(reply).context("the server's answer is not a check result");
+        }
+        CommandExecutor::ThisProcess(data) => data,
+    };
     let database = data.database();
     let found = tokio::task::spawn_blocking(move || nuncio_store::full_check(&database)).await?;
     Ok(found.map_err(nuncio_server::StartError::from)?)

@@ -1,9 +1,10 @@
 //! A data directory is used by one server process, and readable by its owner only.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 
 use crate::home::{Home, mode};
+use crate::process::until;
 
 #[tokio::test]
 async fn second_server_on_a_data_directory_in_use_is_refused() {
@@ -18,6 +19,56 @@ async fn second_server_on_a_data_directory_in_use_is_refused() {
     first.kill9();
     let second = home.start();
     assert_eq!(second.aap().history(&session).await.len(), 2);
+}
+
+/// Locks the data directory as another process would that uses it.
+fn lock(home: &Home) -> File {
+    fs::create_dir_all(home.data()).unwrap();
+    let file = File::create(home.data().join("lock")).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+#[tokio::test]
+async fn server_waits_for_a_command_that_uses_the_data_directory() {
+    let home = Home::script();
+    let command = lock(&home);
+    let server = home.serve().start_interactive();
+    until("it says that it waits", async || server.stderr().contains("waiting for another process").then_some(()))
+        .await;
+    drop(command);
+    until("it serves", async || server.stdout().contains("\"url\"").then_some(())).await;
+    server.interrupt();
+    assert_eq!(server.wait_for_end().status, Some(0));
+}
+
+#[tokio::test]
+async fn command_waits_for_a_server_that_has_not_opened_its_socket_yet() {
+    let home = Home::script();
+    home.key(&["--name", "phone"]);
+    let starting = lock(&home);
+    let command = home.nuncio(&["--json", "key", "list"]).start_interactive();
+    until("it says that it waits", async || command.stderr().contains("Waiting for another process").then_some(()))
+        .await;
+    drop(starting);
+    assert_eq!(command.wait_for_end().json()["keys"][0]["name"], "phone");
+}
+
+#[tokio::test]
+async fn server_and_commands_started_together_all_succeed() {
+    let home = Home::script();
+    for round in 0..3 {
+        let server = home.serve().start_interactive();
+        let commands: Vec<_> = (0..3).map(|_| home.nuncio(&["--json", "key", "create"]).start_interactive()).collect();
+        for command in commands {
+            command.wait_for_end().json();
+        }
+        until("it serves", async || server.stdout().contains("\"url\"").then_some(())).await;
+        server.interrupt();
+        let ended = server.wait_for_end();
+        assert_eq!(ended.status, Some(0), "round {round}: {ended:?}");
+    }
+    assert_eq!(home.json_command(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 9);
 }
 
 #[tokio::test]

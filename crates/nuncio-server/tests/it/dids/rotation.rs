@@ -10,7 +10,7 @@ use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_identity::{AuthError, Did};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::dids::DidSubject;
-use nuncio_server::{SystemClock, open_engine};
+use nuncio_server::{DataDir, SystemClock, open_engine};
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
 
@@ -28,7 +28,10 @@ fn directory() -> Arc<TempDir> {
 
 /// Runs an admin command while no server runs.
 async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Value, nuncio_server::StartError> {
-    open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await
+    open_engine(DataDir::open(data.path())?, Arc::new(SystemClock))
+        .await?
+        .carry_out(order, &admin::this_account())
+        .await
 }
 
 #[tokio::test]
