@@ -7,6 +7,8 @@ pub enum NetworkExposure {
     Loopback,
     /// Reachable from this machine only; requests need no key even if keys exist (`[access] loopback = "open"`).
     OpenLoopback,
+    /// Reachable from this machine only; requests need a key even if none exists (`[access] loopback = "keys"`).
+    ClosedLoopback,
     /// Reachable from the network; requests need a key.
     Network,
     /// Reachable from the network; requests without a key are anonymous, because the operator chose so.
@@ -19,7 +21,7 @@ impl NetworkExposure {
     pub const fn asks_for_keys(self, has_keys: bool) -> bool {
         match self {
             Self::Loopback => has_keys,
-            Self::Network => true,
+            Self::ClosedLoopback | Self::Network => true,
             Self::OpenLoopback | Self::Open => false,
         }
     }
@@ -30,7 +32,7 @@ impl NetworkExposure {
         match self {
             Self::Loopback => !has_keys,
             Self::OpenLoopback => true,
-            Self::Network | Self::Open => false,
+            Self::ClosedLoopback | Self::Network | Self::Open => false,
         }
     }
 }

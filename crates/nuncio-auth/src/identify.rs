@@ -212,9 +212,10 @@ impl Authenticator {
                 CallerCheckResult::Known(Caller::new(Principal::Local))
             }
             NetworkExposure::Open => CallerCheckResult::Known(Caller::new(Principal::Anonymous)),
-            NetworkExposure::Loopback | NetworkExposure::OpenLoopback | NetworkExposure::Network => {
-                CallerCheckResult::Missing
-            }
+            NetworkExposure::Loopback
+            | NetworkExposure::OpenLoopback
+            | NetworkExposure::ClosedLoopback
+            | NetworkExposure::Network => CallerCheckResult::Missing,
         }
     }
 

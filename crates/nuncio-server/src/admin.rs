@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
+use nuncio_auth::NetworkExposure;
 use nuncio_core::Code;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::grant::{GrantTerm, KeyScopes};
@@ -21,6 +22,7 @@ use nuncio_skill::crawl::SkillCrawler;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::access_state::AccessState;
 use crate::agent_peers::AgentPeers;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
@@ -163,6 +165,7 @@ pub(crate) struct AdminServerParts {
     pub(crate) crawler: SkillCrawler,
     pub(crate) publisher: DirectoryPublisher,
     pub(crate) messages: DirectMessageSender,
+    pub(crate) exposure: NetworkExposure,
 }
 
 impl AdminApi {
@@ -170,6 +173,14 @@ impl AdminApi {
         match &self.host {
             AdminHost::Server(parts) => Some(parts),
             AdminHost::CommandLine { .. } => None,
+        }
+    }
+
+    fn access_state(&self) -> AccessState {
+        let has_keys = self.engine.access().has_keys();
+        match self.server() {
+            Some(server) => AccessState::of_server(server.exposure, has_keys),
+            None => AccessState::of_stopped(has_keys),
         }
     }
 
@@ -209,7 +220,10 @@ impl AdminApi {
             }
             AdminCommand::KeyList => {
                 let keys = engine.access().keys().await?;
-                reply(KeyList { keys: keys.into_iter().map(KeyInfo::from).collect() })
+                reply(KeyList {
+                    keys: keys.into_iter().map(KeyInfo::from).collect(),
+                    access: Some(self.access_state()),
+                })
             }
             AdminCommand::KeyRevoke { which } => {
                 reply(RevokedKey { revoked: engine.access().revoke_key(&which).await?.into() })

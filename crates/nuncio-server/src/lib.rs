@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod access_state;
 pub mod admin;
 mod agent_hooks;
 mod agent_peers;
@@ -28,6 +29,7 @@ mod system;
 pub mod telemetry;
 mod webhooks;
 
+pub use access_state::AccessState;
 pub use agents::{AgentSource, load as load_agents};
 pub use data::DataDir;
 pub use error::StartError;

@@ -394,8 +394,12 @@ impl Server {
             acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
         let messages = DirectMessageSender { engine: engine.clone(), anp, client, dids: dids.clone() };
-        let server =
-            admin::AdminServerParts { crawler: crawler.clone(), publisher: directory_publisher.clone(), messages };
+        let server = admin::AdminServerParts {
+            crawler: crawler.clone(),
+            publisher: directory_publisher.clone(),
+            messages,
+            exposure,
+        };
         let admin_api = admin::AdminApi {
             engine: engine.clone(),
             checkpoints: Arc::new(checkpoints),
@@ -548,6 +552,7 @@ fn exposure(
         return Ok(match loopback {
             None => NetworkExposure::Loopback,
             Some(LoopbackAccess::Open) => NetworkExposure::OpenLoopback,
+            Some(LoopbackAccess::Keys) => NetworkExposure::ClosedLoopback,
         });
     }
     if loopback.is_some() {

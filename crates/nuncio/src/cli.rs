@@ -226,8 +226,11 @@ pub(crate) enum Key {
         /// Expiry: a duration (90m, 12h or 30d) or a time (2027-01-01T00:00:00Z)
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
+        /// Do not ask before the first key closes a server that is open to this machine
+        #[arg(long)]
+        yes: bool,
     },
-    /// List the keys
+    /// List the keys, and say whether requests without a key are served
     List,
     /// Revoke a key
     Revoke {

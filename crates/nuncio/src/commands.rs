@@ -11,6 +11,7 @@ mod discover;
 mod explain;
 mod files;
 mod invoke;
+mod key;
 mod negotiate;
 mod operator;
 mod peer;
@@ -33,7 +34,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(options) => serve::run(options, json).await,
         Command::Init(options) => files::init(&options, json).await,
         Command::Lint { path } => files::lint(path, json),
-        Command::Key(key) => operator::key(key, json).await,
+        Command::Key(key) => key::run(key, json).await,
         Command::Grant(grant) => operator::grant(grant, json).await,
         Command::User(user) => user::run(user, json).await,
         Command::Device(device) => device::run(device, json).await,

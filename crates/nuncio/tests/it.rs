@@ -23,6 +23,8 @@ mod stub_provider;
 #[path = "it/webdriver.rs"]
 mod webdriver;
 
+#[path = "it/access_state.rs"]
+mod access_state;
 #[path = "it/agent_files.rs"]
 mod agent_files;
 #[path = "it/anp_sdk.rs"]

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::access_state::AccessState;
+
 /// Defines reply types, whose public fields have the same form on both sides of the admin socket.
 macro_rules! replies {
     ($($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })*) => {$(
@@ -57,7 +59,12 @@ replies! {
         secret: String,
     }
 
-    KeyList { keys: Vec<KeyInfo> }
+    KeyList {
+        keys: Vec<KeyInfo>,
+        /// Whether requests without a key are served; `None` from an earlier version.
+        #[serde(default)]
+        access: Option<AccessState>,
+    }
     RevokedKey { revoked: KeyInfo }
     CreatedGrant { grant: Grant }
     GrantList { grants: Vec<Grant> }

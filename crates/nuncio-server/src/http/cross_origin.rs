@@ -106,7 +106,9 @@ fn advice(exposure: NetworkExposure) -> &'static str {
             "take `loopback = \"open\"` below [access] out of nuncio.toml, so that every request needs a key"
         }
         NetworkExposure::Open => "start without --open, so that every request needs a key",
-        NetworkExposure::Loopback | NetworkExposure::Network => "make a key with `nuncio key create`",
+        NetworkExposure::Loopback | NetworkExposure::ClosedLoopback | NetworkExposure::Network => {
+            "make a key with `nuncio key create`"
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub struct AccessSettings {
 pub enum LoopbackAccess {
     /// Requests without a credential count as `local`, even if keys exist.
     Open,
+    /// Requests need a credential, even if no key exists yet.
+    Keys,
 }
 
 impl TryFrom<String> for LoopbackAccess {
@@ -22,7 +24,10 @@ impl TryFrom<String> for LoopbackAccess {
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
             "open" => Ok(Self::Open),
-            _ => Err(format!("{text:?} is not known: write \"open\", or leave it out to require keys once one exists")),
+            "keys" => Ok(Self::Keys),
+            _ => Err(format!(
+                "{text:?} is not known: write \"open\" or \"keys\", or leave it out to require keys once one exists"
+            )),
         }
     }
 }
@@ -33,15 +38,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_setting_accepts_open_and_defaults_to_unset() {
+    fn loopback_setting_accepts_open_and_keys_and_defaults_to_unset() {
         assert_eq!(load("", &[]).unwrap().access.loopback, None);
-        let open = Some(LoopbackAccess::Open);
-        assert_eq!(load("[access]\nloopback = \"open\"", &[]).unwrap().access.loopback, open);
-        assert_eq!(load("", &[("NUNCIO_ACCESS_LOOPBACK", "open")]).unwrap().access.loopback, open);
+        for (text, access) in [("open", LoopbackAccess::Open), ("keys", LoopbackAccess::Keys)] {
+            assert_eq!(load(&format!("[access]\nloopback = {text:?}"), &[]).unwrap().access.loopback, Some(access));
+            assert_eq!(load("", &[("NUNCIO_ACCESS_LOOPBACK", text)]).unwrap().access.loopback, Some(access));
+        }
     }
 
     #[test]
-    fn loopback_setting_other_than_open_is_refused_by_name() {
+    fn loopback_setting_other_than_open_or_keys_is_refused_by_name() {
         for wrong in ["closed", "Open", "", "true"] {
             let refused = load(&format!("[access]\nloopback = {wrong:?}"), &[]).unwrap_err();
             assert!(refused.starts_with("nuncio.toml: access.loopback: "), "{refused}");

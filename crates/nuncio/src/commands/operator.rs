@@ -8,24 +8,22 @@ use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{AuditDecision, AuditEventRecord, AuditOutcome, AuditRecord};
-use nuncio_core::grant::{GrantTerm, KeyScopes};
-use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId};
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::ids::{AgentName, ApprovalId, GrantId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::{KeyKind, KeyRole, KeyTerm};
 use nuncio_server::admin::replies::{
-    ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, KeyInfo, KeyList,
-    KeyWithSecret, NumberedAuditRecord, PrunedRecords, RevokedGrant, RevokedKey,
+    ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, NumberedAuditRecord,
+    PrunedRecords, RevokedGrant,
 };
-use nuncio_server::admin::{self, AdminCommand, CommandExecutor, KeyCreation, KeyRotation};
+use nuncio_server::admin::{self, AdminCommand, CommandExecutor};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant, Key};
+use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command in the running server, or in this process if no server runs.
@@ -74,25 +72,11 @@ pub(super) fn span_seconds(text: &str) -> Option<u64> {
 }
 
 /// Parses a day (`2026-01-31`, its start in UTC) or a time (`2026-01-31T12:00:00Z`).
-fn moment(text: &str) -> Result<Timestamp, String> {
+pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     Timestamp::try_from(if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") })
 }
 
-/// Parses a key expiry: a duration or a time.
-fn key_term(text: &str) -> Result<KeyTerm, String> {
-    match span_seconds(text) {
-        Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
-        None => moment(text).map(KeyTerm::Until).map_err(|_| {
-            format!("--expires {text:?}: write a span such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z")
-        }),
-    }
-}
-
-fn overlap_seconds(text: &str) -> Result<u64, String> {
-    span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a span of time such as 30m, 12h or 3d"))
-}
-
-fn parse_scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
+pub(super) fn parse_scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
     texts.iter().map(|text| parsed(ScopeId::parse(text))).collect()
 }
 
@@ -114,87 +98,6 @@ pub(super) async fn run_command<R: DeserializeOwned>(
     print: impl FnOnce(R),
 ) -> anyhow::Result<()> {
     print_reply(json, carry_out(&data.path, command).await?, print)
-}
-
-pub(crate) async fn key(DataDirCommand { command, data }: DataDirCommand<Key>, json: bool) -> anyhow::Result<()> {
-    match command {
-        Key::Create { name, person, scopes, signing, operator, expires } => {
-            let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
-            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
-            let scopes = parse_scopes(&scopes)?;
-            let command = AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term });
-            run_command(&data, command, json, |created: KeyWithSecret| {
-                let note = "Keep it: it is not shown again. From now on every request needs a key, unless nuncio.toml says otherwise.";
-                print_secret(&created, note);
-            })
-            .await
-        }
-        Key::List => {
-            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
-            let none = "There are no keys: a loopback server is open to this machine.";
-            run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
-                print_list(&list.keys, &headings, none, key_row);
-            })
-            .await
-        }
-        Key::Revoke { key } => {
-            run_command(&data, AdminCommand::KeyRevoke { which: key }, json, |reply: RevokedKey| {
-                println!("Revoked {}. Requests still need a key.", reply.revoked.id);
-            })
-            .await
-        }
-        Key::Rotate { key, expires, overlap } => {
-            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
-            let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
-            let command = AdminCommand::KeyRotate(KeyRotation { which: key, term, overlap_seconds });
-            run_command(&data, command, json, |rotated: KeyWithSecret| {
-                let old = match &rotated.info.previous {
-                    Some(previous) => format!("The old secret is valid until {}.", previous.until),
-                    None => "The old secret no longer works.".to_owned(),
-                };
-                let id = &rotated.info.id;
-                print_secret(&rotated, &format!("{id} has a new secret. Keep it: it is not shown again. {old}"));
-            })
-            .await
-        }
-    }
-}
-
-/// Prints the secret of a key alone on standard output, so that it can be piped.
-fn print_secret(key: &KeyWithSecret, note: &str) {
-    println!("{}", key.secret);
-    eprintln!("{}", note.dimmed());
-    if let Some(end) = key.info.expires_at {
-        eprintln!("{}", format!("It expires at {end}.").dimmed());
-    }
-}
-
-fn key_row(key: &KeyInfo) -> Vec<String> {
-    let state = match key.expires_at {
-        _ if key.revoked_at.is_some() => "revoked",
-        Some(end) if end <= SystemClock.now() => "expired",
-        _ => "valid",
-    };
-    let kind = match key.kind {
-        KeyKind::Bearer => "bearer",
-        KeyKind::Signing { .. } => "signing",
-    };
-    let role = if key.role == KeyRole::Operator { "operator" } else { "app" };
-    let scopes = match &key.scopes {
-        KeyScopes::All => "all".to_owned(),
-        KeyScopes::Only(scopes) => text_of_all(scopes),
-    };
-    vec![
-        text(&key.id),
-        text_or_dash(key.name.as_ref()),
-        kind.to_owned(),
-        role.to_owned(),
-        state.to_owned(),
-        scopes,
-        text_or_dash(key.person.as_ref()),
-        text(key.created_at),
-        key.expires_at.map_or_else(|| "never".to_owned(), text),
-    ]
 }
 
 pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant>, json: bool) -> anyhow::Result<()> {
@@ -321,25 +224,4 @@ fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
         (AuditDecision::Allowed { .. }, AuditOutcome::NotRun) => "not_run".to_owned(),
     };
     vec![seq, text(call.ended_at), text(call.caller), text(call.agent), text(call.tool), outcome]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn key_expiry_accepts_a_duration_or_a_time_and_refuses_other_texts() {
-        for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
-            assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
-        }
-        let new_year = Timestamp::from_millis(1_798_761_600_000);
-        for text in ["2027-01-01T00:00:00Z", "2027-01-01T01:00:00+01:00", "2027-01-01"] {
-            assert_eq!(key_term(text), Ok(KeyTerm::Until(new_year)), "{text}");
-        }
-        for wrong in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "30w", "soon", "99999999999999999999d", "2027-13-01"]
-        {
-            let refused = key_term(wrong).unwrap_err();
-            assert!(refused.contains(&format!("{wrong:?}")) && refused.contains("30d"), "{refused}");
-        }
-    }
 }

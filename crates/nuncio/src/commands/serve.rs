@@ -8,7 +8,7 @@ use nuncio_core::Code;
 use nuncio_server::ProtocolFront;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AgentSource, NetworkExposure, ServeOptions, Server, SystemClock, TlsFiles, describe_confinement, fronts, telemetry,
+    AccessState, AgentSource, ServeOptions, Server, SystemClock, TlsFiles, describe_confinement, fronts, telemetry,
 };
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Serve;
 use crate::commands::chat::clean::clean;
+use crate::commands::consumer::wrapped;
 use crate::output::fault;
 
 const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
@@ -77,11 +78,14 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
 fn print_overview(server: &Server, url: &str, json: bool) {
     let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
+    let has_keys = server.engine().access().has_keys();
+    let state = AccessState::of_server(server.exposure(), has_keys);
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let mut overview = json!({
             "url": url,
             "agents": names,
+            "access": state,
             "programs": has_programs.then(|| json!({
                 "confined": confinement(),
                 "says": describe_confinement(confinement()),
@@ -111,16 +115,13 @@ fn print_overview(server: &Server, url: &str, json: bool) {
             println!("{} agent {} allows Unix sockets.", "Unconfined:".yellow(), agent.name);
         }
     }
-    let needs_key = server.exposure().asks_for_keys(server.engine().access().has_keys());
-    match server.exposure() {
-        _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
-        NetworkExposure::Open => println!("{} no key needed (--open).", "Open to everyone who can reach it:".yellow()),
-        NetworkExposure::OpenLoopback => {
-            println!("Open to this machine, no key needed ([access] loopback in nuncio.toml).");
-        }
-        NetworkExposure::Loopback | NetworkExposure::Network => {
-            println!("Open to this machine, no key needed. `nuncio key create` closes it.");
-        }
+    let needs_key = server.exposure().asks_for_keys(has_keys);
+    match wrapped(state.describe(), "") {
+        text if state == AccessState::OpenToAll => println!("{}", text.yellow()),
+        text => println!("{text}"),
+    }
+    if needs_key {
+        println!("Send the key as: Authorization: Bearer KEY");
     }
     if let Some(agent) = agents.first() {
         let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name, "trust": true})).collect();

@@ -59,7 +59,8 @@ async fn server_and_commands_started_together_all_succeed() {
     let home = Home::script();
     for round in 0..3 {
         let server = home.serve().start_interactive();
-        let commands: Vec<_> = (0..3).map(|_| home.nuncio(&["--json", "key", "create"]).start_interactive()).collect();
+        let commands: Vec<_> =
+            (0..3).map(|_| home.nuncio(&["--json", "key", "create", "--yes"]).start_interactive()).collect();
         for command in commands {
             command.wait_for_end().json();
         }

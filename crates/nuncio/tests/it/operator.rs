@@ -187,20 +187,3 @@ async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
     }
     assert_eq!(home.json_command(&["key", "rotate", "tablet"]).failure().0, "key_not_found");
 }
-
-#[tokio::test]
-async fn open_loopback_setting_allows_local_requests_without_a_key_although_keys_exist() {
-    let home = Home::script();
-    let key = home.key(&["--name", "phone"]);
-    let settings = home.data().join("nuncio.toml");
-    std::fs::write(&settings, "[access]\nloopback = \"closed\"\n").unwrap();
-    let (code, message) = home.serve().run().failure();
-    assert_eq!(code, "config_invalid");
-    assert!(message.contains("access.loopback") && message.contains("\"open\""), "{message}");
-
-    std::fs::write(&settings, "[access]\nloopback = \"open\"\n").unwrap();
-    let server = home.start();
-    assert_eq!(server.aap().get("/sessions").await.0, 200);
-    assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
-    assert_eq!(server.aap_with_key("nk_wrong").get("/sessions").await.0, 401);
-}

@@ -1,0 +1,167 @@
+//! `nuncio key`: creates, lists, revokes and rotates API keys.
+
+use anstream::{eprintln, println};
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::PersonName;
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::{KeyKind, KeyRole, KeyTerm};
+use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
+use nuncio_server::admin::{AdminCommand, CommandExecutor, KeyCreation, KeyRotation};
+use nuncio_server::{AccessState, SystemClock};
+use owo_colors::OwoColorize as _;
+
+use super::confirm::confirm;
+use super::consumer::wrapped;
+use super::operator::{ask_or_lock, moment, parse_scopes, parsed, run_command, span_seconds};
+use crate::cli::{DataDirCommand, DataDirOption, Key};
+use crate::output::{print_list, text, text_of_all, text_or_dash, wrong_usage};
+
+/// Effect of the first key on a server that is open to its machine until then.
+const CLOSES_SERVER: &str = "This is the first key, and it closes the server: from then on every request needs a key, also from this machine, and revoking the key does not open it again. To keep this machine's access without a key, first set loopback = \"open\" below [access] in nuncio.toml and restart the server.";
+
+pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Key>, json: bool) -> anyhow::Result<()> {
+    match command {
+        Key::Create { name, person, scopes, signing, operator, expires, yes } => {
+            let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let scopes = parse_scopes(&scopes)?;
+            let effect = announce_closing(&data, yes, json).await?;
+            let command = AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term });
+            run_command(&data, command, json, |created: KeyWithSecret| {
+                print_secret(&created, format!("Keep it: it is not shown again. {effect}").trim_end());
+            })
+            .await
+        }
+        Key::List => {
+            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
+            run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
+                print_list(&list.keys, &headings, "There are no keys.", key_row);
+                if let Some(state) = list.access {
+                    println!("\n{}", wrapped(state.describe(), ""));
+                }
+            })
+            .await
+        }
+        Key::Revoke { key } => {
+            run_command(&data, AdminCommand::KeyRevoke { which: key }, json, |reply: RevokedKey| {
+                println!("Revoked {}. Requests still need a key.", reply.revoked.id);
+            })
+            .await
+        }
+        Key::Rotate { key, expires, overlap } => {
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
+            let command = AdminCommand::KeyRotate(KeyRotation { which: key, term, overlap_seconds });
+            run_command(&data, command, json, |rotated: KeyWithSecret| {
+                let old = match &rotated.info.previous {
+                    Some(previous) => format!("The old secret is valid until {}.", previous.until),
+                    None => "The old secret no longer works.".to_owned(),
+                };
+                let id = &rotated.info.id;
+                print_secret(&rotated, &format!("{id} has a new secret. Keep it: it is not shown again. {old}"));
+            })
+            .await
+        }
+    }
+}
+
+/// Announces that the first key closes a server that is open until then: asks in a terminal, otherwise prints a note.
+/// Returns the effect of a new key on requests, for the note after it is created.
+async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow::Result<&'static str> {
+    let reply = match ask_or_lock(&data.path, &AdminCommand::KeyList).await? {
+        CommandExecutor::Server(reply) => reply,
+        // The lock ends here; nothing is open while no server runs.
+        CommandExecutor::ThisProcess(_) => {
+            return Ok(
+                "A server with this data directory needs a key for every request, unless [access] loopback in nuncio.toml or --open says otherwise.",
+            );
+        }
+    };
+    match serde_json::from_value::<KeyList>(reply).ok().and_then(|list| list.access) {
+        Some(AccessState::OpenUntilFirstKey) => {}
+        Some(AccessState::OpenBySetting) => return Ok("Programs on this machine still need none."),
+        Some(AccessState::OpenToAll) => return Ok("The server still serves requests without a key (--open)."),
+        _ => return Ok(""),
+    }
+    if !yes {
+        eprintln!("{}", wrapped(CLOSES_SERVER, ""));
+        if confirm("Create the key?", json).await? == Some(false) {
+            return Err(wrong_usage("no key was created"));
+        }
+    }
+    Ok("From now on every request needs a key.")
+}
+
+/// Prints the secret of a key alone on standard output, so that it can be piped.
+fn print_secret(key: &KeyWithSecret, note: &str) {
+    println!("{}", key.secret);
+    eprintln!("{}", note.dimmed());
+    if let Some(end) = key.info.expires_at {
+        eprintln!("{}", format!("It expires at {end}.").dimmed());
+    }
+}
+
+fn key_row(key: &KeyInfo) -> Vec<String> {
+    let state = match key.expires_at {
+        _ if key.revoked_at.is_some() => "revoked",
+        Some(end) if end <= SystemClock.now() => "expired",
+        _ => "valid",
+    };
+    let kind = match key.kind {
+        KeyKind::Bearer => "bearer",
+        KeyKind::Signing { .. } => "signing",
+    };
+    let role = if key.role == KeyRole::Operator { "operator" } else { "app" };
+    let scopes = match &key.scopes {
+        KeyScopes::All => "all".to_owned(),
+        KeyScopes::Only(scopes) => text_of_all(scopes),
+    };
+    vec![
+        text(&key.id),
+        text_or_dash(key.name.as_ref()),
+        kind.to_owned(),
+        role.to_owned(),
+        state.to_owned(),
+        scopes,
+        text_or_dash(key.person.as_ref()),
+        text(key.created_at),
+        key.expires_at.map_or_else(|| "never".to_owned(), text),
+    ]
+}
+
+/// Parses a key expiry: a duration or a time.
+fn key_term(text: &str) -> Result<KeyTerm, String> {
+    match span_seconds(text) {
+        Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
+        None => moment(text).map(KeyTerm::Until).map_err(|_| {
+            format!("--expires {text:?}: write a span such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z")
+        }),
+    }
+}
+
+fn overlap_seconds(text: &str) -> Result<u64, String> {
+    span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a span of time such as 30m, 12h or 3d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn key_expiry_accepts_a_duration_or_a_time_and_refuses_other_texts() {
+        for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
+            assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
+        }
+        let new_year = Timestamp::from_millis(1_798_761_600_000);
+        for text in ["2027-01-01T00:00:00Z", "2027-01-01T01:00:00+01:00", "2027-01-01"] {
+            assert_eq!(key_term(text), Ok(KeyTerm::Until(new_year)), "{text}");
+        }
+        for wrong in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "30w", "soon", "99999999999999999999d", "2027-13-01"]
+        {
+            let refused = key_term(wrong).unwrap_err();
+            assert!(refused.contains(&format!("{wrong:?}")) && refused.contains("30d"), "{refused}");
+        }
+    }
+}
