@@ -36,6 +36,9 @@ pub use signing::SigningKey;
 /// Scope that allows reading `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";
 
+/// Scopes that the server itself asks for; `console:tasks` opens the inbox of the console.
+const SERVER_SCOPES: [&str; 2] = [METRICS_SCOPE, "console:tasks"];
+
 /// Result of authenticating a request, for every protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerCheckResult {
@@ -257,6 +260,22 @@ impl AccessControl {
         by_itself
             || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.context.now()))
             || standing.map(|grant| &grant.scopes).any(is_named)
+    }
+
+    /// Refuses a grant of an agent that is not served here, or of a scope that the agent does not have. The scopes of the
+    /// server itself belong to no agent.
+    pub fn check_grantable(&self, agent: &AgentName, scopes: &[ScopeId]) -> Result<(), EngineError> {
+        let served = self.agents.agent(agent.as_str())?;
+        let mut known: Vec<_> = served.agent.scopes.iter().map(|scope| scope.id.as_str()).collect();
+        let is_unknown =
+            |scope: &&ScopeId| !known.contains(&scope.as_str()) && !SERVER_SCOPES.contains(&scope.as_str());
+        let Some(unknown) = scopes.iter().find(is_unknown) else { return Ok(()) };
+        known.sort_unstable();
+        let message = match known.as_slice() {
+            [] => format!("agent {agent} has no scope {unknown}; it has none at all"),
+            known => format!("agent {agent} has no scope {unknown}; it has: {}", known.join(", ")),
+        };
+        Err(EngineError::new(Code::ScopeUnknown, message))
     }
 
     pub async fn create_grant(

@@ -243,8 +243,13 @@ impl AdminApi {
                     (Some(end), false) => GrantTerm::Until(end),
                     (None, false) => GrantTerm::UntilRevoked,
                 };
+                // Without a server, no agent is loaded, so there is nothing to compare with.
+                let checked = self.server().is_some();
+                if checked {
+                    engine.access().check_grantable(&agent, &scopes)?;
+                }
                 let grant = engine.access().create_grant(principal, agent, scopes, term, Principal::Operator).await?;
-                reply(CreatedGrant { grant })
+                reply(CreatedGrant { grant, checked })
             }
             AdminCommand::GrantList => reply(GrantList { grants: engine.access().grants().await? }),
             AdminCommand::GrantRevoke { id } => {

@@ -66,7 +66,12 @@ replies! {
         access: Option<AccessState>,
     }
     RevokedKey { revoked: KeyInfo }
-    CreatedGrant { grant: Grant }
+    CreatedGrant {
+        grant: Grant,
+        /// Whether the agent is served and has these scopes; `false` if no server runs, so nobody knows.
+        #[serde(default)]
+        checked: bool,
+    }
     GrantList { grants: Vec<Grant> }
     RevokedGrant { revoked: GrantId }
 

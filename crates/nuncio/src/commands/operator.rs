@@ -23,6 +23,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::consumer::print_note;
 use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
@@ -110,7 +111,16 @@ pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant
                 until: until.map(|text| parsed(Timestamp::try_from(text))).transpose()?,
                 once,
             };
-            run_command(&data, command, json, |reply: CreatedGrant| println!("Granted: {}.", reply.grant.id)).await
+            run_command(&data, command, json, |reply: CreatedGrant| {
+                println!("Granted: {}.", reply.grant.id);
+                if !reply.checked {
+                    let agent = reply.grant.agent;
+                    print_note(&format!(
+                        "no server runs, so it was not checked whether agent {agent} has these scopes"
+                    ));
+                }
+            })
+            .await
         }
         Grant::List => {
             let headings = ["ID", "TO", "AGENT", "SCOPES", "TERM"];

@@ -87,6 +87,23 @@ async fn grant_adds_a_scope_to_a_key_and_revocation_removes_it() {
     assert_eq!(codes, [refused(), Value::Null, refused(), refused()]);
 }
 
+#[test]
+fn grant_of_an_unknown_agent_or_scope_is_refused_by_the_running_server() {
+    let home = scoped();
+    let unchecked = home.nuncio(&["grant", "create", "anonymous", "script", "notes:write"]).run();
+    assert!(unchecked.status == Some(0) && unchecked.stderr.contains("not checked"), "{unchecked:?}");
+    let _server = home.start();
+    let create =
+        |agent: &str, scopes: &[&str]| home.json_command(&[&["grant", "create", "anonymous", agent], scopes].concat());
+    let (code, message) = create("skript", &["notes:write"]).failure();
+    assert!(code == "unknown_agent" && message.contains("there are: script"), "{code}: {message}");
+    let (code, message) = create("script", &["notes:write", "notes:read"]).failure();
+    assert!(code == "scope_unknown" && message.contains("notes:read; it has: notes:write"), "{code}: {message}");
+    assert_eq!(home.json_command(&["grant", "list"]).json()["grants"].as_array().unwrap().len(), 1);
+    assert_eq!(create("script", &["notes:write"]).json()["checked"], true);
+    assert_eq!(create("script", &["metrics:read"]).status, Some(0), "a scope of the server itself");
+}
+
 #[tokio::test]
 async fn one_time_grants_each_allow_one_call() {
     let home = scoped();
