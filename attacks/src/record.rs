@@ -123,7 +123,7 @@ async fn records_are_removed_by_prune_alone(target: AttackedBinary) -> anyhow::R
     ensure!(none["pruned"] == 0, "{none}");
     // Pruning deletes the calls of the first turn, which ended before the given time, and none of the later turn.
     call_search(&server, None, 1).await?;
-    let listed = server.run(&["--json", "audit", "list"])?.json()?;
+    let listed = server.run(&["--json", "audit", "list", "--after", "0"])?.json()?;
     let times: Vec<_> = listed["records"]
         .as_array()
         .context("no records")?

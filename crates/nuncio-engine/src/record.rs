@@ -18,11 +18,13 @@ use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
 
 mod explain;
 mod forget;
+mod list;
 mod prune;
 mod redaction;
 
 pub use explain::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
 pub use forget::ForgetReport;
+pub use list::{AuditFilter, ListedAuditRecord};
 
 const RECORDS_PER_READ: usize = 1000;
 

@@ -14,7 +14,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::store::{KeyRole, KeyTerm};
-use nuncio_engine::record::AuditProof;
+use nuncio_engine::record::{AuditFilter, AuditProof};
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -48,6 +48,9 @@ use replies::{
 pub use socket::{CommandExecutor, ask, ask_or_lock};
 pub(crate) use socket::{is_served, listen};
 pub(crate) use users::InviteOrigin;
+
+/// Largest number of audit records in one reply.
+const MAX_LISTED_RECORDS: usize = 1000;
 
 /// A command of the operator: one JSON line on the admin socket. A key is named by its id or its name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,7 +103,8 @@ pub enum AdminCommand {
     DidRotate { subject: DidSubject },
     // Moves all DIDs to another public URL.
     DidMove { to: String },
-    AuditList { after: u64, limit: usize },
+    // Newest first; with `after`, the records above that number, oldest first.
+    AuditList { after: Option<u64>, limit: usize, filter: AuditFilter },
     AuditVerify,
     AuditPrune { before: Timestamp },
     AuditExplain { call: CallId },
@@ -321,13 +325,13 @@ impl AdminApi {
                 Err(StartError::new(Code::DataDirInUse, message))
             }
             AdminCommand::DidMove { to } => reply(self.dids.move_to(&to)?),
-            AdminCommand::AuditList { after, limit } => {
-                let links = engine.records().audit_links(after, limit).await?;
-                let records = links.into_iter().map(|link| {
-                    let record = serde_json::from_str(&link.record).ok();
-                    NumberedAuditRecord { seq: link.seq, hash: link.hash, record }
-                });
-                reply(AuditRecordList { records: records.collect() })
+            AdminCommand::AuditList { after, limit, filter } => {
+                let limit = limit.min(MAX_LISTED_RECORDS);
+                let listed = match after {
+                    Some(after) => engine.records().list_after(after, &filter, limit).await?,
+                    None => engine.records().list_newest(&filter, limit).await?,
+                };
+                reply(AuditRecordList { records: listed.into_iter().map(NumberedAuditRecord::from).collect() })
             }
             AdminCommand::AuditVerify => reply(self.verify_audit().await?),
             AdminCommand::AuditPrune { before } => {

@@ -470,12 +470,28 @@ pub(crate) enum Did {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
-    /// List the audit records, oldest first
+    /// List the audit records, newest first
+    #[command(
+        after_help = "Examples:\n  nuncio audit list --since 24h\n  nuncio audit list --agent hotel --tool book_room --limit 20\n  nuncio audit list --caller my-app     # the name of a key"
+    )]
     List {
-        /// Start after this record number
-        #[arg(long, default_value_t = 0)]
-        after: u64,
-        /// Maximum number of records
+        /// Only records of this agent
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+        /// Only calls of this tool
+        #[arg(long, value_name = "NAME")]
+        tool: Option<String>,
+        /// Only records of this caller: the name or id of a key, a person, an account of this machine, or a principal
+        /// such as local or did:…
+        #[arg(long, value_name = "CALLER")]
+        caller: Option<String>,
+        /// Only records since then: a duration (90m, 12h or 3d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z)
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// List the records after this number, oldest first, to read the whole log page by page
+        #[arg(long, value_name = "NUMBER")]
+        after: Option<u64>,
+        /// Maximum number of records, at most 1000
         #[arg(long, default_value_t = 100)]
         limit: usize,
     },

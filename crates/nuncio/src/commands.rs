@@ -1,6 +1,7 @@
 //! The commands of `nuncio`, one module each.
 
 mod audit_explain;
+mod audit_list;
 pub(crate) mod chat;
 mod confirm;
 mod consumer;

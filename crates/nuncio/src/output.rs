@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 
 use crate::commands::chat::clean::clean;
 
+mod fitted_table;
 mod handshake;
 
+pub(crate) use fitted_table::fitted_table;
 pub(crate) use handshake::readable_error;
 
 /// Wrong arguments, found after clap parsed them; the exit status is 2.

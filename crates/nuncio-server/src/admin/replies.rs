@@ -12,6 +12,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::ListingId;
 use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::{ApiKey, KeyKind, KeyRole, PersonLink, SentDirectMessage};
+use nuncio_engine::record::ListedAuditRecord;
 use nuncio_skill::crawl::UnlistedSkill;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -218,6 +219,9 @@ replies! {
         hash: Digest,
         /// The record as it is stored, in the format of the version that wrote it; `None` if it is not JSON.
         record: Option<Value>,
+        /// Name of the caller's key, if the caller has a key with a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        caller_name: Option<String>,
     }
 
     /// Reply to `AuditVerify` for an intact chain; a broken one is an error.
@@ -238,6 +242,13 @@ replies! {
         /// Number of deleted records.
         pruned: u64,
         before: Timestamp,
+    }
+}
+
+impl From<ListedAuditRecord> for NumberedAuditRecord {
+    fn from(listed: ListedAuditRecord) -> Self {
+        let ListedAuditRecord { link, record, caller_name } = listed;
+        Self { seq: link.seq, hash: link.hash, record, caller_name }
     }
 }
 

@@ -53,6 +53,11 @@ pub async fn audit_records_are_read_in_pages(place: &dyn TestDatabase) {
     assert_eq!(page(6, 3).await, ["c7"]);
     assert!(page(7, 3).await.is_empty());
     assert!(page(0, 0).await.is_empty());
+    let newest = async |before, limit| calls(&store.audit_links_before(before, limit).await.unwrap());
+    assert_eq!(newest(u64::MAX, 3).await, ["c7", "c6", "c5"]);
+    assert_eq!(newest(5, 3).await, ["c4", "c3", "c2"]);
+    assert_eq!(newest(2, 3).await, ["c1"]);
+    assert!(newest(1, 3).await.is_empty());
 }
 
 pub async fn failed_commit_leaves_no_audit_record(place: &dyn TestDatabase) {

@@ -67,6 +67,11 @@ impl AuditStore for SqliteStore {
         self.readers.all(sql, (clamped(after), to_limit(limit)), read).await
     }
 
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+        let sql = format!("{LINK} WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2");
+        self.readers.all(sql, (clamped(before), to_limit(limit)), read).await
+    }
+
     /// Searches the text of the records, because a tampered record may no longer be JSON.
     async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
         let named = format!("\"call\":{}", to_json(call)?);

@@ -7,22 +7,21 @@ use anstream::{eprintln, println};
 use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{AuditDecision, AuditEventRecord, AuditOutcome, AuditRecord};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::record::AuditFilter;
 use nuncio_server::admin::replies::{
-    ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, NumberedAuditRecord,
-    PrunedRecords, RevokedGrant,
+    ApprovalList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, PrunedRecords, RevokedGrant,
 };
 use nuncio_server::admin::{self, AdminCommand, CommandExecutor};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
-use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::audit_list;
 use super::consumer::print_note;
 use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
@@ -177,12 +176,12 @@ fn print_approvals(ApprovalList { approvals }: ApprovalList) {
 
 pub(crate) async fn audit(DataDirCommand { command, data }: DataDirCommand<Audit>, json: bool) -> anyhow::Result<()> {
     match command {
-        Audit::List { after, limit } => {
-            let headings = ["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"];
-            run_command(&data, AdminCommand::AuditList { after, limit }, json, |list: AuditRecordList| {
-                print_list(&list.records, &headings, "No tool has been called.", audit_row);
-            })
-            .await
+        Audit::List { agent, tool, caller, since, after, limit } => {
+            let since = since.map(|text| parsed(audit_list::earliest(&text))).transpose()?;
+            let filter = AuditFilter { agent, tool, caller, since };
+            let is_filtered = filter != AuditFilter::default();
+            let command = AdminCommand::AuditList { after, limit, filter };
+            run_command(&data, command, json, |list| audit_list::print(&list, is_filtered)).await
         }
         Audit::Explain { call, with } => super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await,
         Audit::Prune { before } => {
@@ -210,28 +209,4 @@ pub(crate) async fn audit(DataDirCommand { command, data }: DataDirCommand<Audit
             .await
         }
     }
-}
-
-/// Table row of an audit record: a tool call, or a change of permissions, accounts or data.
-fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
-    let seq = numbered.seq.to_string();
-    let record = numbered.record.clone().unwrap_or_default();
-    if let Ok(event) = AuditEventRecord::deserialize(&record) {
-        let by = std::iter::once(event.by.to_string()).chain(event.account);
-        let action = event.action.map(|action| format!("{action}: ")).unwrap_or_default();
-        let outcome = format!("{action}{}", cell(&record["happened"])).replace('_', " ");
-        let subject = event.subject.or(event.person.map(|person| person.to_string()));
-        let subject = subject.map(text).unwrap_or_default();
-        return vec![seq, text(event.at), text_of_all(by), text_or_dash(event.agent), subject, outcome];
-    }
-    let Ok(call) = AuditRecord::deserialize(&record) else {
-        return vec![seq, "-".to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), "unreadable".to_owned()];
-    };
-    let outcome = match (call.decision, call.outcome) {
-        (AuditDecision::Refused { code, .. }, _) => format!("refused: {code}"),
-        (AuditDecision::Allowed { .. }, AuditOutcome::Failed { code }) => format!("failed: {code}"),
-        (AuditDecision::Allowed { .. }, AuditOutcome::Completed) => "completed".to_owned(),
-        (AuditDecision::Allowed { .. }, AuditOutcome::NotRun) => "not_run".to_owned(),
-    };
-    vec![seq, text(call.ended_at), text(call.caller), text(call.agent), text(call.tool), outcome]
 }

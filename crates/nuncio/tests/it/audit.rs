@@ -50,7 +50,41 @@ async fn every_allowed_or_refused_call_has_an_audit_record_with_caller_and_decis
         );
     }
     let shown = home.nuncio(&["audit", "list"]).run();
-    assert!(shown.stdout.contains("refused: invalid_arguments"), "{shown:?}");
+    assert!(shown.stdout.contains("refused:") && shown.stdout.contains("invalid_arguments"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn audit_list_is_newest_first_with_key_names_within_eighty_columns_and_can_be_filtered() {
+    let home = Home::script();
+    let key = home.key(&["--name", "phone"]);
+    let server = home.start();
+    let client = server.aap_with_key(&key);
+    let session = client.session("script", &[("add", true)]).await;
+    let script = json!([
+        [call("c1", "add", json!({"a": 1, "b": 2})), call("c2", "a_tool_that_does_not_exist_here", json!({}))],
+        [{"text": "done"}],
+    ]);
+    client.play(&session, script).await;
+    let list = |flags: &[&str]| -> Vec<Value> {
+        home.json_command(&[&["audit", "list"], flags].concat()).json()["records"].as_array().unwrap().clone()
+    };
+    let numbers = |flags: &[&str]| list(flags).iter().map(|link| link["seq"].as_u64().unwrap()).collect::<Vec<_>>();
+    // The key's creation is recorded twice, before the two calls.
+    assert_eq!(numbers(&[]), [4, 3, 2, 1]);
+    assert_eq!(numbers(&["--limit", "2"]), [4, 3]);
+    assert_eq!(numbers(&["--after", "1", "--limit", "2"]), [2, 3]);
+    assert_eq!(numbers(&["--caller", "phone"]), [4, 3]);
+    assert_eq!(numbers(&["--agent", "script", "--tool", "add"]).len(), 1);
+    assert_eq!(list(&["--tool", "add"])[0]["caller_name"], "phone");
+    assert_eq!(numbers(&["--since", "1h"]), [4, 3, 2, 1]);
+    assert_eq!(numbers(&["--since", "2999-01-01"]), [0; 0]);
+    assert_eq!(numbers(&["--agent", "nobody"]), [0; 0]);
+    assert_eq!(home.nuncio(&["audit", "list", "--since", "soon"]).run().status, Some(2));
+    let shown = home.nuncio(&["audit", "list"]).run().stdout;
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(shown.contains("phone") && !shown.contains("key:key_"), "{shown}");
+    let none = home.nuncio(&["audit", "list", "--tool", "nothing"]).run().stdout;
+    assert_eq!(none, "No record matches.\n");
 }
 
 /// Data directory of a stopped server, with three audit records and a checkpoint after the last.

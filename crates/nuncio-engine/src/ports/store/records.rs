@@ -62,6 +62,8 @@ pub struct RedactedLedgerEntry {
 pub trait AuditStore: Send + Sync {
     /// At most `limit` audit records with a number above `after`, in order.
     async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
+    /// At most `limit` audit records with a number below `before`, newest first.
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
     /// At most `limit` audit records of a call, oldest first.
     async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
     /// Number and hash of the last audit record.

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
+use nuncio_engine::record::AuditFilter;
 use nuncio_server::admin::{AdminCommand, KeyCreation};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{DeviceKey, TestDevice};
@@ -201,7 +202,11 @@ async fn only_devices_of_a_person_can_invite_further_devices_of_that_person() {
     let devices = phone.get("/users/me/devices").await;
     assert_eq!(devices.data().as_array().unwrap().len(), 2);
     // The audit log records who invited.
-    let records = world.gateway.order(AdminCommand::AuditList { after: 0, limit: 100 }).await.unwrap();
+    let records = world
+        .gateway
+        .order(AdminCommand::AuditList { after: Some(0), limit: 100, filter: AuditFilter::default() })
+        .await
+        .unwrap();
     let records = records["records"].as_array().unwrap().clone();
     let by =
         |record: &Value| record["record"]["happened"] == "person_invited" && record["record"]["by"] == "person:ada";
