@@ -170,15 +170,15 @@ impl ToolRunner {
         self.services.programs.check(agent)?;
         secrets::check(agent, &base_dir).await?;
         if let BrainSpec::Process(program) = &agent.brain {
-            let secrets =
-                SecretValues::read(agent, &base_dir, program.env.iter().map(|(_, template)| template)).await?;
+            let secrets = SecretValues::read(agent, &base_dir, program.templates()).await?;
             secrets.lines(&program.env).map_err(|why| format!("the brain: {why}"))?;
+            secrets.command(&program.command).map_err(|why| format!("the brain: {why}"))?;
         }
         for tool in &agent.tools {
             let place = |why: String| format!("the tool `{}`: {why}", tool.name);
             match &tool.run {
                 RunSpec::Http(run) => http::check(run).map_err(place)?,
-                // Environment variables that use arguments can be checked only in a call.
+                // Templates that use arguments can be checked only in a call.
                 RunSpec::Command(_) | RunSpec::Human(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
                 RunSpec::Skill(run) => skill::check(run).map_err(place)?,
                 RunSpec::Anp(run) => anp::check(run).map_err(place)?,
@@ -191,8 +191,12 @@ impl ToolRunner {
         for server in &agent.mcp {
             let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) =
                 &server.transport;
-            let secrets = SecretValues::read(agent, &base_dir, lines.iter().map(|(_, template)| template)).await?;
-            secrets.lines(lines).map_err(|why| format!("the MCP server `{}`: {why}", server.name))?;
+            let secrets = SecretValues::read(agent, &base_dir, server.transport.templates()).await?;
+            let place = |why: String| format!("the MCP server `{}`: {why}", server.name);
+            secrets.lines(lines).map_err(place)?;
+            if let McpTransport::Stdio { command, .. } = &server.transport {
+                secrets.command(command).map_err(place)?;
+            }
         }
         Ok(())
     }

@@ -14,11 +14,13 @@ use crate::text::TextByLanguage;
 use crate::time::Timestamp;
 
 mod brain;
+mod command_line;
 mod published;
 mod run;
 mod skill;
 
 pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
+pub use command_line::CommandLine;
 pub use published::{
     Capability, DiscoveryVisibility, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind,
 };
@@ -107,17 +109,17 @@ impl Agent {
     }
 
     /// Command lines of all programs started for the agent: command tools, MCP servers and a process brain.
-    pub fn programs(&self) -> impl Iterator<Item = &[String]> {
+    pub fn programs(&self) -> impl Iterator<Item = &CommandLine> {
         let tools = self.tools.iter().filter_map(|tool| match &tool.run {
-            RunSpec::Command(run) => Some(run.argv.as_slice()),
+            RunSpec::Command(run) => Some(&run.command),
             _ => None,
         });
         let servers = self.mcp.iter().filter_map(|server| match &server.transport {
-            McpTransport::Stdio { argv, .. } => Some(argv.as_slice()),
+            McpTransport::Stdio { command, .. } => Some(command),
             McpTransport::Http { .. } => None,
         });
         let brain = match &self.brain {
-            BrainSpec::Process(run) => Some(run.argv.as_slice()),
+            BrainSpec::Process(run) => Some(&run.command),
             _ => None,
         };
         tools.chain(servers).chain(brain)

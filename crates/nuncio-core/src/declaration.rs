@@ -7,6 +7,8 @@ mod agent;
 mod allow;
 mod brain;
 mod capabilities;
+mod command;
+mod external;
 mod fault;
 mod http;
 mod intents;
@@ -24,6 +26,8 @@ mod similar;
 mod skill;
 mod slots;
 mod source;
+mod strings;
+mod template_paths;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -33,6 +37,7 @@ use toml::de::DeTable;
 
 use crate::agent::Agent;
 
+pub use external::{AgentFilePosition, ExternalReference, ExternalTarget};
 pub use fault::{AgentFileFault, AgentFileFaults};
 
 use names::DeclaredNames;
@@ -52,6 +57,10 @@ pub struct DeclaredAgent {
     pub agent: Agent,
     /// Warnings about allowed but probably unintended declarations, in file order.
     pub notes: Vec<AgentFileFault>,
+    /// Programs, environment variables and files that the agent needs.
+    pub references: Vec<ExternalReference>,
+    /// Tools and imports without a scope, which every caller of the agent may use.
+    pub unscoped: Vec<AgentFilePosition>,
 }
 
 /// Parses an agent file. `file` is the name shown in faults.
@@ -74,9 +83,12 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
             return Err(source.into_faults());
         }
     };
-    let agent = read(&TomlTable::root(&source, document.get_ref()));
-    match (agent, source.has_faults()) {
-        (Some(agent), false) => Ok(DeclaredAgent { agent, notes: source.into_notes() }),
+    let root = TomlTable::root(&source, document.get_ref());
+    match (read(&root), source.has_faults()) {
+        (Some(agent), false) => {
+            let (references, unscoped) = (source.references(), notes::unscoped(&agent, &root));
+            Ok(DeclaredAgent { agent, notes: source.into_notes(), references, unscoped })
+        }
         _ => Err(source.into_faults()),
     }
 }
@@ -87,10 +99,10 @@ fn read(root: &TomlTable<'_>) -> Option<Agent> {
     let publisher = SkillPublisher::of(root);
     let identity = agent::read(root, &publisher);
     let capabilities = capabilities::read(root);
-    let brain = brain::read(root, &names);
     let options = options::read(root);
     let scopes = scopes::read(root);
     let tools = tools::read(root, &names, &publisher);
+    let brain = brain::read(root, &names, &tools);
     let mcp = mcp::read(root, &names);
     let secrets = secrets::read(root);
     let allow = allow::read(root);

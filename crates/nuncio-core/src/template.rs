@@ -3,22 +3,35 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use minijinja::value::ValueKind;
 use minijinja::{Environment, UndefinedBehavior};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
+mod inspect;
+mod known;
+
+pub use inspect::{PathStep, TemplateName, TemplateNameKind, VariablePath};
+pub use known::{FILTERS, FUNCTIONS, TESTS, is_filter, is_function, is_test};
+
 #[derive(Clone, PartialEq, Eq)]
-pub struct Template(String);
+pub struct Template {
+    text: String,
+    /// Whether the text is used unchanged, even if it has placeholders.
+    is_literal: bool,
+}
 
 /// Where the rendered text is used, which decides how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeContext {
-    /// Rendered plain text: values are inserted unchanged.
+    /// Rendered text for people and models: values are inserted unchanged, and a missing one is left out.
     Text,
+    /// Rendered body of a request: values are inserted unchanged.
+    Body,
     /// Rendered URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be
     /// a dot segment, which the sender of the request refuses.
     Url,
-    /// Rendered header or environment variable: control characters in values are refused.
+    /// Rendered header, environment variable or command argument: control characters in values are refused.
     Line,
 }
 
@@ -27,51 +40,88 @@ pub enum EscapeContext {
 #[error("template: {0}")]
 pub struct TemplateError(String);
 
+impl TemplateError {
+    /// The reason alone, for messages that name the template.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Template {
     pub fn parse(text: impl Into<String>) -> Result<Self, TemplateError> {
         let text = text.into();
         let environment = Environment::new();
         environment.template_from_str(&text).map_err(|error| describe(&error))?;
-        Ok(Self(text))
+        Ok(Self { text, is_literal: false })
+    }
+
+    /// A text that is not a template and is rendered unchanged.
+    #[must_use]
+    pub fn literal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_literal: true }
     }
 
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Names that the template uses, in the order of the text, without the variables that it sets itself.
+    #[must_use]
+    pub fn names(&self) -> Vec<TemplateName> {
+        if self.is_plain() { Vec::new() } else { inspect::names(&self.text) }
     }
 
     /// Variables that the template refers to, such as `args.room`, without the built-in names of the Jinja language.
     #[must_use]
     pub fn variables(&self) -> BTreeSet<String> {
-        let environment = Environment::new();
-        let Ok(parsed) = environment.template_from_str(&self.0) else { return BTreeSet::new() };
-        let is_builtin = |name: &String| environment.globals().any(|(global, _)| global == name);
-        parsed.undeclared_variables(true).into_iter().filter(|name| !is_builtin(name)).collect()
+        let variables = self.names().into_iter().filter_map(|name| match name.kind {
+            TemplateNameKind::Variable(path) => Some(path.to_string()),
+            _ => None,
+        });
+        variables.filter(|name| !is_function(name)).collect()
     }
 
     /// Whether the template has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        !["{{", "{%", "{#"].iter().any(|mark| self.0.contains(mark))
+        self.is_literal || !["{{", "{%", "{#"].iter().any(|mark| self.text.contains(mark))
     }
 
-    /// Renders the template. In plain text a missing value is left out; in a URL or header it is an error.
+    /// Renders the template. A truth value, a list or an object is rendered as JSON. A missing value is an error, unless the template
+    /// has a default for it or tests it; in [`EscapeContext::Text`] it is left out.
     pub fn render(&self, escape: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
+        if self.is_literal {
+            return Ok(self.text.clone());
+        }
         let mut environment = Environment::new();
         // The limit bounds the work, because a peer may send input of any length.
         environment.set_recursion_limit(32);
         match escape {
             EscapeContext::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
-            EscapeContext::Url | EscapeContext::Line => environment.set_undefined_behavior(UndefinedBehavior::Strict),
+            EscapeContext::Body | EscapeContext::Url | EscapeContext::Line => {
+                environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+            }
         }
         environment.set_formatter(move |out, _, value| {
             let text = match value.as_str() {
                 Some(text) => text.to_owned(),
+                None if value.is_undefined() && escape != EscapeContext::Text => {
+                    return Err(minijinja::ErrorKind::UndefinedError.into());
+                }
                 None if value.is_undefined() || value.is_none() => String::new(),
+                None if matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable) => {
+                    let failed = |error: serde_json::Error| {
+                        minijinja::Error::new(minijinja::ErrorKind::BadSerialization, error.to_string())
+                    };
+                    serde_json::to_string(value).map_err(failed)?
+                }
+                None if value.kind() == ValueKind::Bool => value.is_true().to_string(),
                 None => value.to_string(),
             };
             match escape {
-                EscapeContext::Text => out.write_str(&text)?,
+                EscapeContext::Text | EscapeContext::Body => out.write_str(&text)?,
                 EscapeContext::Url => write!(out, "{}", utf8_percent_encode(&text, UNRESERVED))?,
                 EscapeContext::Line if text.chars().any(char::is_control) => {
                     let kind = minijinja::ErrorKind::InvalidOperation;
@@ -81,10 +131,26 @@ impl Template {
             }
             Ok(())
         });
-        environment
-            .template_from_str(&self.0)
-            .and_then(|template| template.render(context))
-            .map_err(|error| describe(&error))
+        let context = minijinja::Value::from_serialize(context);
+        environment.template_from_str(&self.text).and_then(|template| template.render(&context)).map_err(|error| {
+            let is_missing = error.kind() == minijinja::ErrorKind::UndefinedError;
+            match self.missing_variable(&context).filter(|_| is_missing) {
+                Some(path) => TemplateError(format!("`{path}` has no value")),
+                None => describe(&error),
+            }
+        })
+    }
+
+    /// The first variable of the template that the context does not have.
+    fn missing_variable(&self, context: &minijinja::Value) -> Option<VariablePath> {
+        self.names().into_iter().find_map(|name| match name.kind {
+            TemplateNameKind::Variable(path) if !path.is_guarded && !is_function(&path.root) => {
+                let keys = std::iter::once(path.root.as_str()).chain(path.keys());
+                let value = keys.into_iter().try_fold(context.clone(), |value, key| value.get_attr(key));
+                value.map_or(true, |value| value.is_undefined()).then_some(path)
+            }
+            _ => None,
+        })
     }
 }
 
@@ -101,7 +167,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        write!(f, "{:?}", self.text)
     }
 }
 
@@ -118,7 +184,8 @@ mod tests {
             template.render(EscapeContext::Url, context).unwrap(),
             "https://api.example/rooms/..%2Fadmin?q=a%26b%3Dc%23d"
         );
-        assert!(template.render(EscapeContext::Url, json!({"args": {"id": "1"}})).is_err());
+        let missing = template.render(EscapeContext::Url, json!({"args": {"id": "1"}})).unwrap_err();
+        assert_eq!(missing.to_string(), "template: `args.q` has no value");
     }
 
     #[test]
@@ -134,6 +201,73 @@ mod tests {
             Template::parse("{% for room in result.rooms %}{{ room.id }} {% endfor %}{{ nothing.at.all }}").unwrap();
         let context = json!({"result": {"rooms": [{"id": "101"}, {"id": 102}]}});
         assert_eq!(template.render(EscapeContext::Text, context).unwrap(), "101 102 ");
+    }
+
+    #[test]
+    fn missing_value_is_an_error_outside_texts_unless_the_template_handles_it() {
+        let empty = json!({"args": {}});
+        for escape in [EscapeContext::Body, EscapeContext::Url, EscapeContext::Line] {
+            let render = |text: &str| Template::parse(text).unwrap().render(escape, &empty);
+            assert_eq!(render("{{ args.q }}").unwrap_err().to_string(), "template: `args.q` has no value");
+            assert!(render("{{ args.q | upper }}").is_err(), "{escape:?}");
+            assert_eq!(render("{{ args.q | tojson }}").unwrap(), "null");
+            assert!(render("{{ args.q.deep }}").is_err(), "{escape:?}");
+            assert_eq!(render("{{ args.q | default('x') }}").unwrap(), "x");
+            assert_eq!(render("{% if args.q %}a{% else %}b{% endif %}").unwrap(), "b");
+            assert_eq!(render("{% if args.q is defined %}a{% endif %}b").unwrap(), "b");
+            assert_eq!(render("{{ args.q or 'x' }}").unwrap(), "x");
+        }
+    }
+
+    #[test]
+    fn lists_and_objects_are_rendered_as_json_in_every_context() {
+        let context = json!({"args": {"list": ["a b", 1, true, null], "map": {"k": "v"}, "none": null, "yes": true}});
+        let render = |text: &str, escape| Template::parse(text).unwrap().render(escape, &context).unwrap();
+        for escape in [EscapeContext::Text, EscapeContext::Body, EscapeContext::Line] {
+            assert_eq!(render("{{ args.list }}", escape), r#"["a b",1,true,null]"#);
+            assert_eq!(render("{{ args.list | tojson }}", escape), r#"["a b",1,true,null]"#);
+            assert_eq!(render("{{ args.map }}", escape), r#"{"k":"v"}"#);
+            assert_eq!(render("{{ args.none }}|{{ args.yes }}", escape), "|true");
+        }
+        assert_eq!(render("{{ args.map }}", EscapeContext::Url), "%7B%22k%22%3A%22v%22%7D");
+        assert_eq!(render("{{ args.map | tojson }}", EscapeContext::Url), "%7B%22k%22%3A%22v%22%7D");
+    }
+
+    #[test]
+    fn names_of_a_template_are_listed_with_their_offsets() {
+        let text = "{% for room in result.rooms[0].all %}{{ room.id | uper }}{% endfor %}{{ secrets[args.which] }}\
+                    {{ text.strip() }}{{ now() }}{% if slots.a is odd %}{{ slots['a'] | map('lowr') }}{% endif %}";
+        let template = Template::parse(text).unwrap();
+        let shown: Vec<String> = template
+            .names()
+            .into_iter()
+            .map(|TemplateName { offset, kind }| match kind {
+                TemplateNameKind::Filter(name) => format!("{offset} filter {name}"),
+                TemplateNameKind::Test(name) => format!("{offset} test {name}"),
+                TemplateNameKind::Function(name) => format!("{offset} function {name}"),
+                TemplateNameKind::Variable(path) => format!("{offset} variable {path} {}", path.is_guarded),
+            })
+            .collect();
+        let at = |word: &str| text.find(word).unwrap();
+        let expected = [
+            format!("{} variable result.rooms false", at("result")),
+            format!("{} filter uper", at("uper")),
+            format!("{} variable secrets false", at("secrets")),
+            format!("{} variable args.which false", at("args")),
+            format!("{} function text.strip", at("text")),
+            format!("{} variable text false", at("text")),
+            format!("{} function now", at("now")),
+            format!("{} variable slots.a false", at("slots.a")),
+            format!("{} test odd", at("odd")),
+            format!("{} variable slots.a false", at("slots[")),
+            format!("{} filter map", at("map")),
+            format!("{} filter lowr", at("'lowr'")),
+        ];
+        assert_eq!(shown, expected);
+        assert!(
+            Template::parse("{{ loop }}{% for x in [1] %}{{ loop.cycle('a') }}{% endfor %}").unwrap().names().len()
+                == 1
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn refuse_approvers<'a>(
     confinement: ConfinementSupport,
 ) -> Result<(), StartError> {
     let approved = agents.clone().find(|agent| agent.needs_approvers());
-    let running = agents.find_map(|agent| Some((agent, agent.programs().next()?.first()?)));
+    let running = agents.find_map(|agent| Some((agent, &agent.programs().next()?.program)));
     let (Some(approved), Some((agent, program))) = (approved, running) else { return Ok(()) };
     let message = format!(
         "agent {} has a tool with `human_authorization`, and this system does not confine `{program}` of agent {}: {}. \

@@ -51,7 +51,7 @@ impl ProcessBrain {
         stderr_tail: &StderrTail,
         secrets: &SecretValues,
     ) -> BrainError {
-        let program = self.program.argv.first().map_or("", String::as_str);
+        let program = &self.program.command.program;
         let stderr_text = stderr_tail.text();
         let stderr_text = if stderr_text.is_empty() { String::new() } else { format!("; it said: {stderr_text}") };
         BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{stderr_text}"))))
@@ -62,14 +62,15 @@ impl ProcessBrain {
 impl Brain for ProcessBrain {
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-        let templates = self.program.env.iter().map(|(_, template)| template);
+        let templates = self.program.templates();
         let mut secrets = SecretValues::read(&prompt.agent, &base_dir, templates).await.map_err(BrainError::Failed)?;
         let env = secrets.lines(&self.program.env).map_err(BrainError::Failed)?;
+        let argv = secrets.command(&self.program.command).map_err(BrainError::Failed)?;
         for option in prompt.agent.options.iter().filter(|option| option.kind == OptionValueType::Secret) {
             let value = prompt.options.get(&option.name).map(String::as_str).unwrap_or_default();
             secrets.add(&format!("option {}", option.name), value);
         }
-        let started = self.services.programs.start(&prompt.agent, &base_dir, &self.program.argv, env).await;
+        let started = self.services.programs.start(&prompt.agent, &base_dir, &argv, env).await;
         let mut started = started.map_err(BrainError::Failed)?;
         let mut stderr_tail = StderrTail::default();
         let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {

@@ -19,20 +19,22 @@ const MAX_OUTPUT: usize = 1024 * 1024;
 /// Time limit for reading remaining output after the program ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a program with the arguments as JSON on its standard input and the result on its standard output. All its
+/// Runs a program with the call's arguments as JSON on its standard input and the result on its standard output. All its
 /// processes end with the program or when this future is dropped.
 pub(super) async fn run(programs: &ProgramStarter, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
     let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
-    let templates = run.env.iter().map(|(_, template)| template);
-    let secrets = SecretValues::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
+    let secrets = SecretValues::read(agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+    let context = json!({"secrets": secrets, "args": arguments});
+    let failed = |why: String| RunError::Failed(secrets.redact(&why));
+    let argv = run.command.render(&context).map_err(failed)?;
     // Variables of the agent file come last, so that they take precedence.
     let mut env: Vec<_> = identifier_variables(&call.trace).collect();
-    env.extend(render_lines(&run.env, &json!({"secrets": secrets, "args": arguments})).map_err(RunError::Failed)?);
+    env.extend(render_lines(&run.env, &context).map_err(failed)?);
     let input = Value::Object(arguments.clone()).to_string();
 
-    let program = run.argv.first().map_or("", String::as_str);
-    let mut started = programs.start(agent, &base_dir, &run.argv, env).await.map_err(RunError::Unavailable)?;
+    let program = &run.command.program;
+    let mut started = programs.start(agent, &base_dir, &argv, env).await.map_err(RunError::Unavailable)?;
     call.program_start.report();
     let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
         return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));

@@ -56,7 +56,7 @@ fn request(
 ) -> Result<FetchRequest, String> {
     let context = json!({"args": call.arguments, "secrets": secrets});
     let fill = |template: &Template, escape: EscapeContext, what: &str| {
-        template.render(escape, &context).map_err(|error| format!("{what} cannot be filled in: {error}"))
+        template.render(escape, &context).map_err(|error| format!("{what} cannot be filled in: {}", error.reason()))
     };
     let url = fixed_origin.admit(&fill(&run.url, EscapeContext::Url, "the address")?)?;
 
@@ -69,7 +69,7 @@ fn request(
     headers.extend(passed_on.map(|(name, value)| ((*name).to_owned(), value.clone())));
 
     let body = match &run.body {
-        Some(template) => Some(fill(template, EscapeContext::Text, "the body")?),
+        Some(template) => Some(fill(template, EscapeContext::Body, "the body")?),
         None if takes_body(run.method) => Some(Value::Object(call.arguments.clone()).to_string()),
         None => None,
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use nuncio_core::agent::{Agent, SecretSource};
+use nuncio_core::agent::{Agent, CommandLine, SecretSource};
 use nuncio_core::ids::BackendName;
 use nuncio_core::template::{EscapeContext, Template};
 use serde::Serialize;
@@ -50,6 +50,11 @@ impl SecretValues {
         render_lines(lines, &json!({"secrets": self}))
     }
 
+    /// Renders a command line that has no other values than secrets.
+    pub(crate) fn command(&self, command: &CommandLine) -> Result<Vec<String>, String> {
+        command.render(json!({"secrets": self}))
+    }
+
     /// Replaces the secrets in a text by `[secret]`.
     pub(crate) fn redact(&self, text: &str) -> String {
         let long_enough = self.0.values().filter(|value| value.len() >= MIN_REDACTED);
@@ -67,7 +72,7 @@ impl fmt::Debug for SecretValues {
 pub(crate) fn render_lines(lines: &[(String, Template)], context: &Value) -> Result<Vec<(String, String)>, String> {
     let render = |(name, template): &(String, Template)| match template.render(EscapeContext::Line, context) {
         Ok(value) => Ok((name.clone(), value)),
-        Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
+        Err(error) => Err(format!("the value of `{name}` cannot be filled in: {}", error.reason())),
     };
     lines.iter().map(render).collect()
 }

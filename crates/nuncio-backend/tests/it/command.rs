@@ -33,8 +33,50 @@ async fn command_arguments_are_not_interpreted_by_a_shell() {
     let workshop = RunnersFixture::new();
     let agent =
         workshop.resolve(&tool("say", r#"{ command = ["echo", "$HOME; `id`", "{{ args.x }}"] }"#)).await.unwrap();
-    let said = workshop.run(&agent, "say", json!({"x": "y"})).await.unwrap();
-    assert_eq!(said.message_content(), "$HOME; `id` {{ args.x }}".into());
+    let said = workshop.run(&agent, "say", json!({"x": "$(id) 'y'"})).await.unwrap();
+    assert_eq!(said.message_content(), "$HOME; `id` $(id) 'y'".into());
+}
+
+#[tokio::test]
+async fn command_arguments_are_filled_in_and_each_stays_one_argument() {
+    let workshop = RunnersFixture::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
+    let run = r#"{ command = ["printf", "[%s]", "{{ args.a }}", "--b={{ args.b | tojson }}", "{{ args.c | default('') }}", "{{ secrets.key }}", "{% raw %}{{.ID}}{% endraw %}"] }"#;
+    let text = tool("say", run) + "[secrets]\nkey = { file = \"key\" }\n";
+    let agent = workshop.resolve(&text).await.unwrap();
+    let said = workshop.run(&agent, "say", json!({"a": "x  y", "b": ["é", 1]})).await.unwrap();
+    assert_eq!(said.message_content(), r#"[x  y][--b=["é",1]][][hunter22][{{.ID}}]"#.into());
+}
+
+/// The commands of `docs/agent-file.md`.
+#[tokio::test]
+async fn documented_commands_find_a_value_that_begins_with_a_hyphen() {
+    let workshop = RunnersFixture::new();
+    std::fs::write(workshop.folder.path().join("notes.txt"), "one\n-e two\n").unwrap();
+    let direct = r#"{ command = ["grep", "-n", "--", "{{ args.text }}", "notes.txt"] }"#;
+    let shell = r#"{ command = ["sh", "-c", 'grep -n -- "$TEXT" notes.txt'], env = { TEXT = "{{ args.text }}" } }"#;
+    let agent = workshop.resolve(&[tool("direct", direct), tool("shell", shell)].concat()).await.unwrap();
+    for name in ["direct", "shell"] {
+        let found = workshop.run(&agent, name, json!({"text": "-e two"})).await.unwrap();
+        assert_eq!(found.message_content(), "2:-e two".into(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn call_whose_argument_is_missing_an_option_or_has_control_characters_starts_nothing() {
+    let workshop = RunnersFixture::new();
+    let run = r#"{ command = ["touch", "{{ args.a }}"] }"#;
+    let agent = workshop.resolve(&tool("touch", run)).await.unwrap();
+    for (arguments, expected) in [
+        (json!({}), "argument 1 of `touch` cannot be filled in: `args.a` has no value"),
+        (json!({"a": "--reference=/etc/passwd"}), "argument 1 of `touch` would be read as an option"),
+        (json!({"a": "x\0y"}), "argument 1 of `touch` cannot be filled in: a value holds a control character"),
+        (json!({"a": "x\ny"}), "argument 1 of `touch` cannot be filled in: a value holds a control character"),
+    ] {
+        let why = failure_text(workshop.run(&agent, "touch", arguments.clone()).await);
+        assert!(why.starts_with(expected), "{arguments}: {why}");
+    }
+    assert_eq!(std::fs::read_dir(workshop.folder.path()).unwrap().count(), 0, "no file was made");
 }
 
 #[tokio::test]

@@ -42,6 +42,25 @@ async fn get_request_has_filled_url_and_headers_but_no_body() {
 }
 
 #[tokio::test]
+async fn missing_value_fails_the_call_in_the_address_a_header_and_the_body_alike() {
+    let address = test_http_server::serve_whole(|received| mirror(&received)).await;
+    for (request, what) in [
+        (r#"{ url = "http://HOST/{{ args.q }}" }"#, "the address"),
+        (r#"{ url = "http://HOST/", headers = { X-Q = "{{ args.q }}" } }"#, "the header X-Q"),
+        (r#"{ method = "POST", url = "http://HOST/", body = "{{ args.q }}" }"#, "the body"),
+    ] {
+        let workshop = RunnersFixture::new();
+        let run = format!("{{ http = {} }}", request.replace("HOST", &address.to_string()));
+        let agent = workshop.resolve(&tool("ask", &run)).await.unwrap();
+        let why = failure_text(workshop.run(&agent, "ask", json!({})).await);
+        assert_eq!(why, format!("{what} cannot be filled in: `args.q` has no value"));
+    }
+    let body = r#"{ method = "POST", url = "http://HOST/", body = '{"q": {{ args.q | tojson }}, "l": {{ args.l }}}' }"#;
+    let seen = ask(address, body, json!({"l": ["a", true]})).await;
+    assert_eq!(seen["body"], r#"{"q": null, "l": ["a",true]}"#);
+}
+
+#[tokio::test]
 async fn post_put_and_patch_send_arguments_or_the_declared_body() {
     let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let seen = ask(address, r#"{ method = "POST", url = "http://HOST/" }"#, json!({"room": 12})).await;

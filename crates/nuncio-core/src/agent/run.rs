@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use super::command_line::CommandLine;
 use crate::ids::{BackendName, ScopeId, ToolName};
 use crate::string_enum;
 use crate::template::Template;
@@ -67,8 +68,7 @@ string_enum! {
 /// A program run without a shell: arguments as JSON on standard input, answer on standard output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandRun {
-    /// Program and arguments; never empty.
-    pub argv: Vec<String>,
+    pub command: CommandLine,
     /// Environment variables beside `PATH`, `HOME` and `LANG`; the templates may refer to secrets.
     pub env: Vec<(String, Template)>,
 }
@@ -122,8 +122,7 @@ pub struct McpServer {
 pub enum McpTransport {
     /// The MCP server is a child process that communicates over standard input and output.
     Stdio {
-        /// Program and arguments of the MCP server; never empty.
-        argv: Vec<String>,
+        command: CommandLine,
         /// Environment variables of the MCP server; the values are templates that may refer to secrets.
         env: Vec<(String, Template)>,
     },
@@ -150,6 +149,25 @@ impl HttpRun {
     /// Every template of the HTTP request, so that a caller can check each one.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
+    }
+}
+
+impl CommandRun {
+    /// Every template of the command, so that a caller can check each one.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.command.arguments.iter().chain(self.env.iter().map(|(_, value)| value))
+    }
+}
+
+impl McpTransport {
+    /// Every template that is rendered to connect to the MCP server.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let (command, lines) = match self {
+            Self::Stdio { command, env } => (Some(command), env),
+            Self::Http { headers, .. } => (None, headers),
+        };
+        let arguments = command.into_iter().flat_map(|command| &command.arguments);
+        arguments.chain(lines.iter().map(|(_, value)| value))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `[allow]` section: files and sockets that the agent's programs may use beyond the common set.
 
+use super::external::ExternalTarget;
 use super::reader::TomlTable;
 use crate::agent::ProgramAccess;
 
@@ -20,6 +21,9 @@ fn paths(table: &TomlTable<'_>, key: &'static str) -> Vec<String> {
             format!("{path:?} is not a path"),
             "allowed: a path from the agent file's folder, from / or from ~/",
         );
+    }
+    for (path, entry) in paths.iter().zip(item.list("a list of paths").into_iter().flatten()) {
+        entry.position.refer_to(ExternalTarget::AllowedPath(path.clone()));
     }
     paths
 }

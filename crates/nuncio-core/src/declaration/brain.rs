@@ -1,12 +1,14 @@
 //! The `[brain]` section.
 
+use std::sync::Arc;
+
 use super::agent::web_address;
+use super::command;
 use super::intents;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
-use super::run;
-use super::templates::{self, TemplateUse};
-use crate::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec};
+use super::templates::{self, ReplyVariables, TemplateUse};
+use crate::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec, Tool};
 use crate::ids::AgentName;
 
 mod model;
@@ -29,13 +31,13 @@ const BRAIN_KINDS: [(&str, BrainKind); 5] = [
 ];
 
 /// Reads `[brain]`; without the section the agent has a rules brain.
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<BrainSpec> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Option<BrainSpec> {
     let Some(table) = root.table("brain") else {
-        return Some(rules(root, names, RulesSpec::default()));
+        return Some(rules(root, names, tools, RulesSpec::default()));
     };
     let Some(kind) = table.choice("kind", &BRAIN_KINDS) else {
         // An unknown kind has unknown keys; the intents are still checked for faults.
-        intents::read(root, names);
+        intents::read(root, names, tools);
         return None;
     };
     if !matches!(kind, BrainKind::Rules) {
@@ -44,8 +46,10 @@ pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Br
     }
     let brain = match kind {
         BrainKind::Rules => {
-            let fallback = table.item("fallback").and_then(|item| templates::read(&item, TemplateUse::Reply, names));
-            Some(rules(root, names, RulesSpec { fallback, intents: Vec::new() }))
+            let variables = ReplyVariables { others: &["intents"], ..ReplyVariables::default() };
+            let fallback = table.item("fallback");
+            let fallback = fallback.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
+            Some(rules(root, names, tools, RulesSpec { fallback, intents: Vec::new() }))
         }
         BrainKind::Script => Some(BrainSpec::Script),
         BrainKind::Model => model::read(&table, names).map(|spec| BrainSpec::Model(Box::new(spec))),
@@ -56,8 +60,8 @@ pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Br
     brain
 }
 
-fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, mut rules: RulesSpec) -> BrainSpec {
-    rules.intents = intents::read(root, names);
+fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>], mut rules: RulesSpec) -> BrainSpec {
+    rules.intents = intents::read(root, names, tools);
     if !root.has("intent") {
         let position = root.key_position("brain").unwrap_or_else(|| root.position.here("brain"));
         position.note("the brain matches no message", "a rules brain needs [[intent]] sections");
@@ -66,10 +70,10 @@ fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, mut rules: RulesSpec) 
 }
 
 fn process(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<CommandRun> {
-    let argv = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
-    let argv = argv.and_then(|item| run::argv(&item));
-    let env = table.table("env").map(|table| run::env(&table, TemplateUse::BrainEnvironment, names));
-    Some(CommandRun { argv: argv?, env: env.unwrap_or_default() })
+    let command_line = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
+    let command_line = command_line.and_then(|item| command::read(&item, TemplateUse::BrainEnvironment, names));
+    let env = table.table("env").map(|table| command::env(&table, TemplateUse::BrainEnvironment, names));
+    Some(CommandRun { command: command_line?, env: env.unwrap_or_default() })
 }
 
 fn aap(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<AapSpec> {

@@ -1,13 +1,15 @@
 //! `run = { http = … }`: an HTTP request.
 
-use super::names::{ArgumentNames, DeclaredNames};
+use serde_json::Value;
+
+use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
 use crate::agent::{HttpMethod, HttpRun};
 use crate::template::Template;
 
-pub(super) fn read(table: &TomlTable<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
+pub(super) fn read(table: &TomlTable<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
     let method = table.read_or("method", HttpMethod::Get, |item| item.choice(&methods));
     let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
@@ -32,7 +34,7 @@ pub(super) fn is_header_name(name: &str) -> bool {
 }
 
 /// Reads a URL template with a literal scheme. Values are percent-encoded, so no value could supply the scheme.
-fn address(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+fn address(item: &TomlItem<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());

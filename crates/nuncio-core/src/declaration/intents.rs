@@ -1,33 +1,43 @@
 //! The `[[intent]]` sections of a rules brain.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::slots;
 use super::source::cut;
-use super::templates::{self, TemplateUse};
-use crate::agent::Intent;
+use super::templates::{self, ReplyVariables, TemplateUse};
+use crate::agent::{Intent, Tool};
 use crate::ids::{BackendName, ToolName};
+use crate::schema::Schema;
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<Intent> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Intent> {
     let tables = root.tables("intent", "name");
-    tables.iter().filter_map(|table| intent(table, names)).collect()
+    tables.iter().filter_map(|table| intent(table, names, tools)).collect()
 }
 
-fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
+fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Option<Intent> {
     let name = table.name("name", BackendName::parse);
     let keywords = table.item("keywords").and_then(|item| item.distinct_texts());
     let tool = table.item("tool").and_then(|item| names.tool(&item));
     let slot_names: BTreeSet<_> = table.peek_named("slot", "name").into_iter().map(|(name, _)| name).collect();
-    let slots = slots::read(table, tool.as_ref().and_then(|tool| Some((tool, names.input(tool)?))), names);
+    let slots = slots::read(table, tool.as_ref().and_then(|tool| Some((tool, names.input(tool)?))), &slot_names, names);
     let patterns = table.item("patterns").and_then(|item| item.some_list("a list of patterns"));
     let patterns = patterns.map(|items| items.iter().filter_map(|item| pattern(item, &slot_names)).collect());
-    let said = |item: TomlItem<'_>| templates::read(&item, TemplateUse::Reply, names);
-    let answer = table.required("answer", "what to say").and_then(said);
+    let output = tool.as_ref().and_then(|name| tools.iter().find(|tool| tool.name == *name)?.output.as_ref());
+    let variables = ReplyVariables {
+        slots: Some(&slot_names),
+        others: if table.has("tool") { &["text", "result"] } else { &[] },
+        output: output.map(Schema::source),
+    };
+    let answer = table.required("answer", "what to say");
+    let answer = answer.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let failure = if table.has("tool") {
-        table.item("failure").and_then(said)
+        let variables = ReplyVariables { others: &["error", "denied"], output: None, ..variables };
+        let failure = table.item("failure");
+        failure.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names))
     } else {
         table.refuse("failure", "only an intent with a tool can fail");
         None

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use toml::de::DeValue;
 
 use super::agent::web_address;
+use super::command;
 use super::http;
 use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
-use super::run;
 use super::templates::TemplateUse;
 use crate::agent::{McpImport, McpServer, McpTransport};
 use crate::ids::{BackendName, ToolName};
@@ -29,13 +29,14 @@ fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet
 
 fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTransport> {
     let kind = table.one_of(&["command", "url"]);
-    let argv = table.item("command").and_then(|item| run::argv(&item));
+    let command_line = table.item("command");
+    let command_line = command_line.and_then(|item| command::read(&item, TemplateUse::ServerStart, names));
     let url = table.item("url").and_then(|item| web_address(&item));
     match kind? {
         "command" => {
             table.refuse("headers", "allowed only with \"url\"");
-            let env = table.table("env").map(|table| run::env(&table, TemplateUse::ServerStart, names));
-            Some(McpTransport::Stdio { argv: argv?, env: env.unwrap_or_default() })
+            let env = table.table("env").map(|table| command::env(&table, TemplateUse::ServerStart, names));
+            Some(McpTransport::Stdio { command: command_line?, env: env.unwrap_or_default() })
         }
         _ => {
             table.refuse("env", "allowed only with \"command\"");

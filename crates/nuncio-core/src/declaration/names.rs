@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
-use super::source::cut;
+use super::source::{FilePosition, cut};
 use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
 
 pub(super) struct DeclaredNames<'a> {
@@ -99,15 +99,15 @@ impl<'a> DeclaredNames<'a> {
     /// Reads a reference to a declared secret.
     pub(super) fn secret(&self, item: &TomlItem<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
-        self.knows_secret(item, name.as_str()).then_some(name)
+        self.knows_secret(&item.position, name.as_str()).then_some(name)
     }
 
     /// Checks that a secret is declared, and reports a fault otherwise.
-    pub(super) fn knows_secret(&self, item: &TomlItem<'_>, name: &str) -> bool {
+    pub(super) fn knows_secret(&self, position: &FilePosition<'_>, name: &str) -> bool {
         let known = self.secrets.contains(name);
         if !known {
             let help = similar::help_or("the file has no [secrets] at all", name, "declared", &self.secrets);
-            item.position.fault(format!("no secret is called {:?}", cut(name)), help);
+            position.fault(format!("no secret is called {:?}", cut(name)), help);
         }
         known
     }

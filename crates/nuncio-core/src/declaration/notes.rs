@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::external::AgentFilePosition;
 use super::reader::TomlTable;
 use super::templates::secrets_in;
-use crate::agent::{Agent, BrainSpec, McpTransport, RunSpec, Sensitivity};
+use crate::agent::{Agent, BrainSpec, RunSpec, Sensitivity};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
@@ -62,6 +63,23 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     }
 }
 
+/// Positions of tools and imports that have no scope and are offered to callers.
+pub(super) fn unscoped(agent: &Agent, root: &TomlTable<'_>) -> Vec<AgentFilePosition> {
+    let is_open_tool = |name: &str| {
+        agent
+            .tool(name)
+            .is_some_and(|tool| tool.exposed && tool.scope.is_none() && !matches!(tool.run, RunSpec::Device(_)))
+    };
+    let is_open_import = |name: &str| {
+        let server = agent.mcp.iter().find(|server| server.name.as_str() == name);
+        let import = server.and_then(|server| server.import.as_ref());
+        import.is_some_and(|import| import.exposed && import.scope.is_none())
+    };
+    let tools = root.peek_named("tool", "name").into_iter().filter(|(name, _)| is_open_tool(name));
+    let imports = root.peek_named("mcp", "name").into_iter().filter(|(name, _)| is_open_import(name));
+    tools.chain(imports).map(|(_, table)| table.position.to_owned_position()).collect()
+}
+
 /// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
 pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
@@ -87,15 +105,14 @@ fn templates(agent: &Agent) -> Vec<&Template> {
             RunSpec::Mcp { .. } | RunSpec::Human(_) | RunSpec::Anp(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
             RunSpec::Skill(skill) => templates.extend(skill.templates()),
             RunSpec::Http(http) => templates.extend(http.templates()),
-            RunSpec::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),
+            RunSpec::Command(command) => templates.extend(command.templates()),
         }
     }
     for server in &agent.mcp {
-        let (McpTransport::Stdio { env: values, .. } | McpTransport::Http { headers: values, .. }) = &server.transport;
-        templates.extend(values.iter().map(|(_, value)| value));
+        templates.extend(server.transport.templates());
     }
     if let BrainSpec::Process(program) = &agent.brain {
-        templates.extend(program.env.iter().map(|(_, value)| value));
+        templates.extend(program.templates());
     }
     templates
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::external::ExternalTarget;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use crate::agent::SecretSource;
@@ -37,6 +38,13 @@ fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
     let kind = table.one_of(&["env", "file"]);
     let env = table.optional_text("env");
     let file = table.optional_text("file");
+    let written = |key| table.peek(key).map(|item| item.position);
+    if let (Some(variable), Some(position)) = (&env, written("env")) {
+        position.refer_to(ExternalTarget::SecretVariable(variable.clone()));
+    }
+    if let (Some(path), Some(position)) = (&file, written("file")) {
+        position.refer_to(ExternalTarget::SecretFile(PathBuf::from(path)));
+    }
     table.finish();
     match kind? {
         "env" => env.map(SecretSource::Env),

@@ -9,7 +9,7 @@ use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
-use super::templates::{self, TemplateUse};
+use super::templates::{self, ReplyVariables, TemplateUse};
 use crate::agent::{Slot, SlotKind};
 use crate::ids::ToolName;
 
@@ -34,6 +34,7 @@ const SLOT_TYPES: [(&str, SlotType); 5] = [
 pub(super) fn read(
     intent: &TomlTable<'_>,
     tool: Option<(&ToolName, &ArgumentNames<'_>)>,
+    slot_names: &BTreeSet<&str>,
     names: &DeclaredNames<'_>,
 ) -> Vec<Slot> {
     let tables = intent.tables("slot", "name");
@@ -41,7 +42,7 @@ pub(super) fn read(
     tables
         .iter()
         .filter_map(|table| {
-            let slot = slot(table, names);
+            let slot = slot(table, slot_names, names);
             if let Some(item) = table.peek("name")
                 && let Some(name) = item.value.as_str()
             {
@@ -55,14 +56,15 @@ pub(super) fn read(
         .collect()
 }
 
-fn slot(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Slot> {
+fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredNames<'_>) -> Option<Slot> {
     let name = table.text("name");
     let kind = table.choice("type", &SLOT_TYPES);
     let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
     let choices = choices.and_then(|item| item.distinct_texts());
     let pattern = own_key(table, "pattern", kind, SlotType::Pattern, "a regular expression");
     let pattern = pattern.and_then(|item| regex(&item));
-    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply, names));
+    let variables = ReplyVariables { slots: Some(slot_names), ..ReplyVariables::default() };
+    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let default = table.item("default");
     let remember = table.flag("remember").unwrap_or(true);
     table.finish();

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
+use super::external::{AgentFilePosition, ExternalReference, ExternalTarget};
 use super::fault::{AgentFileFault, AgentFileFaults};
+use super::strings::raw_offset;
 
 /// An agent file being parsed. Faults are collected, so that parsing continues after one.
 pub(super) struct AgentFileSource<'a> {
@@ -11,6 +13,7 @@ pub(super) struct AgentFileSource<'a> {
     line_starts: Vec<usize>,
     faults: RefCell<Vec<AgentFileFault>>,
     notes: RefCell<Vec<AgentFileFault>>,
+    references: RefCell<Vec<ExternalReference>>,
 }
 
 /// A position in the agent file with the key it belongs to.
@@ -30,6 +33,7 @@ impl<'a> AgentFileSource<'a> {
             line_starts: std::iter::once(0).chain(after_newlines).collect(),
             faults: RefCell::default(),
             notes: RefCell::default(),
+            references: RefCell::default(),
         }
     }
 
@@ -52,6 +56,11 @@ impl<'a> AgentFileSource<'a> {
 
     pub(super) fn into_notes(self) -> Vec<AgentFileFault> {
         in_order(self.notes.into_inner())
+    }
+
+    /// The references to programs, variables and files, in the order in which they were read.
+    pub(super) fn references(&self) -> Vec<ExternalReference> {
+        self.references.borrow().clone()
     }
 
     /// Line and column of a byte offset, both starting at 1.
@@ -82,6 +91,17 @@ impl<'a> FilePosition<'a> {
         self.source.notes.borrow_mut().push(note);
     }
 
+    /// Records that the agent needs something outside its file.
+    pub(super) fn refer_to(&self, target: ExternalTarget) {
+        let reference = ExternalReference { position: self.to_owned_position(), target };
+        self.source.references.borrow_mut().push(reference);
+    }
+
+    pub(super) fn to_owned_position(&self) -> AgentFilePosition {
+        let (line, column) = self.source.line_and_column(self.offset);
+        AgentFilePosition { file: self.source.file.to_owned(), line, column, key: self.key.clone() }
+    }
+
     /// The position of a key inside the key at this position.
     pub(super) fn inside(&self, offset: usize, key: &str) -> Self {
         let key = match self.key.as_str() {
@@ -106,6 +126,12 @@ impl<'a> FilePosition<'a> {
     pub(super) fn named(&self, offset: usize, name: &str) -> Self {
         let key = format!("{} {:?}", self.key, cut(name));
         Self { offset, key, ..*self }
+    }
+
+    /// The position of a byte offset in `value`, the value of the string at this position.
+    pub(super) fn in_text(&self, value: &str, offset: usize) -> Self {
+        let raw = self.source.text.get(self.offset..).unwrap_or_default();
+        Self { offset: self.offset + raw_offset(raw, value, offset), ..self.clone() }
     }
 
     pub(super) fn line(&self) -> usize {

@@ -12,6 +12,7 @@ mod published;
 mod runners;
 mod settings;
 mod skills;
+mod templates;
 mod tools;
 mod whole;
 

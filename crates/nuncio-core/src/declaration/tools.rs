@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::names::{ArgumentNames, DeclaredNames};
+use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::skill::{self, SkillDefaults, SkillPublisher};
 use super::{run, schemas};
@@ -34,7 +34,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
     let output = table.item("output").and_then(|item| schemas::result(&item));
     let run = table.required("run", "the backend, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
-    let run = run.and_then(|run| run::read(&run, name.as_ref(), &ArgumentNames::of(table), names));
+    let run = run.and_then(|run| run::read(&run, name.as_ref(), input.as_ref().map(Schema::source), names));
     let for_devices = matches!(run, Some(RunSpec::Device(_)));
     if for_devices {
         check_device_tool(table, name.as_ref());

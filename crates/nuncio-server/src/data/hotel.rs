@@ -15,7 +15,7 @@ const FILES: [&str; 3] = ["hotel.db-wal", "hotel.db-shm", "hotel.db"];
 
 /// Moves the hotel database to the state folder of the first agent that runs the demo hotel.
 pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), StartError> {
-    let is_hotel = agent.programs().any(|argv| argv == ["nuncio", "demo", "hotel"]);
+    let is_hotel = agent.programs().any(|command| command.words().eq(["nuncio", "demo", "hotel"]));
     let (old, new) = (data.join("hotel.db"), state.join("hotel.db"));
     if !is_hotel || !old.exists() {
         return Ok(());

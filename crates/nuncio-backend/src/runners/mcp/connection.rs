@@ -114,8 +114,8 @@ pub(super) async fn open(
 
 /// Time limit for the MCP handshake; longer if a package runner may have to download the server first.
 fn handshake_timeout(server: &McpServer) -> Duration {
-    let McpTransport::Stdio { argv, .. } = &server.transport else { return SERVER_TIMEOUT };
-    let program = argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let McpTransport::Stdio { command, .. } = &server.transport else { return SERVER_TIMEOUT };
+    let program = Path::new(&command.program).file_name().and_then(|name| name.to_str());
     if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_TIMEOUT } else { SERVER_TIMEOUT }
 }
 
@@ -129,10 +129,13 @@ async fn connect(
     slot: Weak<ConnectionSlot>,
 ) -> Result<Arc<McpConnection>, ConnectError> {
     let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
-    let secrets = SecretValues::read(agent, base_dir, lines.iter().map(|(_, template)| template))
-        .await
-        .map_err(ConnectError::Other)?;
+    let secrets =
+        SecretValues::read(agent, base_dir, server.transport.templates()).await.map_err(ConnectError::Other)?;
     let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
+    let argv = match &server.transport {
+        McpTransport::Stdio { command, .. } => secrets.command(command).map_err(ConnectError::Other)?,
+        McpTransport::Http { .. } => Vec::new(),
+    };
     let output = Arc::new(ServerOutput { tail: Mutex::default(), secrets, profile: OnceLock::new() });
     let stop = CancellationToken::new();
     let hello =
@@ -148,9 +151,9 @@ async fn connect(
             let client = client.map_err(|error| output.on(refused(&error)))?;
             (client, None, None)
         }
-        McpTransport::Stdio { argv, .. } => {
+        McpTransport::Stdio { .. } => {
             let mut started =
-                services.programs.start(agent, base_dir, argv, lines).await.map_err(ConnectError::Other)?;
+                services.programs.start(agent, base_dir, &argv, lines).await.map_err(ConnectError::Other)?;
             if let Some(profile) = &started.profile {
                 let _ = output.profile.set(Arc::clone(profile));
             }

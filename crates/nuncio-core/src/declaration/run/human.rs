@@ -1,13 +1,14 @@
 //! `run = { human = … }`: a task that a person carries out.
 
+use serde_json::Value;
 use toml::de::DeValue;
 
 use crate::agent::HumanRun;
-use crate::declaration::names::{ArgumentNames, DeclaredNames};
+use crate::declaration::names::DeclaredNames;
 use crate::declaration::reader::TomlItem;
 use crate::declaration::templates::{self, TemplateUse};
 
-pub(super) fn read(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<HumanRun> {
+pub(super) fn read(item: &TomlItem<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HumanRun> {
     match item.value {
         DeValue::Boolean(true) => Some(HumanRun { instructions: None }),
         DeValue::Table(_) => {

@@ -263,7 +263,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:8:62: tool "find".run.http.headers.A: no secret is called "KYE"
+agent.toml:8:66: tool "find".run.http.headers.A: no secret is called "KYE"
   did you mean "KEY"? declared: "KEY"
 "#;
 
@@ -277,7 +277,7 @@ run = { command = ["x"], env = { A = "{{ secrets.KEY }}" } }
 "#
 =>
 r#"
-agent.toml:8:38: tool "find".run.env.A: no secret is called "KEY"
+agent.toml:8:42: tool "find".run.env.A: no secret is called "KEY"
   the file has no [secrets] at all
 "#;
 
@@ -293,7 +293,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:8:38: tool "find".run.env.A: names no secret
+agent.toml:8:42: tool "find".run.env.A: names no secret
   allowed: {{ secrets.NAME }}, with the name written out
 "#;
 }

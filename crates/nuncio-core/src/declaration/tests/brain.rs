@@ -63,7 +63,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:6:12: brain.fallback: a secret would be said to people
+agent.toml:6:16: brain.fallback: a secret would be said to people
   allowed: secrets in headers, bodies, addresses and environment variables
 "#;
 }

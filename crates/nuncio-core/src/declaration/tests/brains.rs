@@ -1,6 +1,6 @@
 //! `[brain]` of kind `model`, `process` and `aap`: valid files, faults and warnings.
 
-use super::{AGENT, notes, refused};
+use super::{AGENT, faults, notes, refused};
 use crate::agent::{AapSpec, Agent, BrainSpec, CommandRun, ModelOptions, ModelSpec, Provider};
 use crate::declaration::{STARTER, parse};
 use crate::ids::{AgentName, BackendName, OptionName};
@@ -93,8 +93,8 @@ env = { KEY = "{{ secrets.KEY }}" }
 KEY = { file = "key" }
 "#,
     );
-    let BrainSpec::Process(CommandRun { argv, env }) = &agent.brain else { panic!("{:?}", agent.brain) };
-    assert_eq!(argv, &["python3", "brain.py"]);
+    let BrainSpec::Process(CommandRun { command, env }) = &agent.brain else { panic!("{:?}", agent.brain) };
+    assert_eq!(command.words().collect::<Vec<_>>(), ["python3", "brain.py"]);
     assert_eq!((env[0].0.as_str(), env[0].1.as_str()), ("KEY", "{{ secrets.KEY }}"));
     assert_eq!((agent.brain.kind(), agent.brain.key()), ("process", None));
 }
@@ -132,12 +132,12 @@ KEY = { env = "KEY" }
     let expected = r#"
 agent.toml:4:1: brain.key: missing, and "anthropic" requires one
   name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]
-agent.toml:8:16: brain.instructions: "agent" is unknown and will be left out
-  known: options
-agent.toml:8:16: brain.instructions: no [[option]] is called "languge"
+agent.toml:8:20: brain.instructions: no [[option]] is called "languge"
   did you mean "language"? declared: "language", "pin"
-agent.toml:8:16: brain.instructions: "pin" is a secret and is left out
-  secrets are never sent to models
+agent.toml:8:42: brain.instructions: "pin" is a secret and is left out
+  templates of texts never get secret options
+agent.toml:8:60: brain.instructions: "agent" is unknown and will be left out
+  known: options
 agent.toml:16:7: secrets.KEY: no template uses this secret
   write {{ secrets.KEY }}, or leave it out
 "#;
@@ -147,11 +147,11 @@ agent.toml:16:7: secrets.KEY: no template uses this secret
 }
 
 #[test]
-fn unknown_variable_in_process_brain_environment_gets_warning() {
+fn unknown_variable_in_process_brain_environment_is_refused() {
     let text = format!("{AGENT}[brain]\nkind = \"process\"\ncommand = [\"x\"]\nenv = {{ A = \"{{{{ args.q }}}}\" }}\n");
     let expected =
-        "agent.toml:7:13: brain.env.A: \"args\" is unknown, so the program could not be started\n  known: secrets";
-    assert_eq!(notes(&text), expected);
+        "agent.toml:7:17: brain.env.A: \"args\" is unknown, so the program could not be started\n  known: secrets";
+    assert_eq!(faults(&text), expected);
 }
 
 #[test]
@@ -212,7 +212,7 @@ agent.toml:10:15: brain.temperature: found 2.5
   allowed: a number from 0 to 2
 agent.toml:11:14: brain.max_tokens: found 0
   allowed: a whole number from 1 to 1000000
-agent.toml:12:16: brain.instructions: a secret would be sent to the model
+agent.toml:12:20: brain.instructions: a secret would be sent to the model
   allowed: variables without secrets
 agent.toml:13:17: brain.window_tokens: found 10
   allowed: a whole number from 1000 to 100000000
@@ -317,7 +317,7 @@ r#"
 agent.toml:4:1: brain.command: missing
   needed: a program and its arguments, such as ["python3", "brain.py"]
 agent.toml:6:17: brain.env."A=B": "A=B" is not the name of an environment variable
-agent.toml:6:26: brain.env.C: no secret is called "D"
+agent.toml:6:30: brain.env.C: no secret is called "D"
   the file has no [secrets] at all
 agent.toml:7:1: brain.model: unknown key
   allowed: "kind", "command", "env"

@@ -223,7 +223,7 @@ name = "x"
 =>
 r#"
 agent.toml:4:3: tools: unknown key
-  did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
+  did you mean "tool"? allowed: "agent", "capabilities", "option", "scope", "tool", "brain", "intent", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
 unknown_section_is_refused:
@@ -233,7 +233,7 @@ r#"
 =>
 r#"
 agent.toml:4:2: weather: unknown key
-  allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
+  allowed: "agent", "capabilities", "option", "scope", "tool", "brain", "intent", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
 table_in_place_of_array_of_tables_is_refused:

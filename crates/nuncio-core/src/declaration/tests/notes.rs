@@ -165,43 +165,24 @@ run = { http = { url = "https://a.example/{{ args.qq }}" } }
 "#
 =>
 r#"
-agent.toml:12:24: tool "find".run.http.url: the input has no property "qq"
+agent.toml:12:46: tool "find".run.http.url: the input has no property "qq"
   did you mean "q"? properties: "q"
 "#;
 
-unknown_variable_in_environment_template_gets_warning:
+secret_in_command_argument_gets_warning:
 r#"
 [[tool]]
 name = "find"
 description = "Finds."
-input = { type = "object", properties = { q = {} } }
-run = { command = ["x"], env = { A = "{{ q }} {{ range(3) }}" } }
-[[mcp]]
-name = "m"
-command = ["x"]
-import = true
-env = { A = "{{ args.q }}" }
+input = { type = "object" }
+run = { command = ["find", "--key={{ secrets.KEY }}"] }
+[secrets]
+KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:12:38: tool "find".run.env.A: "q" is unknown, so every call would fail
-  known: args, secrets
-agent.toml:17:13: mcp "m".env.A: "args" is unknown, so the server could not be reached
-  known: secrets
-"#;
-
-template_in_command_argument_gets_warning:
-r#"
-[[tool]]
-name = "find"
-description = "Finds."
-input = { type = "object", properties = { q = {} } }
-run = { command = ["echo", "{{ args.q }}"] }
-"#
-=>
-r#"
-agent.toml:12:28: tool "find".run.command[1]: is not expanded as a template
-  arguments are passed unchanged; only environment values are templates
+agent.toml:12:28: tool "find".run.command[1]: other programs of this machine can read the secret in the command line
+  pass it in env, if the program accepts that
 "#;
 
 url_host_taken_from_tool_arguments_gets_warning:
@@ -209,7 +190,7 @@ r#"
 [[tool]]
 name = "find"
 description = "Finds."
-input = { type = "object", properties = { q = {} } }
+input = { type = "object", properties = { q = {} }, required = ["q"] }
 run = { http = { url = "https://{{ args.q }}/" } }
 "#
 =>

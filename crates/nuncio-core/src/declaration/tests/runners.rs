@@ -149,7 +149,7 @@ KEY = { env = "KEY" }
 r#"
 agent.toml:8:17: tool "find".run.human: found false
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
-agent.toml:13:34: tool "b".run.human.instructions: a secret would be shown to the person who does the task
+agent.toml:13:42: tool "b".run.human.instructions: a secret would be shown to the person who does the task
   allowed: {{ args.NAME }}
 agent.toml:13:60: tool "b".run.human.due: unknown key
   allowed: "instructions"
@@ -197,7 +197,7 @@ KEY = { env = "KEY" }
 r#"
 agent.toml:8:17: tool "find".run.skill.target: missing
   needed: the URL of the descriptor, or SKILL-ID@HOST
-agent.toml:13:53: tool "b".run.skill.api_key: no secret is called "KYE"
+agent.toml:13:57: tool "b".run.skill.api_key: no secret is called "KYE"
   did you mean "KEY"? declared: "KEY"
 agent.toml:13:74: tool "b".run.skill.token: not allowed together with "api_key"
   allowed: only one of "api_key", "token", "client", "signature"
@@ -229,9 +229,9 @@ run = { human = { instructions = "Find {{ args.qq }} for {{ who }}." } }
 r#"
 agent.toml:8:1: tool "find".output: missing, so that whoever does it answers in one field of text
   describe the answer with a JSON Schema, and they get a form for it
-agent.toml:12:34: tool "find".run.human.instructions: the input has no property "qq"
+agent.toml:12:43: tool "find".run.human.instructions: the input has no property "qq"
   did you mean "q"? properties: "q"
-agent.toml:12:34: tool "find".run.human.instructions: "who" is unknown and will be left out
+agent.toml:12:61: tool "find".run.human.instructions: "who" is unknown and will be left out
   known: args
 "#;
 
@@ -246,7 +246,7 @@ run = { skill = { target = "http://b.example/a", api_key = "hunter2" } }
 name = "b"
 description = "Finds."
 input = { type = "object", properties = { q = {} } }
-run = { skill = { target = "http://127.0.0.1:7400/a", token = "{{ secrets.KEY }}{{ args.q }}" } }
+run = { skill = { target = "http://127.0.0.1:7400/a", token = "{{ secrets.KEY }}{{ args.q | default(1) }}" } }
 [secrets]
 KEY = { env = "KEY" }
 "#
@@ -256,7 +256,7 @@ agent.toml:12:28: tool "find".run.skill.target: the credential is sent unencrypt
   use a URL that begins with "https://"
 agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where whoever reads the file has it
   write {{ secrets.NAME }}, and say in [secrets] where it comes from
-agent.toml:17:63: tool "b".run.skill.token: "args" is unknown, so every call would fail
+agent.toml:17:84: tool "b".run.skill.token: "args" is unknown and will be left out
   known: secrets
 "#;
 }

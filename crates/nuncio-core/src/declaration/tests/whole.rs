@@ -114,7 +114,7 @@ fn tool_schemas_and_backends_of_a_complete_agent_file_are_read() {
     assert_eq!(rate.body.as_ref().unwrap().as_str(), r#"{"stars": {{ args.stars }}}"#);
 
     let RunSpec::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
-    assert_eq!(clock.argv, ["date", "+%H:%M", ""]);
+    assert_eq!(clock.command.words().collect::<Vec<_>>(), ["date", "+%H:%M", ""]);
     let env: Vec<_> = clock.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(env, ["TZ", "TOKEN"]);
 }
@@ -173,8 +173,9 @@ fn skills_of_a_complete_agent_file_are_read() {
 fn mcp_servers_and_secrets_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let [hotel, sky, everything] = agent.mcp.as_slice() else { panic!("{:?}", agent.mcp) };
-    let McpTransport::Stdio { argv, env } = &hotel.transport else { panic!("{hotel:?}") };
-    assert_eq!((argv.join(" ").as_str(), env.len()), ("nuncio demo hotel", 1));
+    let McpTransport::Stdio { command, env } = &hotel.transport else { panic!("{hotel:?}") };
+    assert_eq!(command.words().collect::<Vec<_>>(), ["nuncio", "demo", "hotel"]);
+    assert_eq!(env.len(), 1);
     assert_eq!(hotel.import, None);
 
     let McpTransport::Http { url, headers } = &sky.transport else { panic!("{sky:?}") };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
-use nuncio_core::agent::{Agent, McpServer, McpTransport, Tool};
+use nuncio_core::agent::{Agent, CommandLine, McpServer, McpTransport, Tool};
 use nuncio_core::declaration;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
@@ -76,8 +76,10 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
 /// How an MCP server is reached: a program, or an address of this machine.
 fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
     match (&file.command, &file.url) {
-        (Some(argv), None) if argv.first().is_none_or(String::is_empty) => Err("`command` names no program".to_owned()),
-        (Some(argv), None) => Ok(McpTransport::Stdio { argv: argv.clone(), env: Vec::new() }),
+        (Some(words), None) => match CommandLine::literal(words) {
+            Some(command) => Ok(McpTransport::Stdio { command, env: Vec::new() }),
+            None => Err("`command` names no program".to_owned()),
+        },
         (None, Some(url)) => {
             let is_loopback = match url.host() {
                 Some(Host::Domain(name)) => name == "localhost",

@@ -1,0 +1,198 @@
+//! Templates in agent files: unknown names with their positions, and what an intent's reply may use.
+
+use super::{AGENT, noted, notes, refused};
+
+refused! {
+unknown_filter_test_and_function_are_refused_at_their_position:
+r#"
+[[intent]]
+name = "greet"
+keywords = ["hello"]
+answer = """
+Hello \"{{ slots.who | uper }}\",
+{% if language is oddd %}{{ now() }}{% endif %}
+{{ language.upper() }} {{ slots.list | map("titel") | join }}"""
+"#
+=>
+r#"
+agent.toml:8:24: intent "greet".answer: there is no filter "uper"
+  did you mean "upper"?
+agent.toml:9:19: intent "greet".answer: there is no test "oddd"
+  did you mean "odd"?
+agent.toml:9:29: intent "greet".answer: there is no function "now"
+  functions: debug, dict, namespace, range
+agent.toml:10:4: intent "greet".answer: "language.upper" cannot be called
+  values have no methods; use the filter: {{ … | upper }}
+agent.toml:10:44: intent "greet".answer: there is no filter "titel"
+  did you mean "title"?
+"#;
+
+variable_that_is_unknown_where_a_value_is_needed_is_refused:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x", "{{ arg.q }}"], env = { A = "{{ q }} {{ range(3) }}" } }
+[[mcp]]
+name = "m"
+command = ["x", "{{ args.q }}"]
+import = true
+env = { A = "{{ args.q }}" }
+"#
+=>
+r#"
+agent.toml:8:29: tool "find".run.command[1]: "arg" is unknown, so every call would fail
+  did you mean "args"? known: args, secrets
+agent.toml:8:57: tool "find".run.env.A: "q" is unknown, so every call would fail
+  known: args, secrets
+agent.toml:11:21: mcp "m".command[1]: "args" is unknown, so the server could not be reached
+  known: secrets
+agent.toml:13:17: mcp "m".env.A: "args" is unknown, so the server could not be reached
+  known: secrets
+"#;
+
+argument_that_a_closed_schema_does_not_have_is_refused_at_any_depth:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+run = { http = { url = "https://a.example/{{ args.qq }}", body = "{{ args.room.nr }} {{ args.list[0].b }}" } }
+[tool.input]
+type = "object"
+additionalProperties = false
+required = ["q", "room", "list"]
+[tool.input.properties]
+q = { type = "string" }
+room = { type = "object", properties = { id = {} }, required = ["id"], additionalProperties = false }
+list = { type = "array", items = { type = "object", properties = { a = {} }, additionalProperties = false } }
+"#
+=>
+r#"
+agent.toml:7:46: tool "find".run.http.url: the input has no property "qq", so every call would fail
+  did you mean "q"? properties: "list", "q", "room"
+agent.toml:7:70: tool "find".run.http.body: the input has no property "nr", so every call would fail
+  properties: "id"
+agent.toml:7:89: tool "find".run.http.body: the input has no property "b", so every call would fail
+  did you mean "a"? properties: "a"
+"#;
+
+program_that_is_a_template_and_argument_with_foreign_braces_are_refused:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object" }
+run = { command = ["{{ args.program }}"] }
+[[tool]]
+name = "list"
+description = "Lists."
+input = { type = "object" }
+run = { command = ["docker", "ps", "--format", "{{.ID}}"] }
+"#
+=>
+r#"
+agent.toml:8:20: tool "find".run.command[0]: the program is not a template
+  allowed: the name or path of a program
+agent.toml:13:48: tool "list".run.command[3]: not a template: unexpected `.`
+  arguments are templates; to pass braces unchanged, write {% raw %}{{.ID}}{% endraw %}
+"#;
+
+value_in_the_script_of_an_interpreter_is_refused:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} }, required = ["q"] }
+run = { command = ["timeout", "5", "/bin/bash", "-ec", "grep {{ args.q }} notes"] }
+[[tool]]
+name = "count"
+description = "Counts."
+input = { type = "object", properties = { q = {} }, required = ["q"] }
+run = { command = ["python3.12", "-c", "print({{ args.q }})", "{{ args.q }}"] }
+"#
+=>
+r#"
+agent.toml:8:56: tool "find".run.command[4]: a value in a script could run anything
+  pass it as an argument after the script ($1 in a shell), or in env
+agent.toml:13:40: tool "count".run.command[2]: a value in a script could run anything
+  pass it as an argument after the script ($1 in a shell), or in env
+"#;
+}
+
+noted! {
+optional_argument_without_default_gets_warning_where_a_value_is_needed:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x", "{{ args.q }}", "{{ args.p | default(1) }}"] }
+[[tool]]
+name = "look"
+description = "Looks."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x", "{% if args.q %}{{ args.q }}{% endif %}", "{{ args.q | tojson }}"] }
+"#
+=>
+r#"
+agent.toml:12:29: tool "find".run.command[1]: "q" is optional, and a call without it would fail
+  require it in the input, or write {{ args.q | default("") }}
+agent.toml:12:45: tool "find".run.command[2]: the input has no property "p"
+  did you mean "q"? properties: "q"
+"#;
+
+reply_variable_that_its_intent_does_not_have_gets_warning:
+r#"
+[[intent]]
+name = "meet"
+keywords = ["meet"]
+answer = "{{ slots.nmae }} {{ result.id }} {{ options.tone }} {{ spoken.name }} {{ intents }}"
+[[intent.slot]]
+name = "name"
+type = "text"
+ask = "{{ error }} {{ slots.name }}?"
+[[intent]]
+name = "find"
+keywords = ["find"]
+tool = "find"
+answer = "{{ result.id }} {{ result.nr }} {{ text }} {{ error }}"
+failure = "{{ error }} {{ denied }} {{ result }} {{ slots.q }}"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object" }
+output = { type = "object", properties = { id = {} }, additionalProperties = false }
+run = { answer = "{}" }
+"#
+=>
+r#"
+agent.toml:11:14: intent "meet".answer: the intent has no slot "nmae", and it will be left out
+  did you mean "name"? slots: "name"
+agent.toml:11:31: intent "meet".answer: "result" is unknown and will be left out
+  known: slots, spoken, language, options
+agent.toml:11:47: intent "meet".answer: no [[option]] is called "tone"
+  the file has no [[option]] sections
+agent.toml:11:84: intent "meet".answer: "intents" is unknown and will be left out
+  known: slots, spoken, language, options
+agent.toml:15:11: intent "meet".slot "name".ask: "error" is unknown and will be left out
+  known: slots, spoken, language, options
+agent.toml:20:30: intent "find".answer: the output has no property "nr"
+  properties: "id"
+agent.toml:20:57: intent "find".answer: "error" is unknown and will be left out
+  known: slots, spoken, language, options, text, result
+agent.toml:21:40: intent "find".failure: "result" is unknown and will be left out
+  known: slots, spoken, language, options, error, denied
+agent.toml:21:53: intent "find".failure: the intent has no slot "q", and it will be left out
+  the intent has no [[intent.slot]] at all
+"#;
+}
+
+#[test]
+fn fallback_may_use_intents_language_and_options() {
+    let brain =
+        "[brain]\nkind = \"rules\"\nfallback = \"{{ intents | join }} {{ language }} {{ options }} {{ slots }}\"\n";
+    let intent = "[[intent]]\nname = \"i\"\nkeywords = [\"i\"]\nanswer = \"I.\"\n";
+    let expected = "agent.toml:6:66: brain.fallback: \"slots\" is unknown and will be left out\n  known: language, options, intents";
+    assert_eq!(notes(&format!("{AGENT}{brain}{intent}")), expected);
+}
