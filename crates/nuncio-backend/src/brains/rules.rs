@@ -62,7 +62,8 @@ impl RulesBrain {
 #[async_trait]
 impl Brain for RulesBrain {
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
-        match reply::reply(&self.rules, &prompt, date(self.clock.now())) {
+        let step = reply::reply(&self.rules, &prompt, date(self.clock.now())).map_err(BrainError::Failed)?;
+        match step {
             NextStep::Say(text) => {
                 for piece in syllables(&text) {
                     writer.text(piece).await?;

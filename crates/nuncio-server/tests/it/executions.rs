@@ -492,6 +492,25 @@ async fn failing_agent_fails_its_skill_execution() {
 }
 
 #[tokio::test]
+async fn template_that_fails_ends_the_turn_with_an_error_in_conversations_and_skills() {
+    let intents = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nanswer = \"{{ language + 1 }}\"\n";
+    let agent = whole_desk(&[intents.to_owned()]).replace("kind = \"script\"", "kind = \"rules\"");
+    let gateway = Gateway::builder().agent(DESK, &agent).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let answer = aap.say(&session, "hello").await;
+    let message = "`answer` of the intent `greet` could not be rendered: \
+                   tried to use + operator on unsupported types string and number";
+    assert_eq!(answer["error"], json!({"code": "brain_failed", "message": message}), "{answer}");
+    assert_eq!(answer["messages"], json!([]), "nothing is said");
+
+    let failed = submit(&gateway, invocation("ask", json!({"text": "hello"}))).await;
+    let failed = over(&gateway, &failed).await;
+    assert_eq!(failed.state.as_str(), "failed", "{failed:?}");
+    assert!(format!("{:?}", failed.state).contains(message), "{failed:?}");
+}
+
+#[tokio::test]
 async fn queue_runs_by_priority_then_acceptance_order() {
     let log = "input = { type = \"object\", properties = { n = { type = \"string\" } } }\n\
                skill = { type = \"task\", concurrency = 1 }";

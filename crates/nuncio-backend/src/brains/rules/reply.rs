@@ -23,24 +23,28 @@ pub(super) enum NextStep {
 }
 
 /// Chooses the next step of the conversation, which depends only on the prompt and the date.
-pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> NextStep {
+///
+/// # Errors
+///
+/// A template of the agent file could not be rendered; the text says which one and why.
+pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> Result<NextStep, String> {
     let dialogue = Dialogue::replay(rules, &prompt.history, today);
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
     let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
-    match dialogue.stage {
-        IntentStage::Lost => NextStep::Say(speech.fallback()),
+    Ok(match dialogue.stage {
+        IntentStage::Lost => NextStep::Say(speech.fallback()?),
         IntentStage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
         IntentStage::Asking { intent, known, slot } => {
-            let context = speech.context(intent, &known);
-            let asked = slot.spec.ask.as_ref().and_then(|ask| render(ask, context));
+            let place = || format!("`ask` of the slot `{}` of the intent `{}`", slot.name(), intent.spec.name);
+            let asked = render(slot.spec.ask.as_ref(), speech.context(intent, &known), place)?;
             NextStep::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
         }
-        IntentStage::Ready { intent, known } => speech.act(intent, known),
+        IntentStage::Ready { intent, known } => speech.act(intent, known)?,
         IntentStage::Called { intent, known, .. } => {
-            NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language)))
+            NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language))?)
         }
-        IntentStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
-    }
+        IntentStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)?),
+    })
 }
 
 struct ReplyContext<'a> {
@@ -51,7 +55,7 @@ struct ReplyContext<'a> {
 }
 
 impl ReplyContext<'_> {
-    fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> NextStep {
+    fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> Result<NextStep, String> {
         for slot in intent.slots.iter().filter(|slot| !known.contains_key(slot.name())).collect::<Vec<_>>() {
             if let Some(default) = &slot.spec.default {
                 // A default may be a phrase such as `today`.
@@ -60,16 +64,16 @@ impl ReplyContext<'_> {
             }
         }
         let Some(name) = &intent.spec.tool else {
-            let answer = render(&intent.spec.answer, self.context(intent, &known));
-            return NextStep::Say(answer.unwrap_or_else(|| sentences::done_text(self.language)));
+            let answer = render(Some(&intent.spec.answer), self.context(intent, &known), || answer_of(intent))?;
+            return Ok(NextStep::Say(answer.unwrap_or_else(|| sentences::done_text(self.language))));
         };
-        match self.prompt.tools.iter().find(|tool| tool.name == *name) {
+        Ok(match self.prompt.tools.iter().find(|tool| tool.name == *name) {
             Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
             None => NextStep::Say(sentences::switched_off(self.language, name.as_str())),
-        }
+        })
     }
 
-    fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> String {
+    fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> Result<String, String> {
         let text = content.text();
         if let Some(failure) = FailedResult::in_result(&text) {
             return self.failure(intent, known, &failure);
@@ -77,30 +81,36 @@ impl ReplyContext<'_> {
         let mut context = self.context(intent, known);
         context["result"] = parsed(content, &text);
         context["text"] = Value::from(text.as_str());
-        let answer = render(&intent.spec.answer, context);
-        answer.unwrap_or_else(|| if text.trim().is_empty() { sentences::done_text(self.language) } else { text })
+        let answer = render(Some(&intent.spec.answer), context, || answer_of(intent))?;
+        Ok(answer.unwrap_or_else(|| if text.trim().is_empty() { sentences::done_text(self.language) } else { text }))
     }
 
-    fn failure(&self, intent: &CompiledIntent, known: &SlotValues, failure: &FailedResult<'_>) -> String {
+    fn failure(
+        &self,
+        intent: &CompiledIntent,
+        known: &SlotValues,
+        failure: &FailedResult<'_>,
+    ) -> Result<String, String> {
         let mut context = self.context(intent, known);
         context["error"] = Value::from(failure.error);
         context["denied"] = Value::from(failure.is_denial);
-        let written = intent.spec.failure.as_ref().and_then(|template| render(template, context));
-        written.unwrap_or_else(|| match failure {
+        let place = || format!("`failure` of the intent `{}`", intent.spec.name);
+        let written = render(intent.spec.failure.as_ref(), context, place)?;
+        Ok(written.unwrap_or_else(|| match failure {
             FailedResult { is_denial: true, error: "" } => sentences::denied(self.language, None),
             FailedResult { is_denial: true, error } => sentences::denied(self.language, Some(error)),
             FailedResult { error, .. } => sentences::failed(self.language, error),
-        })
+        }))
     }
 
-    fn fallback(&self) -> String {
+    fn fallback(&self) -> Result<String, String> {
         let named = |intent: &CompiledIntent| intent.spec.name.as_str().replace(['-', '_'], " ");
         let abilities: Vec<String> =
             self.rules.intents.iter().filter(|intent| intent.spec.tool.is_some()).map(named).collect();
         let mut context = self.general();
         context["intents"] = json!(abilities);
-        let written = self.rules.fallback.as_ref().and_then(|template| render(template, context));
-        written.unwrap_or_else(|| sentences::not_understood(self.language, &abilities))
+        let written = render(self.rules.fallback.as_ref(), context, || "`fallback` of the brain".to_owned())?;
+        Ok(written.unwrap_or_else(|| sentences::not_understood(self.language, &abilities)))
     }
 
     fn general(&self) -> Value {
@@ -165,16 +175,19 @@ fn parsed(content: &Content, text: &str) -> Value {
     std::iter::once(text).chain(blocks).find_map(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
-/// Renders a template; `None` if rendering fails or the text is empty.
-fn render(template: &Template, context: Value) -> Option<String> {
+fn answer_of(intent: &CompiledIntent) -> String {
+    format!("`answer` of the intent `{}`", intent.spec.name)
+}
+
+/// Renders a template; `None` without a template or if the text is empty. `place` names the template in errors.
+fn render(
+    template: Option<&Template>,
+    context: Value,
+    place: impl FnOnce() -> String,
+) -> Result<Option<String>, String> {
+    let Some(template) = template else { return Ok(None) };
     match template.render(EscapeContext::Text, context) {
-        Ok(text) => {
-            let text = text.trim();
-            (!text.is_empty()).then(|| text.to_owned())
-        }
-        Err(fault) => {
-            tracing::warn!(%fault, template = template.as_str(), "a template of the rules brain could not be rendered");
-            None
-        }
+        Ok(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)),
+        Err(error) => Err(format!("{} could not be rendered: {}", place(), error.reason())),
     }
 }

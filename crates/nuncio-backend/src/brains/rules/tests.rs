@@ -11,7 +11,8 @@ use std::sync::Arc;
 use jiff::civil::{Date, date};
 use nuncio_core::agent::{Agent, BrainSpec};
 use nuncio_core::declaration;
-use nuncio_core::message::Message;
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Block, Message, ToolCall};
 use nuncio_engine::ports::brain::{BrainPrompt, OfferedTool};
 
 use super::compiled::CompiledRules;
@@ -41,6 +42,10 @@ impl TestAgent {
     }
 
     fn reply(&self, history: &[Message]) -> NextStep {
+        self.try_reply(history).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn try_reply(&self, history: &[Message]) -> Result<NextStep, String> {
         let tools = self.agent.tools.iter().filter(|_| self.is_switched_on);
         let tools = tools.map(|tool| OfferedTool {
             name: tool.name.clone(),
@@ -55,4 +60,53 @@ impl TestAgent {
         };
         reply(&self.rules, &prompt, TODAY)
     }
+}
+
+#[test]
+fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
+    let agent = TestAgent::of(
+        r#"
+        [agent]
+        name = "a"
+        version = "1.0.0"
+        [brain]
+        kind = "rules"
+        fallback = "{{ language + 1 }}"
+        [[intent]]
+        name = "meet"
+        keywords = ["meet"]
+        answer = "{{ slots.name + 1 }}"
+        [[intent.slot]]
+        name = "name"
+        type = "text"
+        ask = "{{ 1 // 0 }}"
+        [[intent]]
+        name = "find"
+        keywords = ["find"]
+        tool = "find"
+        answer = "{{ text + 1 }}"
+        failure = "{{ error + 1 }}"
+        [[tool]]
+        name = "find"
+        description = "Finds."
+        input = { type = "object" }
+        run = { answer = "x" }
+        "#,
+    );
+    let said = |history: &[Message]| agent.try_reply(history).unwrap_err();
+    assert!(said(&[Message::user("?")]).starts_with("`fallback` of the brain could not be rendered: "));
+    let asked = said(&[Message::user("meet")]);
+    assert!(asked.starts_with("`ask` of the slot `name` of the intent `meet` could not be rendered: "), "{asked}");
+    let met = said(&[Message::user("meet"), Message::user("Ada")]);
+    assert!(met.starts_with("`answer` of the intent `meet` could not be rendered: tried to use +"), "{met}");
+
+    let Ok(NextStep::Call { name, input }) = agent.try_reply(&[Message::user("find")]) else { panic!("no call") };
+    let call = ToolCall { id: CallId::parse("c").unwrap(), name, input };
+    let found = |result: &str| {
+        let call = Message::assistant(vec![Block::tool_use(call.clone())]);
+        let result = Message::tool(CallId::parse("c").unwrap(), result.into());
+        said(&[Message::user("find"), call, result])
+    };
+    assert!(found("x").starts_with("`answer` of the intent `find` could not be rendered: "));
+    assert!(found("Tool call denied").starts_with("`failure` of the intent `find` could not be rendered: "));
 }
