@@ -19,6 +19,7 @@ mod script;
 
 pub use aap::AapBrain;
 pub use model::ModelBrain;
+pub(crate) use model::model_address;
 pub use process::ProcessBrain;
 pub use rules::RulesBrain;
 pub use script::ScriptBrain;

@@ -22,11 +22,14 @@ mod leftovers;
 mod mcp;
 pub(crate) mod process;
 mod profile;
+mod reach;
 pub(crate) mod secrets;
 mod skill;
 
 pub use device::PeerLookup;
+pub use process::OWN_COMMAND_NAME;
 pub use profile::resolve_allowed;
+pub use reach::ReachedServer;
 
 use anp::RemoteAgentRunner;
 use device::DeviceToolRunner;

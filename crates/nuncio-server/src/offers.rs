@@ -1,4 +1,4 @@
-//! Lists the tools of MCP servers without serving an agent.
+//! Lists the tools of MCP servers, and connects to an agent's servers, without serving the agent.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpOffer, ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpOffer, ReachedServer, ToolRunner, ToolRunnerConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
@@ -33,16 +33,46 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
 /// Lists the tools of an agent's MCP servers. `folder` is that of the agent file; `executable` is run for the command
 /// `nuncio`.
 pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
-    let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
-    // The demo servers write files; a new private folder keeps them away from other data.
+    let (runners, _scratch) = scratch_runners(agent, folder, executable)?;
+    runners.offers(agent).await.map_err(unavailable)
+}
+
+/// Starts or connects to every server that an agent uses, without calling a tool.
+pub async fn reach_servers(
+    agent: &Agent,
+    folder: PathBuf,
+    executable: PathBuf,
+) -> Result<Vec<ReachedServer>, StartError> {
+    let (runners, _scratch) = scratch_runners(agent, folder, executable)?;
+    Ok(runners.reach(agent).await)
+}
+
+fn unavailable(message: String) -> StartError {
+    StartError::new(Code::ToolUnavailable, message)
+}
+
+/// Folder that is removed when it is dropped.
+struct ScratchFolder(PathBuf);
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runners whose programs write to a new private folder: the demo servers write files, which stay away from other data.
+fn scratch_runners(
+    agent: &Agent,
+    folder: PathBuf,
+    executable: PathBuf,
+) -> Result<(ToolRunner, ScratchFolder), StartError> {
     let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
     DirBuilder::new()
         .mode(0o700)
         .create(&scratch)
-        .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
-    let runners = ToolRunner::new(local_runners_config(executable, scratch.clone()).map_err(wrong)?);
+        .map_err(|error| unavailable(format!("{} cannot be made: {error}", scratch.display())))?;
+    let scratch = ScratchFolder(scratch);
+    let runners = ToolRunner::new(local_runners_config(executable, scratch.0.clone()).map_err(unavailable)?);
     runners.set_base_dir(agent.name.clone(), folder);
-    let offers = runners.offers(agent).await;
-    let _ = std::fs::remove_dir_all(&scratch);
-    offers.map_err(wrong)
+    Ok((runners, scratch))
 }

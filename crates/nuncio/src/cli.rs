@@ -39,11 +39,14 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Write a commented agent file to start from
     Init(Init),
-    /// Check agent files, and list what each protocol cannot express
+    /// Check agent files, and list what each protocol cannot express; starts nothing and connects nowhere
     Lint {
         /// An agent file, or a folder as `serve` takes it
         #[arg(default_value = ".")]
         path: PathBuf,
+        /// Also start MCP servers and connect to every server that the agents use; calls no tool
+        #[arg(long)]
+        connect: bool,
     },
     /// Create, list and revoke API keys
     Key(DataDirCommand<Key>),

@@ -34,7 +34,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(options, json).await,
         Command::Init(options) => files::init(&options, json).await,
-        Command::Lint { path } => files::lint(path, json),
+        Command::Lint { path, connect } => files::lint(path, connect, json).await,
         Command::Key(key) => key::run(key, json).await,
         Command::Grant(grant) => operator::grant(grant, json).await,
         Command::User(user) => user::run(user, json).await,

@@ -40,6 +40,8 @@ mod provider;
 mod tests;
 mod upstream;
 
+pub(crate) use provider::address as model_address;
+
 /// JSON key under which malformed tool arguments are passed on. They fail the check against the tool's schema, and
 /// the model reads the error.
 const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";

@@ -32,6 +32,11 @@ pub(super) fn check(run: &HttpRun) -> Result<(), String> {
     Ok(())
 }
 
+/// Scheme, host and port of an HTTP tool's requests.
+pub(super) fn request_origin(run: &HttpRun) -> Result<url::Url, String> {
+    FixedOrigin::new(run.url.as_str()).map(|origin| origin.url().clone())
+}
+
 /// Sends the request of an HTTP tool.
 pub(super) async fn run(
     fetch: &Arc<dyn Fetch>,

@@ -18,7 +18,7 @@ use super::profile::{ProgramProfile, StateFolders, explain};
 /// Environment variables that a program inherits from the server.
 const INHERITED_VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// Command name in agent files that starts this executable.
-const OWN_COMMAND_NAME: &str = "nuncio";
+pub const OWN_COMMAND_NAME: &str = "nuncio";
 /// Number of last bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 

@@ -1,17 +1,11 @@
 //! `nuncio init` and `nuncio lint`: writing and checking agent files.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
 
 use anstream::println;
-use nuncio_confine::confinement;
 use nuncio_core::Code;
-use nuncio_core::agent::Agent;
 use nuncio_core::declaration::STARTER;
-use nuncio_core::manifest::Presets;
-use nuncio_server::{AgentSource, describe_confinement, fronts, load_agents, program_notes};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -21,7 +15,10 @@ use crate::output::fault;
 
 mod access;
 mod draft;
+mod lint;
 mod toml;
+
+pub(crate) use lint::lint;
 
 /// Writes an agent file to start from: the commented starter, or a file generated for an MCP server or a model. An
 /// existing file is never replaced.
@@ -64,74 +61,4 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     println!("  nuncio lint {}     check it", folder.display());
     println!("  nuncio serve {}    serve it at http://localhost:7400", folder.display());
     Ok(())
-}
-
-/// Checks agent files, prints all faults at once, and lists what each protocol cannot express.
-pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
-    let declared = load_agents(&AgentSource::Path(path))?;
-    for (file, declared) in &declared {
-        nuncio_a2h::project::checked(&declared.agent, &Presets::default()).map_err(|faults| {
-            let message = format!("{}: the tools for people's devices make no manifest: {faults}", file.path.display());
-            fault(Code::AgentFileInvalid, message)
-        })?;
-    }
-    check_skill_ids(declared.iter().map(|(_, declared)| &declared.agent))?;
-    if json {
-        let agents: Vec<_> = declared
-            .iter()
-            .map(|(file, declared)| {
-                let notes: Vec<_> = declared.notes.iter().map(ToString::to_string).collect();
-                let programs = declared.agent.programs().next().map(|_| {
-                    let notes = program_notes(&declared.agent, &file.path);
-                    json!({"confined": confinement(), "says": describe_confinement(confinement()), "notes": notes})
-                });
-                let inexpressible: BTreeMap<_, _> =
-                    fronts().map(|front| (front.protocol().as_str(), front.inexpressible(&declared.agent))).collect();
-                json!({
-                    "file": file.path,
-                    "agent": declared.agent.name,
-                    "notes": notes,
-                    "programs": programs,
-                    "unsaid": inexpressible,
-                })
-            })
-            .collect();
-        println!("{}", json!({"agents": agents}));
-        return Ok(());
-    }
-    for (file, declared) in &declared {
-        let agent = &declared.agent;
-        println!("{} {}: agent {}, {} tools", "ok".green().bold(), file.path.display(), agent.name, agent.tools.len());
-        for note in &declared.notes {
-            println!("{} {}", "note:".yellow().bold(), clean(&note.to_string()));
-        }
-        if agent.programs().next().is_some() {
-            println!("{} {}", "programs:".dimmed(), describe_confinement(confinement()));
-        }
-        for note in program_notes(agent, &file.path) {
-            println!("{} {note}", "note:".yellow().bold());
-        }
-        for front in fronts() {
-            let inexpressible = front.inexpressible(agent);
-            if !inexpressible.is_empty() {
-                println!("{}", format!("{} cannot express:", front.name()).dimmed());
-                inexpressible.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Refuses agents that use the same skill id: skill ids are unique on a server.
-fn check_skill_ids<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Result<()> {
-    let (mut owners, mut duplicates) = (HashMap::new(), Vec::new());
-    for agent in agents {
-        for id in agent.skills().map(|skill| &skill.id) {
-            let first = *owners.entry(id).or_insert(&agent.name);
-            if first != &agent.name {
-                duplicates.push(agent.skill_taken(id, first));
-            }
-        }
-    }
-    if duplicates.is_empty() { Ok(()) } else { Err(fault(Code::AgentFileInvalid, duplicates.join("\n"))) }
 }

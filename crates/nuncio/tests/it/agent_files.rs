@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use crate::client::{call, last_text};
-use crate::home::{Home, SCRIPT, SCRIPTED};
+use crate::home::{Home, SCRIPT, SCRIPTED, shell_tool};
 
 #[tokio::test]
 async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
@@ -93,6 +93,77 @@ fn lint_lists_the_agent_file_parts_that_each_protocol_cannot_express() {
     for name in ["AAP", "Skill Sharing", "ANP", "A2H"] {
         assert!(shown.contains(&format!("{name} cannot express:")), "{shown}");
     }
+}
+
+#[test]
+fn lint_reports_programs_that_do_not_exist_and_serve_starts_without_them() {
+    let text = SCRIPTED.to_owned()
+        + &shell_tool("well", "true")
+        + &shell_tool("gone", "true").replace("\"sh\"", "\"no-such-program\"");
+    let home = Home::with_agent(&text);
+    let (code, message) = home.json_command(&["lint", "agent.toml"]).failure();
+    assert_eq!(code, "agent_file_invalid");
+    assert!(message.starts_with("agent.toml:24:20: tool \"gone\".run.command[0]: there is no program"), "{message}");
+    assert_eq!(home.serve().start().greeting["agents"], json!(["script"]));
+}
+
+#[test]
+fn lint_notes_secrets_that_are_not_set_and_lists_tools_without_a_scope() {
+    let secret = "\n[secrets]\nKEY = { env = \"NUNCIO_TEST_NEVER_SET\" }\n";
+    let tool = shell_tool("well", "true").replace("] }", "], env = { KEY = \"{{ secrets.KEY }}\" } }");
+    let home = Home::with_agent(&[SCRIPTED, &tool, secret].concat());
+    let agent = home.json_command(&["lint", "agent.toml"]).json()["agents"][0].clone();
+    let note = agent["environment"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("agent.toml:20:15: secrets.KEY.env: the environment variable NUNCIO_TEST_NEVER_SET"),
+        "{note}"
+    );
+    assert_eq!(agent["unscoped"], json!(["agent.toml:12:1: tool \"well\""]));
+    assert_eq!(agent["servers"], json!(null), "without --connect nothing is reached");
+    let shown = home.nuncio(&["lint", "agent.toml"]).run().stdout;
+    assert!(shown.contains("Without a scope") && shown.contains("agent.toml:12:1: tool \"well\""), "{shown}");
+}
+
+#[tokio::test]
+async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let other = Home::hotel();
+    let server = other.serve().start();
+    let tool = |name: &str, run: &str| {
+        format!(
+            "\n[[tool]]\nname = {name:?}\ndescription = \"d\"\ninput = {{ type = \"object\" }}\nrun = {{ {run} }}\n"
+        )
+    };
+    let text = [
+        "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n".to_owned(),
+        format!("[brain]\nkind = \"aap\"\nurl = \"{}/aap\"\n", server.url()),
+        "[[mcp]]\nname = \"hotel\"\ncommand = [\"nuncio\", \"demo\", \"hotel\"]\nimport = [\"search_rooms\"]\n"
+            .to_owned(),
+        "[[mcp]]\nname = \"other\"\ncommand = [\"nuncio\", \"demo\", \"hotel\"]\nimport = [\"no_such\"]\n".to_owned(),
+        "[[mcp]]\nname = \"broken\"\ncommand = [\"false\"]\nimport = true\n".to_owned(),
+        tool("closed", &format!("http = {{ url = \"http://{closed}/x\" }}")),
+        tool("remote", &format!("skill = \"hotel/find@{closed}\"")),
+    ];
+    let home = Home::with_agent(&text.concat());
+    let ran = home.json_command(&["lint", "--connect", "agent.toml"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let servers = report["agents"][0]["servers"].as_array().unwrap();
+    let seen: Vec<_> =
+        servers.iter().map(|it| (it["part"].as_str().unwrap(), it["reachable"].as_bool().unwrap())).collect();
+    let expected = [
+        ("mcp \"hotel\"", true),
+        ("mcp \"other\"", false),
+        ("mcp \"broken\"", false),
+        ("brain", true),
+        ("tool \"closed\"", false),
+        ("tool \"remote\"", false),
+    ];
+    assert_eq!(seen, expected, "{report}");
+    let says = |index: usize| servers[index]["says"].as_str().unwrap();
+    assert_eq!(says(0), "has 4 tools");
+    assert!(says(1).starts_with("has no tool `no_such`; it has: "), "{report}");
+    assert!(says(4).contains("refused"), "{report}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) fn interface(provider: Provider) -> ApiDialect {
 }
 
 /// URL of the provider's completion endpoint.
-pub(super) fn address(spec: &ModelSpec) -> Result<Url, String> {
+pub(crate) fn address(spec: &ModelSpec) -> Result<Url, String> {
     let mut url = match &spec.base_url {
         Some(url) => url.clone(),
         None => Url::parse(default_base_url(spec.provider)).map_err(|error| error.to_string())?,

@@ -46,6 +46,11 @@ impl<'a> FixedOrigin<'a> {
         Ok(Self { prefix, origin })
     }
 
+    /// The fixed part of the URL.
+    pub(super) fn url(&self) -> &Url {
+        &self.origin
+    }
+
     /// Checks that the filled URL has the origin and path prefix of the template.
     pub(super) fn admit(&self, filled: &str) -> Result<Url, String> {
         let moved = || format!("the arguments would lead the request away from {self}");

@@ -1,0 +1,120 @@
+//! Connects to the servers that an agent uses, for `nuncio lint --connect`. No tool is called.
+
+use std::time::Duration;
+
+use nuncio_anp::client::AgentTarget;
+use nuncio_core::agent::{Agent, BrainSpec, McpServer, McpTransport, RunSpec, Tool};
+use nuncio_skill::client::SkillTarget;
+use url::Url;
+
+use super::http::request_origin;
+use super::{McpOffer, ToolRunner};
+use crate::brains::model_address;
+use crate::fetch::cause;
+use crate::within;
+
+/// Time limit of one connection. MCP servers have their own.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server that an agent uses, and whether it could be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachedServer {
+    /// Part of the agent that uses the server, such as `mcp "files"` or `tool "weather"`.
+    pub part: String,
+    /// Origin of the server, or its program.
+    pub address: String,
+    /// What the server answered, or why it could not be reached.
+    pub outcome: Result<String, String>,
+}
+
+impl ToolRunner {
+    /// Starts the agent's MCP servers, lists their tools and ends them; opens a connection to every other server.
+    pub async fn reach(&self, agent: &Agent) -> Vec<ReachedServer> {
+        let mut reached = Vec::new();
+        for server in &agent.mcp {
+            let outcome = self.servers.offer(agent, server).await;
+            reached.push(ReachedServer {
+                part: format!("mcp {:?}", server.name.as_str()),
+                address: match &server.transport {
+                    McpTransport::Stdio { command, .. } => command.program.clone(),
+                    McpTransport::Http { url, .. } => url.origin().ascii_serialization(),
+                },
+                outcome: outcome.and_then(|offer| describe_offer(agent, server, &offer)),
+            });
+        }
+        self.servers.release(agent).await;
+        let brain = brain_url(agent).map(|url| ("brain".to_owned(), url));
+        let tools =
+            agent.tools.iter().filter_map(|tool| Some((format!("tool {:?}", tool.name.as_str()), tool_url(tool)?)));
+        for (part, url) in brain.into_iter().chain(tools) {
+            reached.push(match url {
+                Ok(url) => {
+                    let outcome = self.connect_to(&url).await;
+                    ReachedServer { part, address: url.origin().ascii_serialization(), outcome }
+                }
+                Err(why) => ReachedServer { part, address: String::new(), outcome: Err(why) },
+            });
+        }
+        reached
+    }
+
+    /// Sends a `HEAD` request for `/` of the server. Any answer counts.
+    async fn connect_to(&self, url: &Url) -> Result<String, String> {
+        let mut root = url.clone();
+        root.set_path("/");
+        root.set_query(None);
+        root.set_fragment(None);
+        let request = self.services.http.head(root).send();
+        match within(&*self.services.clock, CONNECT_TIMEOUT, request).await {
+            Some(Ok(answer)) => Ok(format!("answered {}", answer.status())),
+            Some(Err(error)) => Err(format!("cannot be reached: {}", cause(&error))),
+            None => Err(format!("did not answer within {CONNECT_TIMEOUT:?}")),
+        }
+    }
+}
+
+/// Counts the tools of an MCP server, and checks that it has those that the agent names.
+fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result<String, String> {
+    let named = agent.tools.iter().filter_map(|tool| match &tool.run {
+        RunSpec::Mcp { server: name, tool } if *name == server.name => Some(tool.as_str()),
+        _ => None,
+    });
+    let imported = server.import.iter().filter_map(|import| import.only.as_ref()).flatten();
+    let has = |name: &str| {
+        offer.tools.iter().any(|tool| tool.name.as_str() == name) || offer.unusable.iter().any(|why| why.contains(name))
+    };
+    match named.chain(imported.map(|name| name.as_str())).find(|name| !has(name)) {
+        Some(missing) => {
+            let names: Vec<&str> = offer.tools.iter().map(|tool| tool.name.as_str()).collect();
+            Err(format!("has no tool `{missing}`; it has: {}", names.join(", ")))
+        }
+        None => {
+            let count = offer.tools.len();
+            Ok(format!("has {count} {}", if count == 1 { "tool" } else { "tools" }))
+        }
+    }
+}
+
+fn brain_url(agent: &Agent) -> Option<Result<Url, String>> {
+    match &agent.brain {
+        BrainSpec::Model(spec) => Some(model_address(spec)),
+        BrainSpec::Aap(spec) => Some(Ok(spec.url.clone())),
+        BrainSpec::Rules(_) | BrainSpec::Script | BrainSpec::Process(_) => None,
+    }
+}
+
+fn tool_url(tool: &Tool) -> Option<Result<Url, String>> {
+    match &tool.run {
+        RunSpec::Http(run) => Some(request_origin(run)),
+        RunSpec::Skill(run) => {
+            let target = SkillTarget::parse(&run.target);
+            Some(target.map(|target| target.host()).map_err(|error| error.to_string()))
+        }
+        RunSpec::Anp(run) => Some(match AgentTarget::parse(&run.target) {
+            Ok(AgentTarget::Description(url) | AgentTarget::Host(url)) => Ok(url),
+            Ok(AgentTarget::Did(did)) => Url::parse(&did.resolution_url()).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }),
+        RunSpec::Mcp { .. } | RunSpec::Command(_) | RunSpec::Human(_) | RunSpec::Answer(_) | RunSpec::Device(_) => None,
+    }
+}
