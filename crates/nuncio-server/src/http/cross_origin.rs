@@ -16,7 +16,7 @@ const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH,
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
 const EXPOSED_HEADERS: HeaderValue =
-    HeaderValue::from_static("retry-after, x-request-id, www-authenticate, link, etag");
+    HeaderValue::from_static("retry-after, x-request-id, www-authenticate, authentication-info, link, etag");
 
 #[derive(Debug)]
 pub(super) struct AllowedOrigins {
