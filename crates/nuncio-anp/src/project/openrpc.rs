@@ -81,8 +81,8 @@ fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
     // Imported tools may have an empty description, which some clients refuse.
     let description = Some(&tool.description).filter(|text| !text.trim().is_empty()).unwrap_or(&summary).clone();
     let input = components.take(&format!("{name}.input"), tool.input.source());
-    let text = json!({"type": "string", "description": "The answer, as text."});
-    let output = tool.output.as_ref().map_or(&text, |schema| schema.source());
+    let undeclared = json!({"description": "The answer: JSON if the tool returns JSON, otherwise text."});
+    let output = tool.output.as_ref().map_or(&undeclared, |schema| schema.source());
     let answer = components.take(&format!("{name}.output"), output);
     Method {
         name: name.to_owned(),

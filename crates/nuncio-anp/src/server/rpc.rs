@@ -108,13 +108,21 @@ async fn run(
     };
     let ended = anp.engine.calls().call_and_wait(call).await?;
     let output = ended.result.map_err(of_failure)?;
-    // A tool without an output schema is published as returning a string.
-    let declared = served.agent.tool(method).is_some_and(|tool| tool.output.is_some());
-    Ok(match output.message_content() {
-        _ if declared => output.value(),
-        Content::Text(text) => Value::String(text),
-        blocks @ Content::Blocks(_) => Value::String(json!(blocks).to_string()),
+    Ok(match output.structured {
+        Some(_) => output.value(),
+        None => from_text(output.message_content()),
     })
+}
+
+/// Result of a tool that returned content only: text that is a JSON object or array as JSON, other text unchanged.
+fn from_text(content: Content) -> Value {
+    match content {
+        Content::Text(text) => match nuncio_core::json::read(text.as_bytes(), text.len()) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+            _ => Value::String(text),
+        },
+        blocks @ Content::Blocks(_) => json!(blocks),
+    }
 }
 
 /// Maps the failure of a tool to a JSON-RPC error.

@@ -135,7 +135,7 @@ async def crawl(base, me):
         assert found, url
     held("crawl: the interface documents behind the links")
     answer = await crawler.execute_tool_call("echo", {"word": "hello"})
-    assert answer["success"] and json.loads(answer["result"]) == {"word": "hello"}, answer
+    assert answer["success"] and answer["result"] == {"word": "hello"}, answer
     held("crawl: a tool is called as the crawler calls it")
     return ad
 
@@ -143,7 +143,7 @@ async def crawl(base, me):
 async def remote_agent(ad, me):
     agent = await RemoteAgent.discover(ad["url"], DIDWbaAuthHeader(**me.files()))
     assert {"echo", "count", "chat", "authorized"} <= set(agent.method_names), agent.method_names
-    assert json.loads(await agent.echo(word="grüß 世界")) == {"word": "grüß 世界"}
+    assert await agent.echo(word="grüß 世界") == {"word": "grüß 世界"}
     assert await agent.count() == "counted"
     first = await agent.chat(message=json.dumps({"script": [[{"text": "good day"}]]}))
     assert first["text"] == "good day", first

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::{APPROVAL, RPC, bearer, outcome, post, request, signed, world};
-use crate::agents::{DESK, gone, held_pid, release, runs};
+use super::{APPROVAL, RPC, bearer, outcome, post, request, signed, world, world_with};
+use crate::agents::{DESK, desk, gone, held_pid, release, runs, tool};
 
 #[tokio::test]
 async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature() {
@@ -26,7 +26,7 @@ async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature()
     assert_eq!(world.gateway.audit().await.len(), 0, "nobody asked for a tool yet");
 
     let answer = world.send(&world.ada, RPC, &body).await;
-    assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": "{\"a\":1}"}));
+    assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}));
     let token = AccessGrant::read(answer.header("authentication-info").unwrap()).unwrap().access_token;
     let answer = post(&world.gateway, RPC, &bearer(&token), &body).await;
     assert_eq!((answer.status, answer.header("authentication-info")), (200, None));
@@ -66,7 +66,7 @@ async fn rpc_ids_are_echoed_and_invalid_requests_are_errors() {
     let echo = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "echo"});
     for id in [json!(1), json!("one"), json!(-7), json!(1.5), Value::Null] {
         let answer = world.ask(&world.ada, RPC, &echo(id.clone())).await;
-        assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "result": "{}"}));
+        assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "result": {}}));
     }
     for (body, id, code) in [
         ("{", Value::Null, -32700),
@@ -97,6 +97,31 @@ async fn rpc_ids_are_echoed_and_invalid_requests_are_errors() {
 }
 
 #[tokio::test]
+async fn json_result_of_a_tool_without_output_schema_is_returned_as_json() {
+    let tools = [
+        tool("object", r#"printf '{"size": 3}'"#, ""),
+        tool("list", "printf '[1, 2]'", ""),
+        tool("number", "printf 42", ""),
+        tool("words", "printf '{not json'", ""),
+        "[[tool]]\nname = \"fixed\"\ndescription = \"d\"\ninput = { type = \"object\" }\nrun = { answer = '{\"n\": 1}' }\n"
+            .to_owned(),
+        "[[tool]]\nname = \"digits\"\ndescription = \"d\"\ninput = { type = \"object\" }\nrun = { answer = '007' }\n"
+            .to_owned(),
+    ];
+    let world = world_with(|builder| builder.agent(DESK, &desk(&tools))).await;
+    for (method, expected) in [
+        ("object", json!({"size": 3})),
+        ("list", json!([1, 2])),
+        ("number", json!(42)),
+        ("words", json!("{not json")),
+        ("fixed", json!({"n": 1})),
+        ("digits", json!("007")),
+    ] {
+        assert_eq!(world.call(&world.ada, method, json!({})).await, Ok(expected), "{method}");
+    }
+}
+
+#[tokio::test]
 async fn rpc_batch_gets_one_response_without_entries_for_notifications() {
     let world = world().await;
     let one = |id: u32, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method});
@@ -104,7 +129,7 @@ async fn rpc_batch_gets_one_response_without_entries_for_notifications() {
     let answer = world.ask(&world.ada, RPC, &json!([one(1, "echo"), notice, one(2, "secret"), 3])).await;
     let mut codes: Vec<_> = answer.as_array().unwrap().iter().map(|it| (it["id"].clone(), outcome(it))).collect();
     codes.sort_by_key(|(id, _)| id.to_string());
-    assert_eq!(codes, [(json!(1), Ok(json!("{}"))), (json!(2), Err(-32601)), (Value::Null, Err(-32600))]);
+    assert_eq!(codes, [(json!(1), Ok(json!({}))), (json!(2), Err(-32601)), (Value::Null, Err(-32600))]);
     assert_eq!(world.gateway.audit().await.len(), 3, "each call has its record, also the one nobody hears of");
 
     for body in [notice.clone(), json!([notice, notice]), json!({"jsonrpc": "2.0", "method": "echo", "params": []})] {
