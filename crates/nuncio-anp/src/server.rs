@@ -32,6 +32,7 @@ mod draft;
 mod front;
 mod message;
 mod negotiate;
+mod operations;
 mod rpc;
 mod service;
 
@@ -39,6 +40,7 @@ pub use front::AnpFront;
 pub use message::{DeliveryFailure, OutgoingDirectMessage};
 
 use discover::DocumentCache;
+use operations::NegotiatedOperations;
 
 /// DIDs, proofs and signatures, provided by the server that mounts the routes.
 #[async_trait]
@@ -95,6 +97,7 @@ pub struct AnpServerState {
     bodies: BodyLimits,
     identities: Arc<dyn AnpIdentityService>,
     documents: Arc<DocumentCache>,
+    operations: Arc<NegotiatedOperations>,
     directory: DirectoryIndex,
 }
 
@@ -107,7 +110,8 @@ impl AnpServerState {
         identities: Arc<dyn AnpIdentityService>,
         directory: DirectoryIndex,
     ) -> Self {
-        Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), directory }
+        let (documents, operations) = (Arc::default(), Arc::default());
+        Self { engine, host: Arc::new(host), bodies, identities, documents, operations, directory }
     }
 }
 

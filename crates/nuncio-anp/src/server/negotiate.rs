@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::AnpServerState;
 use super::draft::negotiation_id;
+use super::operations::OperationKey;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
 use crate::negotiation::{InterfaceSelection, NegotiationMode, PreparedOffers};
 use crate::project::{ConversationInterfaceState, OfferContext, ToolState};
@@ -23,6 +24,12 @@ impl AnpServerState {
     pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         let body = read(&request.body)?;
         let served = self.addressee(request)?;
+        let operation = OperationKey::of(caller, request);
+        if let Some(operation) = &operation
+            && let Some(earlier) = self.operations.result_of(operation, self.engine.now())?
+        {
+            return Ok(earlier);
+        }
         let wanted = negotiation_request(&body, &request.meta);
         if wanted.mode() == Some(NegotiationMode::Drafting)
             && let Some(decision) = draft::caller_decision(&body)?
@@ -34,7 +41,10 @@ impl AnpServerState {
             InterfaceSelection::Accepted(accepted) => {
                 let chosen = result(&accepted, negotiation_id(request, &body), now.after(RESULT_VALIDITY));
                 tracing::info!(agent = %served.agent.name, negotiation = %chosen.negotiation_id, digest = chosen.negotiation_digest, "negotiated");
-                return Ok(json!(chosen));
+                return Ok(match operation {
+                    Some(operation) => self.operations.remember(&operation, json!(chosen), now),
+                    None => json!(chosen),
+                });
             }
             InterfaceSelection::Draft(draft) => draft::alternatives(&draft),
         };

@@ -54,6 +54,28 @@ async fn negotiation_result_names_an_interface_and_has_a_digest_over_all_its_fie
 }
 
 #[tokio::test]
+async fn repeated_operation_id_returns_the_same_result_and_conflicts_with_another_request() {
+    let world = world().await;
+    let operation = || json!({"operation_id": "op-1"});
+    let echo = || json!({"negotiation_id": "neg-1", "intent": {"intentTags": ["echo"]}});
+    let first = outcome(&negotiate(&world, operation(), echo()).await).unwrap();
+    world.clock.advance(std::time::Duration::from_secs(60));
+    assert_eq!(outcome(&negotiate(&world, operation(), echo()).await), Ok(first.clone()), "also until when it holds");
+    let mut other = echo();
+    other["intent"]["intentTags"] = json!(["count"]);
+    assert_eq!(outcome(&negotiate(&world, operation(), other.clone()).await), Err(1008));
+    // Another operation id or caller is another operation.
+    let again = outcome(&negotiate(&world, json!({"operation_id": "op-2"}), echo()).await).unwrap();
+    assert_ne!(again["validUntil"], first["validUntil"]);
+    let bob = world.peer.someone("bob", world.clock.now());
+    let request = to_service(&world, "anp.negotiate", operation(), echo());
+    assert_ne!(outcome(&world.ask(&bob, ANP, &request).await).unwrap()["validUntil"], first["validUntil"]);
+    // The id can be used again when the result is not valid any more.
+    world.clock.advance(std::time::Duration::from_secs(600));
+    assert!(outcome(&negotiate(&world, operation(), echo()).await).is_ok_and(|result| result != first));
+}
+
+#[tokio::test]
 async fn each_cause_of_a_failed_negotiation_has_its_own_error_code() {
     let world = world().await;
     let at = |span: i64| json!({"created_at": Timestamp::from_millis(world.clock.now().as_millis() + span * 1000)});
