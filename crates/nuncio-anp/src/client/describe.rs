@@ -93,7 +93,7 @@ impl AnpClient {
             }
             None => DidLookup::None,
         };
-        Ok(self.described(url, named_host, read, &lookup))
+        Ok(self.described(url, named_host, read, &lookup, Some(bound.did().as_str())))
     }
 
     pub(super) async fn describe_at(
@@ -103,7 +103,8 @@ impl AnpClient {
     ) -> Result<VerifiedDescription, ClientError> {
         let read = self.read_description(url, &named_host).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named_host).await;
-        Ok(self.described(url.clone(), named_host, read, &lookup))
+        let did = read.description.did.clone();
+        Ok(self.described(url.clone(), named_host, read, &lookup, did.as_deref()))
     }
 
     fn described(
@@ -112,10 +113,12 @@ impl AnpClient {
         named_host: UserNamedHost,
         read: FetchedDescription,
         lookup: &DidLookup,
+        did: Option<&str>,
     ) -> VerifiedDescription {
         let FetchedDescription { raw, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let checks = checks(&ClaimedDescription { raw: &raw, url: &url, challenge }, lookup, self.http.clock.now());
+        let claimed = ClaimedDescription { did, raw: &raw, url: &url, challenge };
+        let checks = checks(&claimed, lookup, self.http.clock.now());
         let document = match lookup {
             DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
             _ => None,

@@ -100,9 +100,19 @@ impl DescriptionChecks {
 }
 
 pub(super) struct ClaimedDescription<'a> {
+    /// The DID that the description is about, as the description says or as the user named it.
+    pub(super) did: Option<&'a str>,
     pub(super) raw: &'a Map<String, Value>,
     pub(super) url: &'a Url,
     pub(super) challenge: Option<&'a str>,
+}
+
+impl<'a> ClaimedDescription<'a> {
+    /// The DID that the proof names, without the key; none if the key is named by a relative reference.
+    fn signer(&self) -> Option<&'a str> {
+        let method = self.raw.get("proof")?.get("verificationMethod")?.as_str()?;
+        method.split('#').next().filter(|did| did.starts_with("did:"))
+    }
 }
 
 /// Result of resolving the DID that a description names.
@@ -179,6 +189,13 @@ fn proof(
 ) -> bool {
     if !claimed.raw.contains_key("proof") {
         checks.unverified(CheckSubject::Proof, "it carries no proof, so that its host could have changed it");
+        return false;
+    }
+    if let (Some(did), Some(signer)) = (claimed.did, claimed.signer())
+        && did != signer
+    {
+        let why = format!("its proof is by {}, and it is the description of {}", plain(signer), plain(did));
+        checks.refuted(CheckSubject::Proof, why);
         return false;
     }
     let Some(bound) = found else {
