@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
+use nuncio_identity::proof::AcceptedProofForms;
 
 pub use capabilities::MessageService;
 pub use describe::VerifiedDescription;
@@ -71,11 +72,19 @@ pub struct AnpClientOptions {
     pub local: LocalDidScheme,
     /// Challenge that the proof of a description must contain, if this client sent one to the publisher.
     pub challenge: Option<String>,
+    /// Forms of proofs that are accepted on descriptions.
+    pub proof_forms: AcceptedProofForms,
 }
 
 impl Default for AnpClientOptions {
     fn default() -> Self {
-        Self { exchange: Duration::from_secs(30), pages: 100, local: LocalDidScheme::Https, challenge: None }
+        Self {
+            exchange: Duration::from_secs(30),
+            pages: 100,
+            local: LocalDidScheme::Https,
+            challenge: None,
+            proof_forms: AcceptedProofForms::default(),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
+use nuncio_identity::proof::DescriptionProofForm;
 use serde_json::{Value, json};
 
 use crate::directory::{self as registry, DirectoryIndex};
@@ -56,7 +57,7 @@ pub trait AnpIdentityService: fmt::Debug + Send + Sync {
     fn service_did(&self) -> Option<String>;
 
     /// Adds the agent's proof to a description.
-    fn prove(&self, agent: &AgentName, description: Value) -> Value;
+    fn prove(&self, agent: &AgentName, description: Value, form: DescriptionProofForm) -> Value;
 
     /// Adds this service's proof to a description.
     fn prove_service(&self, description: Value) -> Value;

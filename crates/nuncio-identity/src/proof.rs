@@ -2,10 +2,12 @@
 //! hash of the proof options followed by the hash of the document.
 
 mod description;
+mod literal;
 mod object;
 mod sign;
 
-pub use description::{AllowedSigner, DescriptionRules, verify_description};
+pub use description::{AcceptedProofForms, AllowedSigner, DescriptionProofForm, DescriptionRules, verify_description};
+pub use literal::sign_literal;
 pub use object::{sign_object, verify_object};
 pub use sign::{ProofEncoding, ProofOptions, sign};
 

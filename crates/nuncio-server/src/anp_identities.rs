@@ -20,7 +20,7 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
 use nuncio_engine::{CallerCheckResult, Engine};
 use nuncio_identity::http_signature::SignaturePolicy;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
-use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
+use nuncio_identity::proof::{DescriptionProofForm, ProofEncoding, ProofOptions, sign, sign_literal};
 use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
 use url::Url;
@@ -55,7 +55,7 @@ impl AnpIdentities {
 
     /// Adds a proof for this host to a description. The challenge is the digest of the description and the time is that
     /// of the key, so that the same description always has the same proof.
-    fn signed(&self, own: Option<Arc<OwnDid>>, description: Value) -> Value {
+    fn signed(&self, own: Option<Arc<OwnDid>>, description: Value, form: DescriptionProofForm) -> Value {
         let Some(own) = own else { return description };
         let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);
         let Value::Object(mut document) = description else { return description };
@@ -65,7 +65,12 @@ impl AnpIdentities {
             domain: Some(&self.domain),
             challenge: Some(&challenge),
         };
-        sign(&mut document, own.key(), &options, ProofEncoding::Multibase);
+        match form {
+            DescriptionProofForm::DataIntegrity => {
+                sign(&mut document, own.key(), &options, ProofEncoding::Multibase);
+            }
+            DescriptionProofForm::Literal => sign_literal(&mut document, own.key(), &options),
+        }
         Value::Object(document)
     }
 
@@ -177,12 +182,12 @@ impl AnpIdentityService for AnpIdentities {
         self.files.find(agent, stem)
     }
 
-    fn prove(&self, agent: &AgentName, description: Value) -> Value {
-        self.signed(self.dids.agent(agent), description)
+    fn prove(&self, agent: &AgentName, description: Value, form: DescriptionProofForm) -> Value {
+        self.signed(self.dids.agent(agent), description, form)
     }
 
     fn prove_service(&self, description: Value) -> Value {
-        self.signed(self.dids.service(), description)
+        self.signed(self.dids.service(), description, DescriptionProofForm::DataIntegrity)
     }
 }
 

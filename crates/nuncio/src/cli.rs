@@ -16,7 +16,7 @@ pub(crate) use device::{DeviceArguments, DeviceHome, DeviceSubcommand, Passphras
 pub(crate) use diff::Diff;
 pub(crate) use skills::{
     CallerCredentials, Discover, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
-    ValidatedDocumentKind,
+    ValidatedDocumentKind, VerificationOptions,
 };
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.

@@ -117,7 +117,7 @@ impl AnpClient {
     ) -> VerifiedDescription {
         let FetchedDescription { raw, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let claimed = ClaimedDescription { did, raw: &raw, url: &url, challenge };
+        let claimed = ClaimedDescription { did, raw: &raw, url: &url, challenge, forms: self.options.proof_forms };
         let checks = checks(&claimed, lookup, self.http.clock.now());
         let document = match lookup {
             DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{AllowedSigner, DescriptionRules, verify_description};
+use nuncio_identity::proof::{AcceptedProofForms, AllowedSigner, DescriptionRules, verify_description};
 use nuncio_identity::{BoundDocument, DocumentBinding, ProofError};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -105,6 +105,7 @@ pub(super) struct ClaimedDescription<'a> {
     pub(super) raw: &'a Map<String, Value>,
     pub(super) url: &'a Url,
     pub(super) challenge: Option<&'a str>,
+    pub(super) forms: AcceptedProofForms,
 }
 
 impl<'a> ClaimedDescription<'a> {
@@ -203,8 +204,13 @@ fn proof(
         return false;
     };
     let host = authority(claimed.url);
-    let rules =
-        DescriptionRules { now, host: Some(&host), challenge: claimed.challenge, signer: AllowedSigner::Subject };
+    let rules = DescriptionRules {
+        now,
+        host: Some(&host),
+        challenge: claimed.challenge,
+        signer: AllowedSigner::Subject,
+        forms: claimed.forms,
+    };
     let result = verify_description(claimed.raw, bound, &rules);
     match &result {
         Ok(key) => checks.verified(CheckSubject::Proof, format!("signed by {key}")),

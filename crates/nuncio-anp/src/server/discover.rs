@@ -11,6 +11,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_engine::EngineError;
 use nuncio_http::{CachePolicy, CacheableDocument};
+use nuncio_identity::proof::DescriptionProofForm;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -76,18 +77,29 @@ pub(super) async fn agents(
     })
 }
 
-/// Handles `GET /agents/{name}/ad.json`.
+#[derive(Deserialize)]
+pub(super) struct DescriptionQuery {
+    proof: Option<String>,
+}
+
+/// Handles `GET /agents/{name}/ad.json?proof=`.
 pub(super) async fn description(
     State(anp): State<AnpServerState>,
     Path(name): Path<String>,
+    asked: Result<Query<DescriptionQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
+    let form = match asked.as_ref().map(|Query(query)| query.proof.as_deref()) {
+        Ok(None | Some("data_integrity")) => DescriptionProofForm::DataIntegrity,
+        Ok(Some("literal")) => DescriptionProofForm::Literal,
+        _ => return refuse(&EngineError::new(Code::BadRequest, "proof must be data_integrity or literal")),
+    };
     // The cache name includes the DID, because a new key changes the DID and the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
-    anp.answer_document(&headers, format!("ad {name} {did}"), "there is no such agent here", || {
+    anp.answer_document(&headers, format!("ad {name} {did} {form:?}"), "there is no such agent here", || {
         let agent = anp.agent(&name)?;
         let did = Some(did.as_str()).filter(|did| !did.is_empty());
-        Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did))))
+        Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did)), form))
     })
 }
 

@@ -233,12 +233,19 @@ impl TestClient {
 
     /// Sets a very short timeout for one path.
     pub(crate) fn hurried(names: &[(&str, &TestServer)], hurried: Option<&'static str>) -> Self {
+        Self::with_options(names, hurried, AnpClientOptions { pages: 5, ..AnpClientOptions::default() })
+    }
+
+    pub(crate) fn with_options(
+        names: &[(&str, &TestServer)],
+        hurried: Option<&'static str>,
+        options: AnpClientOptions,
+    ) -> Self {
         let ports = names.iter().map(|(name, server)| ((*name).to_owned(), server.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts) };
         let clock = Arc::new(ManualClock(Mutex::new(NOW)));
-        let options = AnpClientOptions { pages: 5, ..AnpClientOptions::default() };
         let client =
             AnpClient::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::<CountingEntropy>::default(), options);
         Self { client, clock, trusts }

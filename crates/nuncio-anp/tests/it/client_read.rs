@@ -1,7 +1,10 @@
 //! Tests of the ANP client: fetching and verifying descriptions, also from malicious hosts.
 
-use nuncio_anp::client::{AgentTarget, AnpClient, CheckOutcome, CheckSubject, Reason, VerifiedDescription};
+use nuncio_anp::client::{
+    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, CheckSubject, Reason, VerifiedDescription,
+};
 use nuncio_engine::ports::fetch::AddressTrust;
+use nuncio_identity::proof::{AcceptedProofForms, ProofOptions, sign_literal};
 use nuncio_identity::{NewDocument, SigningKey};
 use serde_json::{Value, json};
 
@@ -93,6 +96,31 @@ async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usabl
         }
         agent.checks.ensure_trusted().unwrap();
     }
+}
+
+#[tokio::test]
+async fn literal_proof_of_anp_07_is_verified_only_on_request() {
+    let signed = |changed: bool| {
+        let Value::Object(mut members) = description(|_| {}) else { panic!("an object") };
+        let key = hotel_did().url("key-1");
+        let options = ProofOptions { verification_method: &key, created: NOW, domain: None, challenge: None };
+        sign_literal(&mut members, &hotel_key(), &options);
+        if changed {
+            members.insert("name".to_owned(), json!("Grander Hotel"));
+        }
+        Value::Object(members)
+    };
+    let good = describing(move || signed(false)).await;
+    let bad = describing(move || signed(true)).await;
+    let proof = async |server: &TestServer, proof_forms| {
+        let options = AnpClientOptions { proof_forms, ..AnpClientOptions::default() };
+        let world = TestClient::with_options(&[("grand-hotel.example", server)], None, options);
+        described(&world.client).await.checks.of(CheckSubject::Proof).unwrap().clone()
+    };
+    use AcceptedProofForms::{DataIntegrity, WithLiteral};
+    assert!(matches!(proof(&good, DataIntegrity).await, CheckOutcome::Unverified { .. }));
+    assert!(matches!(proof(&good, WithLiteral).await, CheckOutcome::Verified { .. }));
+    assert!(matches!(proof(&bad, WithLiteral).await, CheckOutcome::Refuted { .. }));
 }
 
 #[tokio::test]

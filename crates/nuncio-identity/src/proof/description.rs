@@ -1,10 +1,10 @@
 //! Proofs on agent descriptions (ANP-07). We write and verify W3C Data Integrity proofs. The form that the text of
-//! ANP-07 defines is refused: no known software writes it.
+//! ANP-07 defines is accepted only if the verifier asks for it: no known software writes it.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Proof, ProofError};
+use super::{Proof, ProofError, literal};
 use crate::did::DidUrl;
 use crate::document::BoundDocument;
 
@@ -17,6 +17,27 @@ pub struct DescriptionRules<'a> {
     /// The challenge that the verifier sent.
     pub challenge: Option<&'a str>,
     pub signer: AllowedSigner,
+    pub forms: AcceptedProofForms,
+}
+
+/// Form of the proof that is written on a description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DescriptionProofForm {
+    /// A W3C Data Integrity proof.
+    #[default]
+    DataIntegrity,
+    /// The form that the text of ANP-07 defines, for readers that ask for it.
+    Literal,
+}
+
+/// Forms of proofs that a verifier accepts on a description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AcceptedProofForms {
+    /// W3C Data Integrity proofs.
+    #[default]
+    DataIntegrity,
+    /// Also the form that the text of ANP-07 defines.
+    WithLiteral,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +52,13 @@ impl DescriptionRules<'_> {
     /// Rules for a description of unknown origin: its subject must have signed it.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
-        Self { now, host: None, challenge: None, signer: AllowedSigner::Subject }
+        Self {
+            now,
+            host: None,
+            challenge: None,
+            signer: AllowedSigner::Subject,
+            forms: AcceptedProofForms::DataIntegrity,
+        }
     }
 }
 
@@ -56,8 +83,16 @@ pub fn verify_description(
     }
     check_audience(members, rules)?;
     let key = signer.assertion_key(&id)?;
-    Proof::read(description)?.verify(description, key, rules.now)?;
-    Ok(id)
+    let verified = Proof::read(description).and_then(|proof| proof.verify(description, key, rules.now));
+    if verified.is_ok() || rules.forms == AcceptedProofForms::DataIntegrity {
+        return verified.map(|()| id);
+    }
+    match (literal::verify(description, key, rules.now), verified) {
+        (Ok(()), _) => Ok(id),
+        // A type that only the literal form can have.
+        (Err(literal), Err(ProofError::Type(_))) if literal != ProofError::Value => Err(literal),
+        (Err(_), verified) => verified.map(|()| id),
+    }
 }
 
 /// Checks host and challenge: a proof with a domain must name the serving host and must have a challenge (ANP-07).

@@ -45,17 +45,7 @@ pub(super) fn sign_in(
     encoding: ProofEncoding,
     context: ContextRule,
 ) {
-    let mut proof = Map::new();
-    proof.insert("type".to_owned(), json!("DataIntegrityProof"));
-    proof.insert("cryptosuite".to_owned(), json!("eddsa-jcs-2022"));
-    proof.insert("created".to_owned(), json!(rfc3339::write(options.created)));
-    proof.insert("verificationMethod".to_owned(), json!(options.verification_method));
-    proof.insert("proofPurpose".to_owned(), json!("assertionMethod"));
-    for (name, text) in [("domain", options.domain), ("challenge", options.challenge)] {
-        if let Some(text) = text {
-            proof.insert(name.to_owned(), json!(text));
-        }
-    }
+    let mut proof = unsigned(options, "DataIntegrityProof", Some("eddsa-jcs-2022"));
     let input = signing_input(document, &proof, context).expect("a proof without a context fits every document");
     let signature = key.sign(&input);
     let value = match encoding {
@@ -64,4 +54,19 @@ pub(super) fn sign_in(
     };
     proof.insert("proofValue".to_owned(), json!(value));
     document.insert("proof".to_owned(), Value::Object(proof));
+}
+
+/// A proof without its signature.
+pub(super) fn unsigned(options: &ProofOptions<'_>, kind: &str, suite: Option<&str>) -> Map<String, Value> {
+    let created = rfc3339::write(options.created);
+    let members = [
+        ("type", Some(kind)),
+        ("cryptosuite", suite),
+        ("created", Some(&*created)),
+        ("verificationMethod", Some(options.verification_method)),
+        ("proofPurpose", Some("assertionMethod")),
+        ("domain", options.domain),
+        ("challenge", options.challenge),
+    ];
+    members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))).collect()
 }

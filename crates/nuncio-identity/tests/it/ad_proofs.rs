@@ -1,7 +1,8 @@
 //! Test vectors of `ad_proofs.json`: proofs on agent descriptions.
 
 use nuncio_identity::proof::{
-    AllowedSigner, DescriptionRules, Proof, ProofEncoding, ProofOptions, sign, verify_description,
+    AcceptedProofForms, AllowedSigner, DescriptionRules, Proof, ProofEncoding, ProofOptions, sign, sign_literal,
+    verify_description,
 };
 use nuncio_identity::{ProofError, rfc3339};
 
@@ -56,13 +57,37 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
 }
 
 #[test]
-fn agent_description_proof_in_the_form_of_the_anp_07_text_is_refused() {
+fn agent_description_proof_in_the_form_of_the_anp_07_text_is_accepted_only_on_request() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();
-    let description = object(&case["document"]);
+    let mut description = object(&case["document"]);
     let rules = DescriptionRules { host: Some("localhost"), ..DescriptionRules::at(soon_after()) };
     assert_eq!(verify_description(&description, &hotel, &rules), Err(ProofError::Signature));
+    let requested = DescriptionRules { forms: AcceptedProofForms::WithLiteral, ..rules };
+    verify_description(&description, &hotel, &requested).unwrap();
+    // The proof covers the description and its own members.
+    let changed = |member: &str| {
+        let mut changed = description.clone();
+        changed.insert(member.to_owned(), "other".into());
+        verify_description(&changed, &hotel, &requested)
+    };
+    assert_eq!(changed("name"), Err(ProofError::Signature));
+    let mut later = description.clone();
+    later["proof"]["created"] = "2026-02-01T00:00:00Z".into();
+    assert_eq!(verify_description(&later, &hotel, &requested), Err(ProofError::Signature));
+
+    let key_id = text(&description["proof"]["verificationMethod"]).to_owned();
+    let options =
+        ProofOptions { verification_method: &key_id, created: soon_after(), domain: None, challenge: Some("c") };
+    sign_literal(&mut description, &signing_key("ed25519:hotel"), &options);
+    verify_description(&description, &hotel, &requested).unwrap();
+    let unknown = Err(ProofError::Type("Ed25519Signature2018".to_owned()));
+    assert_eq!(verify_description(&description, &hotel, &rules), unknown);
+    description.insert("name".to_owned(), "other".into());
+    assert_eq!(verify_description(&description, &hotel, &requested), Err(ProofError::Signature));
+    description["proof"]["expires"] = "2020-01-01T00:00:00Z".into();
+    assert_eq!(verify_description(&description, &hotel, &requested), Err(ProofError::Moment("expires")));
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Discover {
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
     #[command(flatten)]
+    pub(crate) verification: VerificationOptions,
+    #[command(flatten)]
     pub(crate) outbound: OutboundOptions,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct Show {
     pub(crate) key: CallerKey,
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
+    #[command(flatten)]
+    pub(crate) verification: VerificationOptions,
     #[command(flatten)]
     pub(crate) outbound: OutboundOptions,
 }
@@ -93,6 +97,8 @@ pub(crate) struct Invoke {
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
     #[command(flatten)]
+    pub(crate) verification: VerificationOptions,
+    #[command(flatten)]
     pub(crate) outbound: OutboundOptions,
 }
 
@@ -138,6 +144,8 @@ pub(crate) struct Negotiate {
     pub(crate) key: CallerKey,
     #[command(flatten)]
     pub(crate) signer: SigningAgent,
+    #[command(flatten)]
+    pub(crate) verification: VerificationOptions,
     #[command(flatten)]
     pub(crate) outbound: OutboundOptions,
 }
@@ -208,6 +216,14 @@ pub(crate) struct SigningAgent {
     pub(crate) agent: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataDirOption,
+}
+
+/// How descriptions of agents are verified.
+#[derive(Debug, Args)]
+pub(crate) struct VerificationOptions {
+    /// Also accept the proof that the text of ANP-07 defines on an agent's description
+    #[arg(long)]
+    pub(crate) literal_proof: bool,
 }
 
 /// Limits of outgoing requests.

@@ -15,7 +15,7 @@ use crate::cli::{Discover, OutboundOptions};
 use crate::output::{AlreadyReported, counted, readable_error, shell_quote};
 
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.outbound, options.key.bearer(), &options.signer)?;
+    let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
     if is_agent(&options.target) {
         let overview = agent_overview(&peers, &AgentTarget::parse(&options.target)?).await?;
         if json {

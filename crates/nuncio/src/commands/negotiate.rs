@@ -14,7 +14,7 @@ use crate::output::{WrongUsage, cell};
 
 pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
-    let client = client(&options.outbound, options.key.bearer(), &options.signer)?;
+    let client = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
     let agent = client.describe(&target).await?;
     let request = NegotiationRequest {
         intent: options.intent.clone().or_else(|| options.digest.as_ref().map(|_| "decide on a draft".to_owned())),

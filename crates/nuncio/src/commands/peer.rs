@@ -9,6 +9,7 @@ use nuncio_anp::client::{
 };
 use nuncio_anp::wire::Security;
 use nuncio_core::ids::AgentName;
+use nuncio_identity::proof::AcceptedProofForms;
 use nuncio_server::dids::signer_of;
 use nuncio_server::{SystemClock, SystemEntropy};
 use owo_colors::OwoColorize as _;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::chat::clean::clean;
 use super::consumer::{fetch_client, print_note, wrapped};
 use super::operator::parsed;
-use crate::cli::{OutboundOptions, SigningAgent};
+use crate::cli::{OutboundOptions, SigningAgent, VerificationOptions};
 use crate::output::AlreadyReported;
 
 /// An ANP client with the user's address limits. The token is sent only to the named host; requests are signed with the
@@ -26,9 +27,12 @@ pub(crate) fn client(
     outbound: &OutboundOptions,
     token: Option<String>,
     signer: &SigningAgent,
+    verification: &VerificationOptions,
 ) -> anyhow::Result<AnpClient> {
     let local = if outbound.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
-    let options = AnpClientOptions { local, ..AnpClientOptions::default() };
+    let proof_forms =
+        if verification.literal_proof { AcceptedProofForms::WithLiteral } else { AcceptedProofForms::DataIntegrity };
+    let options = AnpClientOptions { local, proof_forms, ..AnpClientOptions::default() };
     let client = AnpClient::new(fetch_client(outbound)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
     Ok(client.with_bearer(token).signed_by(request_signer(signer)?))
 }

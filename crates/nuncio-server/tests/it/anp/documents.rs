@@ -1,7 +1,7 @@
 //! Public documents: the list of agents, their descriptions and interfaces.
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::Proof;
+use nuncio_identity::proof::{AcceptedProofForms, DescriptionRules, Proof, verify_description};
 use nuncio_identity::{DidUrl, VerifyingKey};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::dids::DidSubject;
@@ -115,6 +115,24 @@ async fn agent_description_is_signed_and_changes_only_with_the_agent_or_its_key(
     let rotated = proved(&gateway).await;
     assert_ne!(rotated["did"], ad["did"]);
     assert_ne!(get(&gateway, AD, "localhost", "").await.header("etag"), changed.header("etag"));
+}
+
+#[tokio::test]
+async fn literal_proof_of_anp_07_is_written_on_request() {
+    let gateway = start().await;
+    let usual = read(&gateway, AD).await;
+    let literal = read(&gateway, &format!("{AD}?proof=literal")).await;
+    assert_eq!(read(&gateway, &format!("{AD}?proof=data_integrity")).await, usual);
+    assert_eq!((&literal["name"], &literal["did"]), (&usual["name"], &usual["did"]));
+    let own = document(&gateway, &desk_did(&gateway)).await;
+    let whole = literal.as_object().unwrap();
+    let rules = DescriptionRules::at(Timestamp::from_millis(1_900_000_000_000));
+    assert!(verify_description(whole, &own, &rules).is_err());
+    let rules = DescriptionRules { forms: AcceptedProofForms::WithLiteral, ..rules };
+    verify_description(whole, &own, &rules).unwrap();
+    let wrong = get(&gateway, &format!("{AD}?proof=other"), "localhost", "").await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.body.contains("proof must be data_integrity or literal"), "{wrong:?}");
 }
 
 #[tokio::test]

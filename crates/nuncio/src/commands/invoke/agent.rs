@@ -30,7 +30,7 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let choice = method_choice(options)?;
     let target = AgentTarget::parse(&options.target)?;
     let inputs = inputs::parse(&options.inputs)?;
-    let client = client(&options.outbound, options.credentials.key.bearer(), &options.signer)?;
+    let client = client(&options.outbound, options.credentials.key.bearer(), &options.signer, &options.verification)?;
     let output = tokio::select! {
         output = call(&client, &target, &choice, inputs, options, json) => output?,
         () = interrupted() => anyhow::bail!("interrupted; the method may have been called"),
