@@ -26,6 +26,7 @@ mod tokens;
 mod verify;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ use nuncio_identity::proof::AcceptedProofForms;
 pub use capabilities::MessageService;
 pub use describe::VerifiedDescription;
 pub use error::{ClientError, ClientErrorDetails, Reason};
-pub use invoke::{Invocation, MethodChoice};
+pub use invoke::{Invocation, InvocationDelegate, InvocationStep, MethodChoice};
 pub use list::{HostAgent, HostListing};
 pub use negotiate::{Agreement, ChosenBy, DraftDecision, NegotiationRequest};
 pub use register::RegistrationReceipt;
@@ -117,6 +118,14 @@ impl AnpClient {
     #[must_use]
     pub fn signed_by(mut self, signer: Option<Arc<dyn RequestSigner>>) -> Self {
         self.http.signer = signer;
+        self
+    }
+
+    /// Keeps agreements in this file too, which need not exist. The file is private to its user, bounded, and ignored
+    /// if it is damaged.
+    #[must_use]
+    pub fn with_agreement_file(mut self, path: PathBuf) -> Self {
+        self.agreements = Arc::new(AgreementCache::stored_at(path, self.http.clock.now()));
         self
     }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "it/client_agreements.rs"]
+mod client_agreements;
 #[path = "it/client_call.rs"]
 mod client_call;
 #[path = "it/client_drafts.rs"]

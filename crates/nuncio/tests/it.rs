@@ -27,6 +27,8 @@ mod webdriver;
 mod access_state;
 #[path = "it/agent_files.rs"]
 mod agent_files;
+#[path = "it/agreements.rs"]
+mod agreements;
 #[path = "it/anp_sdk.rs"]
 mod anp_sdk;
 #[path = "it/anp_sdk_server.rs"]

@@ -2,6 +2,7 @@
 
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::entropy::random_name;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
@@ -9,15 +10,33 @@ use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
+use crate::negotiation::SecurityProfile;
 use crate::wire::{ServiceCapabilities, method, profile};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageService {
     pub endpoint: Url,
     pub capabilities: ServiceCapabilities,
 }
 
 impl MessageService {
+    /// Fails if the service does not support one of these security profiles at this moment, whatever the description
+    /// says (ANP-06 §3.4). A service that lists no profile leaves it open.
+    pub(super) fn ensure_supported(&self, wanted: &[SecurityProfile]) -> Result<(), ClientError> {
+        let supported = &self.capabilities.supported_security_profiles;
+        let is_supported = |profile: &&SecurityProfile| supported.iter().any(|name| name == profile.as_str());
+        match wanted.iter().find(|profile| !supported.is_empty() && !is_supported(profile)) {
+            None => Ok(()),
+            Some(missing) => {
+                let supported: Vec<_> = supported.iter().map(|name| plain(name)).collect();
+                let (address, list) = (shown(&self.endpoint), supported.join(", "));
+                let message = format!("{address} does not support {} now; it supports {list}", missing.as_str());
+                let error = ClientError::new(Reason::NotAgreed, message).details(json!({"supported": supported}));
+                Err(error.advice("nothing was negotiated and nothing called; ask its operator, or try again later"))
+            }
+        }
+    }
+
     /// Digest of endpoint and capabilities of the message service, for detecting changes.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))

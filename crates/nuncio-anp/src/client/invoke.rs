@@ -31,67 +31,118 @@ pub struct Invocation {
     pub timeout: Option<Duration>,
 }
 
+/// Supplies the arguments of an invocation and learns about its steps. An invocation that negotiates again also
+/// prepares again.
+pub trait InvocationDelegate: Sync {
+    fn argument_names(&self) -> Vec<&str>;
+
+    /// The arguments for this method, whose schema is known only after the negotiation.
+    fn arguments(&self, method: &RemoteMethod) -> Map<String, Value>;
+
+    fn on_step(&self, _step: InvocationStep<'_>) {}
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum InvocationStep<'a> {
+    Described(&'a VerifiedDescription),
+    /// The method is found, by an agreement unless the caller named it. Nothing was called yet.
+    Prepared {
+        agent: &'a VerifiedDescription,
+        method: &'a RemoteMethod,
+        agreement: Option<&'a Agreement>,
+    },
+    /// The agent does not accept the agreement any more; the client negotiates again.
+    Outdated(&'a ClientError),
+}
+
+/// Arguments that do not depend on the method.
+impl InvocationDelegate for Map<String, Value> {
+    fn argument_names(&self) -> Vec<&str> {
+        self.keys().map(String::as_str).collect()
+    }
+
+    fn arguments(&self, _method: &RemoteMethod) -> Map<String, Value> {
+        self.clone()
+    }
+}
+
+/// Error of one attempt to find and call a method.
+struct InvocationFailure {
+    error: ClientError,
+    /// Whether a new negotiation could have another result: the call or a cached agreement was refused.
+    may_be_outdated: bool,
+}
+
 impl AnpClient {
     /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the client fetches the
     /// description and negotiates once more.
     pub async fn invoke(&self, invocation: &Invocation) -> Result<Value, ClientError> {
         let Invocation { target, method, arguments, timeout } = invocation;
+        self.invoke_with(target, method, arguments, *timeout).await
+    }
+
+    /// Like [`AnpClient::invoke`], with arguments that depend on the chosen method.
+    pub async fn invoke_with(
+        &self,
+        target: &AgentTarget,
+        method: &MethodChoice,
+        delegate: &dyn InvocationDelegate,
+        timeout: Option<Duration>,
+    ) -> Result<Value, ClientError> {
         let (agent, read_now) = self.described_agent(target).await?;
-        let stale = match self.attempt(&agent, method, arguments, *timeout).await {
-            Err(error) if error.is_stale() => error,
-            outcome => {
-                // The caller's permissions may have changed, and the agreement depends on them (ANP-06 §10.1).
-                if let Err(error) = &outcome
-                    && matches!(error.reason, Reason::Forbidden | Reason::IdentityNeeded)
-                {
-                    self.forget_agreements(&agent);
-                }
-                return outcome;
-            }
+        delegate.on_step(InvocationStep::Described(&agent));
+        let failed = match self.attempt(&agent, method, delegate, timeout).await {
+            Ok(result) => return Ok(result),
+            Err(failed) => failed,
         };
-        if read_now && matches!(method, MethodChoice::Method(_)) {
-            return Err(stale);
+        // The caller's permissions may have changed, and the agreement depends on them (ANP-06 §10.1).
+        if matches!(failed.error.reason, Reason::Forbidden | Reason::IdentityNeeded) {
+            self.forget_agreements(&agent);
         }
+        let may_be_outdated = !read_now || failed.may_be_outdated;
+        if !failed.error.is_stale() || !may_be_outdated {
+            return Err(failed.error);
+        }
+        delegate.on_step(InvocationStep::Outdated(&failed.error));
         self.forget_agreements(&agent);
         self.descriptions.remove(&self.cache_key(target));
         let (agent, _) = self.described_agent(target).await?;
-        self.attempt(&agent, method, arguments, *timeout).await
+        let again = self.attempt(&agent, method, delegate, timeout).await.map_err(|failed| failed.error);
+        if again.as_ref().is_err_and(ClientError::is_stale) {
+            self.forget_agreements(&agent);
+        }
+        again
     }
 
     async fn attempt(
         &self,
         agent: &VerifiedDescription,
         method: &MethodChoice,
-        arguments: &Map<String, Value>,
+        delegate: &dyn InvocationDelegate,
         timeout: Option<Duration>,
-    ) -> Result<Value, ClientError> {
-        let names: Vec<_> = arguments.keys().map(String::as_str).collect();
-        let (operation, _) = self.prepare(agent, method, &names).await?;
-        self.call(agent, &operation, arguments, timeout).await
-    }
-
-    /// Finds the method to call, by negotiation if the caller named no method. `names` are the names of the arguments.
-    pub async fn prepare(
-        &self,
-        agent: &VerifiedDescription,
-        method: &MethodChoice,
-        names: &[&str],
-    ) -> Result<(RemoteMethod, Option<Agreement>), ClientError> {
-        agent.checks.ensure_trusted()?;
-        match method {
-            MethodChoice::Method(name) => Ok((self.operation(agent, name).await?, None)),
+    ) -> Result<Value, InvocationFailure> {
+        let failed = |error, may_be_outdated| InvocationFailure { error, may_be_outdated };
+        let new_agreement = |error| failed(error, false);
+        agent.checks.ensure_trusted().map_err(new_agreement)?;
+        let (operation, agreement) = match method {
+            MethodChoice::Method(name) => (self.operation(agent, name).await.map_err(new_agreement)?, None),
             MethodChoice::Negotiate(needs) => {
-                let agreement = self.agree(agent, needs).await?;
-                let operation = self.agreed_operation(agent, &agreement, names).await?;
-                Ok((operation, Some(agreement)))
+                let mut agreement = self.agree(agent, needs).await.map_err(new_agreement)?;
+                let names = delegate.argument_names();
+                let operation = self.agreed_operation(agent, &mut agreement, &names).await;
+                (operation.map_err(|error| failed(error, agreement.reused))?, Some(agreement))
             }
-        }
+        };
+        delegate.on_step(InvocationStep::Prepared { agent, method: &operation, agreement: agreement.as_ref() });
+        let called = self.call(agent, &operation, &delegate.arguments(&operation), timeout).await;
+        called.map_err(|error| failed(error, agreement.is_some()))
     }
 
+    /// Finds the method of the agreed interface, and adds deviations from the description to the agreement's notes.
     async fn agreed_operation(
         &self,
         agent: &VerifiedDescription,
-        agreement: &Agreement,
+        agreement: &mut Agreement,
         names: &[&str],
     ) -> Result<RemoteMethod, ClientError> {
         let result = &agreement.result;
@@ -106,8 +157,12 @@ impl AnpClient {
         }
         let url = selected.and_then(|it| it.url.as_deref()).and_then(|text| Url::parse(text).ok());
         let id = selected.and_then(|it| it.interface.as_deref());
-        let all = self.operations_of(agent, id, url.as_ref()).await?;
-        chosen(agreement, &all, names)
+        let (all, note) = self.operations_of(agent, id, url.as_ref()).await?;
+        let mut operation = chosen(agreement, &all, names)?;
+        let execution = agreement.result.execution.as_ref();
+        operation.asks_a_person |= execution.is_some_and(|it| it.requires_human_authorization == Some(true));
+        agreement.notes.extend(note);
+        Ok(operation)
     }
 
     /// Returns the description of a target, and whether it was fetched now instead of taken from the cache.

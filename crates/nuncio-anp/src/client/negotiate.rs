@@ -1,6 +1,7 @@
 //! Negotiation, the caller's side (ANP-06). The DID document determines identity and endpoint, `anp.get_capabilities`
 //! the current capabilities; the description is only a hint.
 
+mod agreement_file;
 mod cache;
 mod check;
 mod draft;
@@ -8,6 +9,7 @@ mod local_choice;
 
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::origin_proof::OriginRequest;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -48,17 +50,19 @@ pub struct NegotiationRequest {
 }
 
 /// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Agreement {
     pub result: NegotiationResult,
     pub decided: ChosenBy,
     /// Deviations of the result from the specification, as texts for the user.
     pub notes: Vec<String>,
     /// Whether the agreement came from the cache.
+    #[serde(skip)]
     pub reused: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChosenBy {
     /// The agent chose the interface, at its negotiation endpoint.
     Agent(Box<MessageService>),
@@ -138,7 +142,7 @@ impl AnpClient {
     ) -> Result<Agreement, ClientError> {
         agent.checks.ensure_trusted()?;
         self.agreements.forget(agent, needs, self);
-        let agreement = match self.find_partner(agent).await? {
+        let agreement = match self.find_partner(agent, needs).await? {
             NegotiationPartnerLookup::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
             NegotiationPartnerLookup::Service(runtime, notes) => {
                 self.negotiate_with_agent(agent, needs, runtime, notes).await?
@@ -153,19 +157,23 @@ impl AnpClient {
     }
 
     pub fn forget_agreements(&self, agent: &VerifiedDescription) {
-        self.agreements.forget_all(agent);
+        self.agreements.forget_all(agent, self.http.clock.now());
     }
 
     /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
     pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<MessageService, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
-        self.agreements.compare(agent, &runtime);
+        self.agreements.compare(agent, &runtime, self.http.clock.now());
         Ok(runtime)
     }
 
     /// Finds the service to negotiate with; none if description or capabilities exclude negotiation (ANP-06 §6.3).
-    async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartnerLookup, ClientError> {
+    async fn find_partner(
+        &self,
+        agent: &VerifiedDescription,
+        needs: &NegotiationRequest,
+    ) -> Result<NegotiationPartnerLookup, ClientError> {
         let nobody = |why: &str| Ok(NegotiationPartnerLookup::Nobody(why.to_owned()));
         if agent.description.negotiation().is_none() {
             return nobody("it declares no MetaProtocolInterface");
@@ -180,7 +188,8 @@ impl AnpClient {
             return nobody("its service does not say what it can do");
         }
         let runtime = runtime?;
-        self.agreements.compare(agent, &runtime);
+        self.agreements.compare(agent, &runtime, self.http.clock.now());
+        runtime.ensure_supported(&needs.securities())?;
         if !runtime.capabilities.supported_profiles.iter().any(|it| it == profile::NEGOTIATION) {
             return nobody("its service does not negotiate at this moment");
         }

@@ -110,25 +110,50 @@ impl AnpClient {
         found.ok_or_else(|| unread.unwrap_or_else(|| unknown_method(agent, name, &all)))
     }
 
-    /// Methods of one interface, found by id or by the URL of its document.
+    /// Methods of one interface, found by id and by the URL that was agreed upon. If the description has the interface
+    /// at another URL, the agreed one counts (ANP-06 §3.4), except on another host; the note tells the difference.
     pub(super) async fn operations_of(
         &self,
         agent: &VerifiedDescription,
         id: Option<&str>,
         url: Option<&Url>,
-    ) -> Result<Vec<RemoteMethod>, ClientError> {
-        let declared = id.and_then(|id| agent.description.interface(id));
-        if let Some(interface) = declared {
-            return self.interface_operations(agent, interface).await;
-        }
-        let Some(url) = url else {
-            let message = format!("{} has no interface {:?}", display_url(&agent.url), plain(id.unwrap_or_default()));
-            return Err(ClientError::new(Reason::BadAgreement, message));
+    ) -> Result<(Vec<RemoteMethod>, Option<String>), ClientError> {
+        let Some(interface) = id.and_then(|id| agent.description.interface(id)) else {
+            let Some(url) = url else {
+                let message =
+                    format!("{} has no interface {:?}", display_url(&agent.url), plain(id.unwrap_or_default()));
+                return Err(ClientError::new(Reason::BadAgreement, message));
+            };
+            let interface =
+                Interface::new(id.unwrap_or_default().to_owned(), Interface::STRUCTURED, "openrpc", String::new());
+            return Ok((methods(&interface, &self.openrpc(agent, url).await?, url)?, None));
         };
-        let document = self.openrpc(agent, url).await?;
-        let interface =
-            Interface::new(id.unwrap_or_default().to_owned(), Interface::STRUCTURED, "openrpc", String::new());
-        methods(&interface, &document, url)
+        let described_at = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
+        let described_at = described_at.as_ref().unwrap_or(&agent.url);
+        let Some(agreed) = url.filter(|url| *url != described_at) else {
+            return Ok((self.interface_operations(agent, interface).await?, None));
+        };
+        let difference = format!(
+            "{} was agreed upon, and the description has {} at {}",
+            shown(agreed),
+            plain(id.unwrap_or_default()),
+            shown(described_at)
+        );
+        if agent.is_on_own_host(agreed) {
+            match self.openrpc(agent, agreed).await.and_then(|document| methods(interface, &document, agreed)) {
+                Ok(found) => return Ok((found, Some(format!("{difference}; the agreed one is used")))),
+                // The URL may be where the methods are called.
+                Err(unread) => {
+                    let found = self.interface_operations(agent, interface).await?;
+                    let is_endpoint = found.iter().any(|it| it.server == *agreed);
+                    let note = format!("{difference}; the latter is used, because {}", unread.message);
+                    return Ok((found, (!is_endpoint).then_some(note)));
+                }
+            }
+        }
+        let found = self.interface_operations(agent, interface).await?;
+        let note = format!("{difference}; the latter is used, because the agreed one is on another host");
+        Ok((found, Some(note)))
     }
 
     async fn interface_operations(

@@ -161,6 +161,10 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
     ] {
         // A service that accepts any request and selects another profile.
         let hotel = grand_hotel(move |request, _| {
+            if is(request, CAPABILITIES) {
+                let all = ["transport-protected", "group-e2ee", "direct-e2ee"];
+                return Some(supporting(request, &["anp.meta.negotiation.v1"], &all));
+            }
             is(request, NEGOTIATE).then(|| {
                 let id = request.json()["params"]["body"]["negotiation_id"].clone();
                 let mut selected = json!({"interface": "interface.hotel-assistant.tools", "profile": "anp.rpc.v1"});
@@ -177,16 +181,14 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
         assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
-    // A correct service refuses a security profile that it does not support.
-    let hotel = grand_hotel(|_, _| None).await;
-    let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
-    let agent = hotel_of(&world).await;
-    let error = world
-        .client
-        .negotiate(&agent, &NegotiationRequest { security: Some(DirectE2ee), ..sample_request() })
-        .await
-        .unwrap_err();
-    assert_eq!((error.reason, error.rpc_error.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
+}
+
+/// Runtime capabilities with these profiles and security profiles.
+pub(crate) fn supporting(request: &ReceivedRequest, profiles: &[&str], securities: &[&str]) -> TestReply {
+    let mut said = capabilities();
+    said["supported_profiles"] = json!(profiles);
+    said["supported_security_profiles"] = json!(securities);
+    rpc(request, Ok(said))
 }
 
 #[tokio::test]
@@ -336,6 +338,7 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
         ErrorCode::UnsupportedProfile,
         ErrorCode::UnsupportedSecurityProfile,
         ErrorCode::UnsupportedContentType,
+        ErrorCode::UnsupportedCandidateProfile,
         ErrorCode::NegotiationExpired,
     ] {
         // The first call succeeds, and the second is refused.
@@ -371,9 +374,10 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
 async fn negotiation_result_with_stream_execution_mode_is_refused() {
     let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
-    let agent = hotel_of(&world).await;
-    let error = world.client.prepare(&agent, &MethodChoice::Negotiate(sample_request()), &[]).await.unwrap_err();
-    assert_eq!(error.reason, Reason::CannotUse);
+    let (target, arguments) = (AgentTarget::parse(AD).unwrap(), arguments(json!({})));
+    let method = MethodChoice::Negotiate(sample_request());
+    let error = world.client.invoke(&Invocation { target, method, arguments, timeout: None }).await.unwrap_err();
+    assert_eq!((error.reason, hotel.hits(RPC)), (Reason::CannotUse, 0));
 }
 
 #[tokio::test]
@@ -386,7 +390,7 @@ async fn note_names_the_missing_scope_of_an_interface_that_fits_better() {
     })
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
-    let agreement = world.client.negotiate(&hotel_of(&world).await, &wish()).await.unwrap();
+    let agreement = world.client.negotiate(&hotel_of(&world).await, &sample_request()).await.unwrap();
     let [note] = agreement.notes.as_slice() else { panic!("{:?}", agreement.notes) };
     assert!(note.contains("cap.hotel.booking") && note.contains("booking:write"), "{note}");
 }

@@ -44,12 +44,16 @@ pub(crate) fn consumer(outbound: &OutboundOptions, watcher: ProgressCallback) ->
 
 /// The store of OAuth logins: a file in the user's data directory, or memory if there is none.
 fn token_store() -> Arc<dyn TokenStore> {
-    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let data = folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")));
+    let data = user_folder("XDG_DATA_HOME").or_else(|| user_folder("HOME").map(|home| home.join(".local/share")));
     match data {
         Some(folder) => Arc::new(FileTokenStore::at(folder.join("nuncio/credentials.json"))),
         None => Arc::new(MemoryTokenStore::default()),
     }
+}
+
+/// Folder that an environment variable names, if it is set.
+pub(crate) fn user_folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Credential with which a host lists more of its skills.

@@ -1,5 +1,6 @@
 //! Shared code of the commands that use remote ANP agents.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anstream::println;
@@ -16,7 +17,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
-use super::consumer::{fetch_client, print_note, wrapped};
+use super::consumer::{fetch_client, print_note, user_folder, wrapped};
 use super::operator::parsed;
 use crate::cli::{OutboundOptions, SigningAgent, VerificationOptions};
 use crate::output::AlreadyReported;
@@ -34,7 +35,17 @@ pub(crate) fn client(
         if verification.literal_proof { AcceptedProofForms::WithLiteral } else { AcceptedProofForms::DataIntegrity };
     let options = AnpClientOptions { local, proof_forms, ..AnpClientOptions::default() };
     let client = AnpClient::new(fetch_client(outbound)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
+    let client = match agreement_file() {
+        Some(path) => client.with_agreement_file(path),
+        None => client,
+    };
     Ok(client.with_bearer(token).signed_by(request_signer(signer)?))
+}
+
+/// File of agreements with agents, in the user's folder for state; none if the user has no such folder.
+fn agreement_file() -> Option<PathBuf> {
+    let state = user_folder("XDG_STATE_HOME").or_else(|| user_folder("HOME").map(|home| home.join(".local/state")));
+    Some(state?.join("nuncio/agreements.json"))
 }
 
 fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {

@@ -60,9 +60,15 @@ impl Home {
         self.folder.path().join("nuncio-data")
     }
 
+    /// The folder for the user's state, beside the agent's folder.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     /// The command `nuncio ARGUMENTS` in the folder.
     pub(crate) fn nuncio(&self, arguments: &[&str]) -> Nuncio {
-        nuncio(arguments).in_folder(&self.path(".")).env("NUNCIO_DATA", self.data().to_str().unwrap())
+        let command = nuncio(arguments).in_folder(&self.path(".")).env("NUNCIO_DATA", self.data().to_str().unwrap());
+        command.env("XDG_STATE_HOME", self.state().to_str().unwrap())
     }
 
     /// The command `nuncio --json serve` on a free port.

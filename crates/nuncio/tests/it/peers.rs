@@ -140,7 +140,10 @@ fn discover_show_and_negotiate_print_agents_methods_and_verification_results() {
     }
     let (code, expected) =
         run(&home, &["--json", "negotiate", host(&hotel), "--intent", "find", "--security", "direct-e2ee"]).failure();
-    assert!(code == "negotiation_failed" && expected.contains("1604"), "{code}: {expected}");
+    assert!(
+        code == "negotiation_failed" && expected.contains("does not support direct-e2ee now"),
+        "{code}: {expected}"
+    );
     for wrong in [
         &["negotiate", host(&hotel)][..],
         &["negotiate", "x", "--intent", "y", "--security", "none"],

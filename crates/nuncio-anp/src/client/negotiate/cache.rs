@@ -1,12 +1,16 @@
 //! Cache of agreements with their validity (ANP-06 §10.1).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
+use nuncio_core::time::Timestamp;
 use nuncio_identity::{Did, rfc3339};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::agreement_file::{AgreementFile, StoredAgreement};
 use super::{Agreement, ChosenBy, NegotiationRequest};
 use crate::client::AnpClient;
 use crate::client::capabilities::MessageService;
@@ -16,29 +20,33 @@ use crate::client::resolve::digest;
 const MAX_CACHED_AGREEMENTS: usize = 512;
 /// Validity of an agreement that states none.
 const DEFAULT_VALIDITY: Duration = Duration::from_secs(300);
-const MAX_VALIDITY: Duration = Duration::from_secs(3600);
+pub(super) const MAX_VALIDITY: Duration = Duration::from_secs(3600);
 
+/// Agreements in memory and, if the client has a file for them, on disk.
 #[derive(Debug)]
-pub(in crate::client) struct AgreementCache(BoundedCache<AgreementCacheKey, CachedAgreement>);
+pub(in crate::client) struct AgreementCache {
+    memory: BoundedCache<AgreementCacheKey, CachedAgreement>,
+    file: Option<AgreementFile>,
+}
 
 impl Default for AgreementCache {
     fn default() -> Self {
-        Self(BoundedCache::new(MAX_CACHED_AGREEMENTS))
+        Self { memory: BoundedCache::new(MAX_CACHED_AGREEMENTS), file: None }
     }
 }
 
 /// Cache key: the agent, the caller, and the request including constraints and security profile.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct AgreementCacheKey {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct AgreementCacheKey {
     target: Did,
     caller: String,
     intent: Digest,
 }
 
 /// A cached agreement and the circumstances it depends on.
-#[derive(Debug, Clone)]
-struct CachedAgreement {
-    agreement: Agreement,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct CachedAgreement {
+    pub(super) agreement: Agreement,
     /// Digest of the agent's DID document.
     document: Digest,
     /// Digest of the message service's capabilities; `None` if they were not fetched.
@@ -46,6 +54,14 @@ struct CachedAgreement {
 }
 
 impl AgreementCache {
+    /// Loads the agreements of a file, which need not exist. Later agreements are stored there too.
+    pub(in crate::client) fn stored_at(path: PathBuf, now: Timestamp) -> Self {
+        let file = AgreementFile::at(path);
+        let memory = BoundedCache::new(MAX_CACHED_AGREEMENTS);
+        file.read(now).into_iter().for_each(|it| memory.put(it.key, it.cached, it.until));
+        Self { memory, file: Some(file) }
+    }
+
     /// Returns an unexpired cached agreement, if DID document and interface of the agent are unchanged.
     pub(super) fn get(
         &self,
@@ -54,11 +70,11 @@ impl AgreementCache {
         needs: &NegotiationRequest,
     ) -> Option<Agreement> {
         let (cache_key, document) = (cache_key(client, agent, needs)?, digest(agent.document.as_ref()?));
-        let found = self.0.get(&cache_key, client.http.clock.now())?;
+        let found = self.memory.get(&cache_key, client.http.clock.now())?;
         let id = found.agreement.result.selected.as_ref().and_then(|it| it.interface.as_deref());
         let is_described = id.is_none_or(|id| agent.description.interface(id).is_some());
         if found.document != document || !is_described {
-            self.0.remove(&cache_key);
+            self.remove(&cache_key, client.http.clock.now());
             return None;
         }
         Some(Agreement { reused: true, ..found.agreement })
@@ -82,25 +98,44 @@ impl AgreementCache {
             ChosenBy::Client { .. } => None,
         };
         let cached = CachedAgreement { agreement: agreement.clone(), document: digest(document), runtime };
-        self.0.put(cache_key, cached, until);
+        if let Some(file) = &self.file {
+            let stored = StoredAgreement { key: cache_key.clone(), until, cached: cached.clone() };
+            file.change(now, |all| {
+                all.retain(|it| it.key != stored.key);
+                all.push(stored);
+            });
+        }
+        self.memory.put(cache_key, cached, until);
     }
 
     /// Removes agreements that were made under other capabilities than `runtime`.
-    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService) {
-        let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
-        self.0
-            .retain(|cache_key, cached| cache_key.target != *target || cached.runtime.is_some_and(|then| then == now));
+    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService, now: Timestamp) {
+        let (Some(target), current) = (agent.did(), runtime.digest()) else { return };
+        self.retain(now, |key, cached| key.target != *target || cached.runtime.is_some_and(|then| then == current));
     }
 
     pub(super) fn forget(&self, agent: &VerifiedDescription, needs: &NegotiationRequest, client: &AnpClient) {
         if let Some(cache_key) = cache_key(client, agent, needs) {
-            self.0.remove(&cache_key);
+            self.remove(&cache_key, client.http.clock.now());
         }
     }
 
-    pub(super) fn forget_all(&self, agent: &VerifiedDescription) {
+    pub(super) fn forget_all(&self, agent: &VerifiedDescription, now: Timestamp) {
         let Some(target) = agent.did() else { return };
-        self.0.retain(|cache_key, _| cache_key.target != *target);
+        self.retain(now, |key, _| key.target != *target);
+    }
+
+    fn remove(&self, cache_key: &AgreementCacheKey, now: Timestamp) {
+        self.retain(now, |key, _| key != cache_key);
+    }
+
+    fn retain(&self, now: Timestamp, keep: impl Fn(&AgreementCacheKey, &CachedAgreement) -> bool) {
+        let before = self.memory.weight();
+        self.memory.retain(&keep);
+        // The file can only have what this process loaded or stored, or what another process stored later.
+        if let Some(file) = self.file.as_ref().filter(|_| self.memory.weight() != before) {
+            file.change(now, |all| all.retain(|it| keep(&it.key, &it.cached)));
+        }
     }
 }
 

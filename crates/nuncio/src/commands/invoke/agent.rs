@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anstream::{eprintln, println};
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, CheckOutcome, CheckSubject, MethodChoice, NegotiationRequest, RemoteMethod,
-    VerifiedDescription,
+    AgentTarget, Agreement, CheckOutcome, CheckSubject, InvocationDelegate, InvocationStep, MethodChoice,
+    NegotiationRequest, RemoteMethod, VerifiedDescription,
 };
 use nuncio_skill::client::SkillTarget;
 use owo_colors::OwoColorize as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::inputs::{self, InputValue};
 use super::{interrupted, print_output};
@@ -31,8 +31,10 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
     let inputs = inputs::parse(&options.inputs)?;
     let client = client(&options.outbound, options.credentials.key.bearer(), &options.signer, &options.verification)?;
+    let timeout = options.timeout_ms.map(Duration::from_millis);
+    let reporter = InvocationReporter { inputs, json };
     let output = tokio::select! {
-        output = call(&client, &target, &choice, inputs, options, json) => output?,
+        output = client.invoke_with(&target, &choice, &reporter, timeout) => output?,
         () = interrupted() => anyhow::bail!("interrupted; the method may have been called"),
     };
     match json {
@@ -60,39 +62,53 @@ fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
     }
 }
 
-async fn call(
-    client: &AnpClient,
-    target: &AgentTarget,
-    choice: &MethodChoice,
+/// Converts the inputs for the chosen method, and prints the steps of an invocation.
+struct InvocationReporter {
     inputs: Vec<(String, InputValue)>,
-    options: &Invoke,
     json: bool,
-) -> anyhow::Result<Value> {
-    let agent = client.describe(target).await?;
-    print_unverified_checks(&agent, json);
-    let names: Vec<_> = inputs.iter().map(|(name, _)| name.as_str()).collect();
-    let (operation, agreement) = client.prepare(&agent, choice, &names).await?;
-    if let Some(agreement) = agreement {
-        let result = &agreement.result;
-        match json {
-            true => println!("{}", json!({"event": "agreed", "result": result, "notes": agreement.notes})),
-            false => {
-                agreement.notes.iter().for_each(|text| print_note(text));
-                let digest = result.negotiation_digest.as_deref().unwrap_or("no digest");
-                let agreed = format!("{} by {} ({digest})", operation.name, result.negotiation_id);
-                eprintln!("{} {}", "agreed:".dimmed(), clean(&agreed));
+}
+
+impl InvocationDelegate for InvocationReporter {
+    fn argument_names(&self) -> Vec<&str> {
+        self.inputs.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn arguments(&self, method: &RemoteMethod) -> Map<String, Value> {
+        inputs::convert(self.inputs.clone(), |name, text| parse_argument(method, name, text))
+    }
+
+    fn on_step(&self, step: InvocationStep<'_>) {
+        match step {
+            InvocationStep::Described(agent) => print_unverified_checks(agent, self.json),
+            InvocationStep::Prepared { agent, method, agreement } => {
+                if let Some(agreement) = agreement {
+                    print_agreement(agreement, method, self.json);
+                }
+                if !agent.is_on_own_host(&method.server) {
+                    warn(&format!("the method is on another host: {}", method.server), self.json);
+                }
+                if method.asks_a_person {
+                    warn("a person there must agree to it first", self.json);
+                }
+            }
+            InvocationStep::Outdated(error) => {
+                warn(&format!("it is negotiated again, because {}", error.message), self.json);
             }
         }
     }
-    if !agent.is_on_own_host(&operation.server) {
-        warn(&format!("the method is on another host: {}", operation.server), json);
+}
+
+fn print_agreement(agreement: &Agreement, method: &RemoteMethod, json: bool) {
+    let Agreement { result, notes, reused, .. } = agreement;
+    if json {
+        println!("{}", json!({"event": "agreed", "result": result, "notes": notes, "reused": reused}));
+        return;
     }
-    if operation.asks_a_person {
-        warn("a person there must agree to it first", json);
-    }
-    let arguments = inputs::convert(inputs, |name, text| parse_argument(&operation, name, text));
-    let timeout = options.timeout_ms.map(Duration::from_millis);
-    Ok(client.call(&agent, &operation, &arguments, timeout).await?)
+    notes.iter().for_each(|text| print_note(text));
+    let digest = result.negotiation_digest.as_deref().unwrap_or("no digest");
+    let agreed = format!("{} by {} ({digest})", method.name, result.negotiation_id);
+    let label = if *reused { "agreed before:" } else { "agreed:" };
+    eprintln!("{} {}", label.dimmed(), clean(&agreed));
 }
 
 /// Prints the notes on the agent and the checks that could not be made; as JSON, all checks.

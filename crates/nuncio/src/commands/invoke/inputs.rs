@@ -17,7 +17,7 @@ pub(super) fn read(descriptor: &SkillDescriptor, texts: &[String]) -> anyhow::Re
     Ok(convert(parse(texts)?, |name, text| typed_input(descriptor, name, text)))
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum InputValue {
     Json(Value),
     /// A text that is parsed by the type of its parameter.
