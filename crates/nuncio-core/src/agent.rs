@@ -25,8 +25,8 @@ pub use published::{
     Capability, DiscoveryVisibility, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind,
 };
 pub use run::{
-    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport, ProgramAccess,
-    RunSpec, SecretSource, SkillCredential, SkillRun,
+    AnpMethod, AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport,
+    ProgramAccess, RunSpec, SecretSource, SkillCredential, SkillRun,
 };
 pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod, SkillVersion};
 

@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
     AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, Invocation, LocalDidScheme, MethodChoice,
-    Reason,
+    NegotiationRequest, Reason,
 };
-use nuncio_core::agent::AnpRun;
+use nuncio_core::agent::{AnpMethod, AnpRun};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
-/// ANP client for agents of other hosts. Descriptions and tokens are cached.
+/// ANP client for agents of other hosts. Descriptions, tokens and agreements are cached.
 #[derive(Debug)]
 pub(super) struct RemoteAgentRunner {
     client: AnpClient,
@@ -41,13 +41,24 @@ impl RemoteAgentRunner {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let invocation = Invocation {
             target: AgentTarget::parse(&run.target).map_err(|error| failure(&error))?,
-            method: MethodChoice::Method(run.method.clone()),
+            method: method_choice(&run.method),
             arguments: call.arguments.clone(),
             timeout: Some(self.clock.now().until(call.deadline)),
         };
         call.program_start.report();
         let outcome = self.client.clone().signed_by(signer).invoke(&invocation).await;
         outcome.map(ToolOutput::json).map_err(|error| failure(&error))
+    }
+}
+
+fn method_choice(method: &AnpMethod) -> MethodChoice {
+    match method {
+        AnpMethod::Named(name) => MethodChoice::Method(name.clone()),
+        AnpMethod::ForIntent(intent) => MethodChoice::Negotiate(NegotiationRequest {
+            intent: Some(intent.clone()),
+            calls_only: true,
+            ..NegotiationRequest::default()
+        }),
     }
 }
 

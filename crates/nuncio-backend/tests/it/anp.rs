@@ -41,7 +41,8 @@ fn description(origin: &str) -> Value {
         "protocolType": "ANP", "protocolVersion": "1.0.0", "type": "AgentDescription", "name": "Finder",
         "description": "Finds.", "securityDefinitions": {"s": {"scheme": "didwba", "in": "header", "name": "Authorization"}},
         "security": "s",
-        "interfaces": [{"type": "StructuredInterface", "protocol": "openrpc", "content": {
+        "capabilities": [{"id": "cap.find", "name": "Find", "description": "Finds lost things.", "intentTags": ["find"]}],
+        "interfaces": [{"id": "interface.find", "type": "StructuredInterface", "protocol": "openrpc", "content": {
             "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": format!("{origin}/rpc")}],
             "methods": [{"name": "find", "description": "d", "params": [{"name": "q", "required": true, "schema": schema}],
                 "result": {"name": "r", "schema": {}}}],
@@ -72,6 +73,20 @@ async fn anp_method_runs_as_tool_and_is_signed_once_signers_are_set() {
     assert_eq!(calls[0].header("signature-input"), None, "nobody signs yet");
     let input = calls[1].header("signature-input").unwrap();
     assert!(input.contains("keyid=\"did:wba:own.example:hotel#key-1\""), "{input}");
+}
+
+#[tokio::test]
+async fn anp_tool_with_intent_calls_the_method_that_serves_the_intent() {
+    let (url, _) = host("200 OK", |asked| json!({"result": [asked["method"], asked["params"]["q"]]})).await;
+    let workshop = RunnersFixture::new();
+    let run = format!("{{ anp = {url:?}, intent = \"find lost things\" }}");
+    let agent = workshop.resolve(&tool("lost_property", &run)).await.unwrap();
+    let output = workshop.run(&agent, "lost_property", json!({"q": "hat"})).await.unwrap();
+    assert_eq!(output.structured, Some(json!(["find", "hat"])));
+    let run = format!("{{ anp = {url:?}, intent = \"book a flight\" }}");
+    let agent = workshop.resolve(&tool("lost_property", &run)).await.unwrap();
+    let why = failure_text(workshop.run(&agent, "lost_property", json!({"q": "hat"})).await);
+    assert!(why.starts_with("not_agreed: "), "{why}");
 }
 
 #[tokio::test]

@@ -92,7 +92,15 @@ pub struct SkillRun {
 pub struct AnpRun {
     /// A did:wba, or the URL of the agent description.
     pub target: String,
-    pub method: String,
+    pub method: AnpMethod,
+}
+
+/// The method of another agent that a tool calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnpMethod {
+    Named(String),
+    /// The method is negotiated with the agent for this intent, in words.
+    ForIntent(String),
 }
 
 /// Credential for another host's skill; the templates may refer to secrets.

@@ -41,7 +41,8 @@ pub(super) fn read(
     let tool = key_of("mcp", "tool", "the tool of an MCP server: allowed only with \"mcp\"");
     let tool = tool.map_or_else(|| own_name.cloned(), |item| item.name(ToolName::parse));
     let method = key_of("anp", "method", "the method of another agent: allowed only with \"anp\"");
-    let method = method.map_or_else(|| own_name.map(ToString::to_string), |item| anp::method(&item));
+    let intent = key_of("anp", "intent", "what to negotiate with another agent: allowed only with \"anp\"");
+    let method = anp::method(method.as_ref(), intent.as_ref(), own_name);
     let env_table = key_of("command", "env", "allowed only with \"command\"").and_then(|item| item.table());
     let env = env_table.map(|table| command::env(&table, used, names));
     table.finish();

@@ -39,13 +39,15 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
     let hotel_home = Home::hotel();
     let hotel = serve(&hotel_home);
     let hotel_did = did(&hotel_home, &hotel, "hotel-assistant");
-    // One tool names the hotel's agent by DID, the other by URL.
+    // One tool names the hotel's agent by DID, another by URL, and the third negotiates the method.
     let travel_home = Home::with_agent(&format!(
         "[agent]\nname = \"travel\"\nversion = \"1.0.0\"\ndescription = \"Travels.\"\n[brain]\nkind = \"script\"\n\
          [[tool]]\nname = \"rooms\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
          run = {{ anp = {hotel_did:?}, method = \"search_rooms\" }}\n\
          [[tool]]\nname = \"search_rooms\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
-         run = {{ anp = {:?} }}\n",
+         run = {{ anp = {:?} }}\n\
+         [[tool]]\nname = \"stay\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
+         run = {{ anp = {hotel_did:?}, intent = \"search free rooms\" }}\n",
         ad(&hotel, "hotel-assistant")
     ));
     let travel = serve(&travel_home);
@@ -58,7 +60,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
         assert!(["did", "service", "proof", "domain", "address"].iter().all(|it| verified(it)), "{}", shown["checks"]);
     }
 
-    for tool in ["rooms", "search_rooms"] {
+    for tool in ["rooms", "search_rooms", "stay"] {
         let ran = run(&travel_home, &[&["--json", "invoke", &ad(&travel, "travel"), tool][..], &STAY].concat());
         let output = events(&ran).pop().unwrap()["output"].to_string();
         assert!(output.contains("room-101"), "{output}");
@@ -70,7 +72,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
     let audit = run(&hotel_home, &["--json", "audit", "list"]).json();
     let callers: Vec<_> =
         audit["records"].as_array().unwrap().iter().map(|it| it["record"]["caller"].clone()).collect();
-    assert_eq!(callers, [json!(travel_did), json!(travel_did)], "the hotel knows who called: {audit}");
+    assert_eq!(callers, vec![json!(travel_did); 3], "the hotel knows who called: {audit}");
 
     // In the other direction, a command negotiates with the agent of the travel server.
     let agreed = run(&hotel_home, &["--json", "negotiate", &travel_did, "--dev", "--intent", "find rooms"]).json();

@@ -1,12 +1,17 @@
-//! `run = { anp = … }`: a method of an agent on another host.
+//! `run = { anp = … }`: a method of an agent on another host, named or negotiated.
 
 use url::Url;
 
+use crate::agent::AnpMethod;
 use crate::declaration::reader::TomlItem;
 use crate::declaration::source::cut;
+use crate::ids::ToolName;
 
 /// Longest ANP method name, in bytes.
 const MAX_METHOD: usize = 128;
+
+/// Longest intent, in bytes.
+const MAX_INTENT: usize = 1024;
 
 /// Reads the target agent: a did:wba, or the URL of an agent description.
 pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
@@ -20,12 +25,42 @@ pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
     )
 }
 
-pub(super) fn method(item: &TomlItem<'_>) -> Option<String> {
+/// Reads the method: its name, or the intent for which it is negotiated. Without both, the method has the tool's name.
+pub(super) fn method(
+    method: Option<&TomlItem<'_>>,
+    intent: Option<&TomlItem<'_>>,
+    own_name: Option<&ToolName>,
+) -> Option<AnpMethod> {
+    match (method, intent) {
+        (Some(_), Some(intent)) => intent.position.reject(
+            "an intent is negotiated, and \"method\" names a method",
+            "allowed: either \"method\" or \"intent\"",
+        ),
+        (Some(method), None) => name(method).map(AnpMethod::Named),
+        (None, Some(intent)) => intent_text(intent).map(AnpMethod::ForIntent),
+        (None, None) => own_name.map(|name| AnpMethod::Named(name.to_string())),
+    }
+}
+
+fn name(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return item.position.reject(
             format!("{:?} is not the name of a method", cut(text)),
             format!("allowed: up to {MAX_METHOD} bytes without spaces"),
+        );
+    }
+    Some(text.to_owned())
+}
+
+/// Reads an intent. The arguments of a call are no part of it, because a negotiation discloses no data of the call
+/// (ANP-06 §12.3).
+fn intent_text(item: &TomlItem<'_>) -> Option<String> {
+    let text = item.text()?;
+    if text.len() > MAX_INTENT || text.contains("{{") {
+        return item.position.reject(
+            format!("{:?} is not an intent", cut(text)),
+            format!("allowed: up to {MAX_INTENT} bytes without templates, such as \"find a free room\""),
         );
     }
     Some(text.to_owned())

@@ -1,7 +1,7 @@
 //! Tools run by people, devices or other hosts: valid and invalid settings.
 
 use super::{AGENT, faults, noted, refused};
-use crate::agent::RunSpec;
+use crate::agent::{AnpMethod, RunSpec};
 use crate::declaration::parse;
 
 fn tool(run: &str) -> String {
@@ -64,9 +64,13 @@ fn anp_target_must_be_a_did_or_description_url() {
             let text = tool(&format!("anp = {target:?}{method}"));
             let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
             let RunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
-            assert_eq!((run.target.as_str(), run.method.as_str()), (target, expected));
+            assert_eq!((run.target.as_str(), &run.method), (target, &AnpMethod::Named(expected.to_owned())));
         }
     }
+    let text = tool("anp = \"did:wba:example.com:hotel\", intent = \"find a free room\"");
+    let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
+    let RunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
+    assert_eq!(run.method, AnpMethod::ForIntent("find a free room".to_owned()));
     for (target, problem) in [
         ("hotel", "it is neither a DID nor an address"),
         ("did:web:example.com:a", "only did:wba is spoken"),
@@ -104,7 +108,17 @@ run = { anp = 7, methud = "a" }
 name = "c"
 description = "Finds."
 input = { type = "object", properties = { q = {} } }
-run = { command = ["x"], method = "a" }
+run = { command = ["x"], method = "a", intent = "a" }
+[[tool]]
+name = "d"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { anp = "did:wba:a.example:b", method = "a", intent = "find" }
+[[tool]]
+name = "e"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { anp = "did:wba:a.example:b", intent = "find {{ args.q }}" }
 "#
 =>
 r#"
@@ -115,9 +129,15 @@ agent.toml:8:54: tool "find".run.env: not allowed here
 agent.toml:13:15: tool "b".run.anp: found the number 7
   allowed: a text
 agent.toml:13:18: tool "b".run.methud: unknown key
-  did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device", "method"
+  did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device", "method", "intent"
 agent.toml:18:26: tool "c".run.method: not allowed here
   the method of another agent: allowed only with "anp"
+agent.toml:18:40: tool "c".run.intent: not allowed here
+  what to negotiate with another agent: allowed only with "anp"
+agent.toml:23:61: tool "d".run.intent: an intent is negotiated, and "method" names a method
+  allowed: either "method" or "intent"
+agent.toml:28:47: tool "e".run.intent: "find {{ args.q }}" is not an intent
+  allowed: up to 1024 bytes without templates, such as "find a free room"
 "#;
 
 invalid_human_tool_settings_are_refused:
