@@ -4,6 +4,8 @@
 
 #[path = "it/brain.rs"]
 mod brain;
+#[path = "it/brain_sdk.rs"]
+mod brain_sdk;
 #[path = "it/faults.rs"]
 mod faults;
 #[path = "it/gateway.rs"]

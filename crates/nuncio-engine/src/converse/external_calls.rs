@@ -29,7 +29,7 @@ fn untold(answer: &CallAnswer) -> String {
     match answer {
         CallAnswer::Permission { granted: false, reason, .. } => denial(reason.as_deref()),
         CallAnswer::Permission { granted: true, .. } | CallAnswer::Result { .. } => {
-            "Tool call allowed; what it came to was not told".to_owned()
+            "Tool call allowed; its result was not reported".to_owned()
         }
     }
 }

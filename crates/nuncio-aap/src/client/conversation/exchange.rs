@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{Stream, StreamExt as _};
 use nuncio_core::backoff::Backoff;
+use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
@@ -31,7 +32,9 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration:
 pub struct TurnExchange<'a> {
     conversation: &'a mut AapConversation,
     input: Option<TurnInput>,
-    denied: Vec<(nuncio_core::ids::CallId, Option<String>)>,
+    denied: Vec<(CallId, Option<String>)>,
+    /// Calls that this turn's input allowed. The agent runs them before its first output.
+    granted: Vec<CallId>,
     phase: ExchangePhase,
     fold: TurnFold,
     ready: VecDeque<TurnUpdate>,
@@ -49,18 +52,27 @@ enum ExchangePhase {
     Reading(Box<TurnStream>),
     Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
     Reconciling(BoxFuture<'static, (TurnAnchor, Option<Vec<Message>>)>),
+    /// The turn ended, and the results of allowed calls that were not streamed are looked up in the history.
+    LoadingResults {
+        stop: TurnStop,
+        received: TurnCompleteness,
+        looking: BoxFuture<'static, Vec<(CallId, Content)>>,
+    },
     Over,
 }
 
 impl<'a> TurnExchange<'a> {
     pub(super) fn new(conversation: &'a mut AapConversation, input: TurnInput, body: TurnBody) -> Self {
         let (client, session) = (conversation.client.clone(), conversation.session.clone());
-        let denied = match &input {
-            TurnInput::User(_) => Vec::new(),
-            TurnInput::Answers(answers) => answers.iter().filter_map(denial).collect(),
+        let answers = match &input {
+            TurnInput::User(_) => &[][..],
+            TurnInput::Answers(answers) => answers,
         };
+        let denied = answers.iter().filter_map(denial).collect();
+        let granted = answers.iter().filter_map(permitted).collect();
         let opening = async move { client.turn(&session, &body).await };
-        Self { input: Some(input), denied, ..Self::in_phase(conversation, ExchangePhase::Opening(opening.boxed())) }
+        let opening = ExchangePhase::Opening(opening.boxed());
+        Self { input: Some(input), denied, granted, ..Self::in_phase(conversation, opening) }
     }
 
     fn in_phase(conversation: &'a mut AapConversation, phase: ExchangePhase) -> Self {
@@ -68,6 +80,7 @@ impl<'a> TurnExchange<'a> {
             conversation,
             input: None,
             denied: Vec::new(),
+            granted: Vec::new(),
             phase,
             fold: TurnFold::default(),
             ready: VecDeque::new(),
@@ -112,7 +125,7 @@ impl<'a> TurnExchange<'a> {
                     TurnEvent::TurnStop(stop) => {
                         let received =
                             if self.interrupted { TurnCompleteness::Continued } else { TurnCompleteness::Whole };
-                        self.end(stop, received);
+                        self.stopped(stop, received);
                     }
                     event => self.ready.extend(self.fold.take(event)),
                 }
@@ -156,9 +169,32 @@ impl<'a> TurnExchange<'a> {
                     None => self.give_up(),
                 }
             }
+            ExchangePhase::LoadingResults { stop, received, looking } => {
+                let results = ready!(looking.poll_unpin(context));
+                let (stop, received) = (stop.clone(), *received);
+                for (call, content) in results {
+                    self.conversation.messages.push(Message::tool(call.clone(), content.clone()));
+                    self.ready.push_back(TurnUpdate::Result { call, content });
+                }
+                self.end(stop, received);
+            }
             ExchangePhase::Over => {}
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Handles `turn_stop`. Some servers do not stream the results of calls that this turn allowed; they are taken from
+    /// the history if the agent offers it.
+    fn stopped(&mut self, stop: TurnStop, received: TurnCompleteness) {
+        let silent: Vec<CallId> = self.granted.iter().filter(|call| !self.fold.has_answer(call)).cloned().collect();
+        match history_kind(&self.conversation.agent) {
+            Some(kind) if !silent.is_empty() => {
+                let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
+                let looking = reconcile::poll_results(client, session, kind, silent).boxed();
+                self.phase = ExchangePhase::LoadingResults { stop, received, looking };
+            }
+            _ => self.end(stop, received),
+        }
     }
 
     /// Handles a closed connection without `turn_stop`.
@@ -185,7 +221,7 @@ impl<'a> TurnExchange<'a> {
         match history_kind(&self.conversation.agent) {
             Some(kind) => {
                 let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
-                let anchor = TurnAnchor::of(self.conversation);
+                let anchor = TurnAnchor::of(self.conversation, self.granted.clone());
                 self.phase = ExchangePhase::Reconciling(reconcile::poll_history(client, session, kind, anchor).boxed());
             }
             None => self.give_up(),
@@ -270,7 +306,14 @@ impl fmt::Debug for TurnExchange<'_> {
     }
 }
 
-fn denial(answer: &CallAnswer) -> Option<(nuncio_core::ids::CallId, Option<String>)> {
+fn permitted(answer: &CallAnswer) -> Option<CallId> {
+    match answer {
+        CallAnswer::Permission { call, granted: true, .. } => Some(call.clone()),
+        _ => None,
+    }
+}
+
+fn denial(answer: &CallAnswer) -> Option<(CallId, Option<String>)> {
     match answer {
         CallAnswer::Permission { call, granted: false, reason } => Some((call.clone(), reason.clone())),
         _ => None,

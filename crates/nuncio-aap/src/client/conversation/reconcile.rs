@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message};
 
 use super::fold::TurnFold;
@@ -17,6 +18,8 @@ const HISTORY_DELAYS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
 ];
+/// Number of history requests for results of a turn that has ended. Servers store a turn at its end.
+const RESULT_REQUESTS: usize = 3;
 
 /// State of the conversation before the interrupted turn, used to find the turn in the history.
 #[derive(Debug)]
@@ -29,11 +32,13 @@ pub(super) struct TurnAnchor {
     assistants: usize,
     /// Tools of the client and tools that require permission. An unanswered call of such a tool ends the turn.
     client_tools: Vec<String>,
+    /// Calls that the turn's input allowed; their results come before the turn's first agent message.
+    granted: Vec<CallId>,
 }
 
 impl TurnAnchor {
     /// Reads the state from a conversation whose last message is the turn's input.
-    pub(super) fn of(conversation: &AapConversation) -> Self {
+    pub(super) fn of(conversation: &AapConversation, granted: Vec<CallId>) -> Self {
         let users: Vec<&Message> =
             conversation.messages.iter().filter(|message| matches!(message, Message::User { .. })).collect();
         let user = users.last().map(|message| message.text()).unwrap_or_default();
@@ -45,6 +50,7 @@ impl TurnAnchor {
             users: repeated.then_some(users.len()),
             assistants: assistants(since_user(&conversation.messages)),
             client_tools: own.chain(asking.map(|tool| tool.name.to_string())).collect(),
+            granted,
         }
     }
 
@@ -94,7 +100,8 @@ impl TurnAnchor {
                     }
                 }
                 Message::Tool { tool_call_id, content, .. }
-                    if assistants > self.assistants && !received.has_answer(tool_call_id) =>
+                    if (assistants > self.assistants || self.granted.contains(tool_call_id))
+                        && !received.has_answer(tool_call_id) =>
                 {
                     updates.push(TurnUpdate::Result { call: tool_call_id.clone(), content: content.clone() });
                 }
@@ -125,6 +132,38 @@ pub(super) async fn poll_history(
         }
     }
     (anchor, None)
+}
+
+/// Looks for the results of `calls` in the history of a turn that has ended. Results that it lacks are left out.
+pub(super) async fn poll_results(
+    client: Client,
+    session: String,
+    kind: HistoryKind,
+    calls: Vec<CallId>,
+) -> Vec<(CallId, Content)> {
+    let mut found = Vec::new();
+    for pause in &HISTORY_DELAYS[..RESULT_REQUESTS] {
+        tokio::time::sleep(*pause).await;
+        match client.history(&session, kind).await {
+            Ok(history) => found = results(since_user(&history), &calls),
+            Err(error) if error.is_not_found() => break,
+            Err(_) => {}
+        }
+        if found.len() == calls.len() {
+            break;
+        }
+    }
+    found
+}
+
+fn results(messages: &[Message], calls: &[CallId]) -> Vec<(CallId, Content)> {
+    let result = |message: &Message| match message {
+        Message::Tool { tool_call_id, content, .. } if calls.contains(tool_call_id) => {
+            Some((tool_call_id.clone(), content.clone()))
+        }
+        _ => None,
+    };
+    messages.iter().filter_map(result).collect()
 }
 
 /// Whether the last message has unanswered tool calls.
