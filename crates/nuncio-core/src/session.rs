@@ -88,7 +88,7 @@ pub enum OptionValue {
 /// A tool that the client provides and runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientTool {
-    /// Name of the client's tool, different from the names of the agent's tools.
+    /// Name of the client's tool, different from the names of the agent's hidden and enabled tools.
     pub name: ToolName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,

@@ -183,6 +183,19 @@ async fn local_remote_and_client_tool_calls_of_one_step_all_return_results() {
 }
 
 #[tokio::test]
+async fn local_tool_replaces_a_remote_tool_of_the_same_name() {
+    let far = Gateway::builder().agent("far", FAR).start().await;
+    let agent = near(&far, "").replace("near_tool", "far_tool");
+    let near = Gateway::builder().agent("near", &agent).start().await;
+    let aap = near.aap();
+    let session = aap.session("near", &[("far_tool", true)]).await;
+    let answer = aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
+    assert_eq!(answer["stopReason"], "end_turn", "{answer}");
+    assert_eq!(last_text(&answer), r#"["right here"]"#);
+    assert!(far.audit().await.is_empty());
+}
+
+#[tokio::test]
 async fn new_user_message_abandons_pending_remote_tool_call() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;

@@ -43,6 +43,7 @@ impl ConversationService {
         mut settings: SessionSettings,
         patch: SettingsPatch,
     ) -> Result<SessionSettings, EngineError> {
+        let changes_tools = patch.tools.is_some() || patch.client_tools.is_some();
         if let Some(tools) = patch.tools {
             check_tools(agent, &tools)?;
             settings.tools = Some(tools);
@@ -50,6 +51,9 @@ impl ConversationService {
         if let Some(client_tools) = patch.client_tools {
             check_client_tools(agent, &client_tools)?;
             settings.client_tools = client_tools;
+        }
+        if changes_tools {
+            check_names(agent, &settings)?;
         }
         for (name, value) in patch.options {
             let Some(option) = agent.option(&name) else {
@@ -126,10 +130,6 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
     }
     let mut seen = HashSet::new();
     for tool in tools {
-        if agent.tool(tool.name.as_str()).is_some() {
-            let message = format!("{} is a tool of the agent's own; give yours another name", tool.name);
-            return Err(EngineError::new(Code::ToolNameTaken, message));
-        }
         if !seen.insert(&tool.name) {
             let message = format!("two tools are named {}; give each its own name", tool.name);
             return Err(EngineError::new(Code::ToolNameTaken, message));
@@ -146,6 +146,22 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
             );
             return Err(EngineError::new(Code::BadToolSchema, message));
         }
+    }
+    Ok(())
+}
+
+/// Refuses a client tool that has the name of one of the agent's tools in the same session. A disabled tool is not in
+/// the session, so that its name is free; a hidden one always is.
+fn check_names(agent: &Agent, settings: &SessionSettings) -> Result<(), EngineError> {
+    for ClientTool { name, .. } in &settings.client_tools {
+        let message = match agent.tool(name.as_str()) {
+            Some(own) if !own.exposed => format!("{name} is a tool of the agent's own; give yours another name"),
+            Some(_) if settings.tool(name.as_str()).is_some() => format!(
+                "{name} is also an enabled tool of the agent; give yours another name, or leave it out of agent.tools"
+            ),
+            _ => continue,
+        };
+        return Err(EngineError::new(Code::ToolNameTaken, message));
     }
     Ok(())
 }

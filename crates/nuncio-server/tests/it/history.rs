@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
 
-use crate::agents::{DESK, desk, echo};
+use crate::agents::{DESK, desk, echo, tool};
 
 fn agent() -> String {
     let options = "
@@ -185,6 +185,40 @@ async fn settings_changed_by_a_turn_persist_across_a_restart() {
     assert_eq!((&shown["agent"]["tools"], shown.get("tools")), (&json!([]), None));
     let answer = aap.play(&session, json!([[{"echo": "tools"}]])).await;
     assert_eq!(answer["messages"][0]["content"][0]["text"], "[]");
+}
+
+#[tokio::test]
+async fn client_tool_may_have_the_name_of_a_disabled_but_not_of_an_enabled_or_hidden_tool() {
+    let hidden = tool("secret", "cat", "expose = false");
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), hidden])).start().await;
+    let aap = gateway.aap();
+    let mine = |name: &str| json!([{"name": name, "description": "d", "parameters": {"type": "object"}}]);
+    let session = aap.session_with(json!({"agent": {"name": DESK}, "tools": mine("echo")})).await;
+    // The app's own tool is offered and called, not the agent's disabled one.
+    let called = aap.play(&session, json!([[{"tool": {"id": "c1", "name": "echo", "input": {}}}]])).await;
+    assert_eq!(called["stopReason"], "tool_use", "{called}");
+    let (status, _) = aap.turn(&session, json!([{"role": "tool", "toolCallId": "c1", "content": "mine"}])).await;
+    assert_eq!(status, 200);
+    assert!(gateway.audit().await.is_empty(), "the agent's tool did not run");
+
+    let before = show(&aap, &session).await;
+    let both = json!({"agent": {"name": DESK, "tools": [{"name": "echo"}]}, "tools": mine("echo")});
+    for (path, body) in [
+        ("/sessions".to_owned(), both),
+        ("/sessions".to_owned(), json!({"agent": {"name": DESK}, "tools": mine("secret")})),
+        // Enabling the agent's tool while the app's tool has its name.
+        (
+            format!("/sessions/{session}/turns"),
+            json!({"messages": [{"role": "user", "content": "hi"}], "agent": {"tools": [{"name": "echo"}]}}),
+        ),
+    ] {
+        let (status, refused) = aap.post(&path, body).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("tool_name_taken")), "{refused}");
+    }
+    assert_eq!(show(&aap, &session).await, before, "nothing was changed");
+    // The app's tool is withdrawn in the same turn.
+    let swapped = json!({"agent": {"tools": [{"name": "echo"}]}, "tools": []});
+    assert_eq!(change(&aap, &session, swapped).await.0, 200);
 }
 
 #[tokio::test]
