@@ -33,6 +33,7 @@ pub mod person;
 pub mod policy;
 pub mod principal;
 pub mod rate;
+pub mod rate_window;
 pub mod relation;
 pub mod report;
 pub mod schema;

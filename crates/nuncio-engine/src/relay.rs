@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::ids::{AgentId, AgentName};
-use nuncio_core::rate::KeyedRates;
+use nuncio_core::rate_window::KeyedWindows;
 
 mod conversations;
 mod keys;
@@ -44,12 +44,12 @@ pub struct RelayService {
     pub(crate) streams: StreamSubscribers,
 }
 
-pub(crate) type ToolCallRates = KeyedRates<AgentId>;
+pub(crate) type ToolCallRates = KeyedWindows<AgentId>;
 
 /// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayRules {
-    /// Maximum tool calls per agent and minute.
+    /// Maximum tool calls per agent in any sixty seconds.
     pub tool_calls_per_minute: u32,
     pub messages_kept: Duration,
     /// Maximum number of conversations per member.

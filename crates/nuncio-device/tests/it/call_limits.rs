@@ -68,6 +68,27 @@ async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
 }
 
+/// A call beyond the relay's limit waits until a call of the last minute is a minute old. Meanwhile messages change the
+/// session keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_delayed_by_the_rate_limit_is_still_opened_and_run() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    for number in 1..=60 {
+        assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": number})));
+    }
+    scene.clock.jump(Duration::from_secs(40));
+    let meanwhile = async {
+        for number in 0..50 {
+            scene.agent.say("ada", json!({"type": "text", "text": number.to_string()})).await.unwrap();
+        }
+        scene.clock.jump(Duration::from_secs(20));
+    };
+    let (delayed, ()) = tokio::join!(scene.call("tell", json!({})), meanwhile);
+    assert_eq!(delayed, Ok(json!({"run": 61})));
+    assert_eq!(ada.tool.runs(), 61);
+}
+
 /// The machine sleeps during the prompt, so the deadline passes although timers do not run.
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_answered_with_yes_after_thirty_seconds_counts_as_timeout() {

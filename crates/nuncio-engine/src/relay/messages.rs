@@ -1,6 +1,7 @@
 //! Encrypted messages: accepted once, numbered, stored before they are acknowledged, and announced to all members.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{
@@ -8,7 +9,7 @@ use nuncio_core::conversation::{
 };
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, RelayParty};
-use nuncio_core::rate::Rate;
+use nuncio_core::rate_window::WindowLimit;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
 use crate::access::{AuthenticationMethod, Caller};
@@ -21,6 +22,9 @@ use crate::relay::RelayService;
 const MAX_PAGE_SIZE: usize = 100;
 
 const DELETIONS_PER_COMMIT: usize = 500;
+
+/// Length of the window in which tool calls are counted.
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPost {
@@ -117,19 +121,18 @@ impl RelayService {
 
     fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
-        let per_minute = self.context.limits.relay.tool_calls_per_minute;
-        let rate = Rate::per_minute(per_minute.max(1));
-        self.tool_calls.take(rate, agent, self.context.now()).map_err(|wait| {
+        let per_minute = self.context.limits.relay.tool_calls_per_minute.max(1);
+        let limit = WindowLimit { count: usize::try_from(per_minute).unwrap_or(usize::MAX), span: MINUTE };
+        self.tool_calls.take(limit, agent, self.context.now()).map_err(|wait| {
             ConsentError::rate_limited(wait, |seconds| {
-                format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s")
+                format!("an agent calls at most {per_minute} tools in any 60 s; try again in {seconds} s")
             })
         })
     }
 
     fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            let rate = Rate::per_minute(self.context.limits.relay.tool_calls_per_minute.max(1));
-            self.tool_calls.give_back(rate, agent);
+            self.tool_calls.give_back(agent);
         }
     }
 

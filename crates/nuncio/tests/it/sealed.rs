@@ -40,8 +40,6 @@ mod killed;
 mod network_tap;
 #[path = "sealed/protocols.rs"]
 mod protocols;
-#[path = "sealed/rate_limit.rs"]
-mod rate_limit;
 #[path = "sealed/relay_blindness.rs"]
 mod relay_blindness;
 #[path = "sealed/sdk.rs"]

@@ -24,9 +24,9 @@ use crate::random::random;
 use crate::skill_client::Consumer;
 
 /// Number of runs of `read_file` for each path.
-pub(super) type ReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
+type ReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
-pub(super) fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
+fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
     let ran = Arc::clone(ran);
     move |call| {
         let path = call.arguments["path"].as_str().unwrap().to_owned();
@@ -39,6 +39,11 @@ pub(super) fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + 
 async fn random_pause() {
     tokio::time::sleep(Duration::from_millis(random(300))).await;
 }
+
+/// Number of concurrent callers.
+const CALLERS: u64 = 2;
+/// Pause of each caller between two calls, so that all together stay below the relay's limit of 60 calls in 60 s.
+const CALL_PAUSE: Duration = Duration::from_millis(1_050 * CALLERS);
 
 struct ConcurrentCalls {
     stop: Arc<AtomicBool>,
@@ -56,7 +61,7 @@ struct CallOutcomes {
 impl ConcurrentCalls {
     fn start(client: &Client) -> Self {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let loops = (0..2).map(|number| {
+        let loops = (0..CALLERS).map(|number| {
             let (client, stop, answered) = (client.clone(), Arc::clone(&stop), Arc::clone(&answered));
             tokio::spawn(async move {
                 let mut called = CallOutcomes::default();
@@ -73,6 +78,7 @@ impl ConcurrentCalls {
                         }
                         Ok(answer) | Err(answer) => called.other.push((path, answer)),
                     }
+                    tokio::time::sleep(CALL_PAUSE).await;
                 }
                 called
             })
@@ -99,7 +105,7 @@ impl ConcurrentCalls {
     }
 }
 
-pub(super) async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
+async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
     let client = client.reconnected();
     let session = async {
         let (status, body) = client.try_post("/sessions", &new_session("script", &[])).await?;

@@ -1,0 +1,162 @@
+//! Rate limiting by a sliding window: at most a number of events in any span of time of a given length.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Limit of keys that one [`KeyedWindows`] counts separately.
+const MAX_KEYS: usize = 65_536;
+/// Minimum time between two searches for keys without recent events.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// At most `count` events in any span of length `span`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowLimit {
+    pub count: usize,
+    pub span: Duration,
+}
+
+/// Times of the last events per key, at most `count` each. At most 65,536 keys are counted separately; further keys
+/// share one window. A key without recent events is dropped when space is needed.
+#[derive(Debug)]
+pub struct KeyedWindows<K>(Mutex<WindowTable<K>>);
+
+#[derive(Debug)]
+struct WindowTable<K> {
+    events: HashMap<K, EventTimes>,
+    shared: EventTimes,
+    swept: Timestamp,
+}
+
+/// Times of the events of one window, oldest first.
+#[derive(Debug, Default)]
+struct EventTimes(VecDeque<Timestamp>);
+
+impl EventTimes {
+    fn take(&mut self, limit: WindowLimit, now: Timestamp) -> Result<(), Duration> {
+        self.forget(limit.span, now);
+        if self.0.len() >= limit.count {
+            let oldest = self.0.get(self.0.len() - limit.count).copied().unwrap_or(now);
+            return Err(now.until(oldest.after(limit.span)));
+        }
+        // The times stay in order if the clock is set back.
+        let last = self.0.back().copied().unwrap_or(now);
+        self.0.push_back(now.max(last));
+        Ok(())
+    }
+
+    fn forget(&mut self, span: Duration, now: Timestamp) {
+        while self.0.front().is_some_and(|oldest| oldest.after(span) <= now) {
+            self.0.pop_front();
+        }
+    }
+}
+
+impl<K> Default for KeyedWindows<K> {
+    fn default() -> Self {
+        let (events, shared) = Default::default();
+        Self(Mutex::new(WindowTable { events, shared, swept: Timestamp::from_millis(0) }))
+    }
+}
+
+impl<K: Hash + Eq + Clone> KeyedWindows<K> {
+    /// Counts one event of a key. The error is the time to wait.
+    pub fn take(&self, limit: WindowLimit, key: &K, now: Timestamp) -> Result<(), Duration> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !table.events.contains_key(key) && table.events.len() >= MAX_KEYS {
+            if table.swept.after(SWEEP_INTERVAL) <= now {
+                table.swept = now;
+                table.events.retain(|_, events| {
+                    events.forget(limit.span, now);
+                    !events.0.is_empty()
+                });
+            }
+            if table.events.len() >= MAX_KEYS {
+                return table.shared.take(limit, now);
+            }
+        }
+        table.events.entry(key.clone()).or_default().take(limit, now)
+    }
+
+    /// Takes back the last event of a key, which did not happen after all.
+    pub fn give_back(&self, key: &K) {
+        if let Some(events) = self.0.lock().unwrap_or_else(PoisonError::into_inner).events.get_mut(key) {
+            events.0.pop_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: WindowLimit = WindowLimit { count: 3, span: Duration::from_secs(60) };
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn event_beyond_the_limit_waits_until_the_oldest_leaves_the_window() {
+        let windows = KeyedWindows::default();
+        for time in [0, 10_000, 20_000] {
+            assert_eq!(windows.take(LIMIT, &"a", at(time)), Ok(()));
+        }
+        assert_eq!(windows.take(LIMIT, &"a", at(20_000)), Err(Duration::from_secs(40)));
+        assert_eq!(windows.take(LIMIT, &"b", at(20_000)), Ok(()), "each key has its own window");
+        assert_eq!(windows.take(LIMIT, &"a", at(59_999)), Err(Duration::from_millis(1)));
+        assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Ok(()));
+        assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Err(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn event_given_back_can_be_used_again() {
+        let windows = KeyedWindows::default();
+        let one = WindowLimit { count: 1, ..LIMIT };
+        assert!(windows.take(one, &(), at(0)).is_ok());
+        assert!(windows.take(one, &(), at(0)).is_err());
+        windows.give_back(&());
+        assert!(windows.take(one, &(), at(0)).is_ok());
+    }
+
+    #[test]
+    fn keys_beyond_the_key_limit_share_one_window_until_idle_keys_are_dropped() {
+        let windows = KeyedWindows::default();
+        for key in 0..MAX_KEYS {
+            assert!(windows.take(LIMIT, &key, at(0)).is_ok());
+        }
+        for key in 1..=3 {
+            assert!(windows.take(LIMIT, &(MAX_KEYS + key), at(0)).is_ok());
+        }
+        assert!(windows.take(LIMIT, &(MAX_KEYS + 4), at(0)).is_err());
+        assert!(windows.take(LIMIT, &0, at(0)).is_ok(), "a counted key has its own window");
+        assert!(windows.take(LIMIT, &(MAX_KEYS + 4), at(60_000)).is_ok());
+        assert_eq!(windows.0.lock().unwrap().events.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_has_more_events_than_the_limit(steps in prop::collection::vec(0_i64..40_000, 1..60)) {
+            let windows = KeyedWindows::default();
+            let (mut now, mut accepted) = (0, Vec::new());
+            for step in steps {
+                now += step;
+                match windows.take(LIMIT, &(), at(now)) {
+                    Ok(()) => accepted.push(now),
+                    Err(wait) => {
+                        let wait = i64::try_from(wait.as_millis()).unwrap();
+                        prop_assert!(wait > 0 && accepted.iter().any(|time| time + 60_000 == now + wait));
+                    }
+                }
+            }
+            for start in &accepted {
+                prop_assert!(accepted.iter().filter(|time| (*start..start + 60_000).contains(time)).count() <= 3);
+            }
+        }
+    }
+}
