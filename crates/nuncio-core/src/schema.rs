@@ -21,6 +21,8 @@ const MAX_FAULTS: usize = 16;
 pub struct Schema {
     source: Arc<Value>,
     validator: Arc<Validator>,
+    /// Whether only objects are valid, also if the schema has no `type`.
+    objects_only: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +78,7 @@ impl Schema {
                     format!("at {location}: {error}")
                 })
             })?;
-        Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
+        Ok(Self { source: Arc::new(source), validator: Arc::new(validator), objects_only: false })
     }
 
     /// Compiles the schema of a tool's arguments, which must require an object.
@@ -85,6 +87,14 @@ impl Schema {
             return Err(SchemaError::NotAnObject);
         }
         Self::compile(source)
+    }
+
+    /// Compiles the schema of a tool's arguments, which may leave `type` out. Only objects are valid all the same.
+    pub fn compile_untyped_arguments(source: Value) -> Result<Self, SchemaError> {
+        if source.get("type").is_some() || !source.is_object() {
+            return Self::compile_arguments(source);
+        }
+        Ok(Self { objects_only: true, ..Self::compile(source)? })
     }
 
     #[must_use]
@@ -96,6 +106,10 @@ impl Schema {
     pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
         if depth(value) > MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
+            return Err(vec![SchemaViolation { pointer: String::new(), message }]);
+        }
+        if self.objects_only && !value.is_object() {
+            let message = "must be an object".to_owned();
             return Err(vec![SchemaViolation { pointer: String::new(), message }]);
         }
         if self.validator.is_valid(value) {

@@ -17,8 +17,11 @@ pub(super) const MAX_PATTERN: usize = 512;
 /// Compiles the input schema at JSON pointer `location` and records its faults.
 pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let before = notes.count();
-    if source.get("type") != Some(&Value::from("object")) {
-        let message = "must say \"type\": \"object\", since a tool's arguments are one".to_owned();
+    // Draft 2020-12 lets a schema leave `type` out.
+    if !source.is_object() || source.get("type").is_some_and(|found| *found != "object") {
+        let message = "must be a schema for an object, since a tool's arguments are one: set \"type\" to \"object\" \
+                       or leave it out"
+            .to_owned();
         notes.fault(ManifestRule::SchemaNotObject, location, message);
     }
     // A schema that is too deep or too large is not examined further.
@@ -54,7 +57,7 @@ pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestNotes) ->
 
 fn compile(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let mut invalid = |at: &str, message: String| notes.fault(ManifestRule::SchemaInvalid, at, message);
-    match Schema::compile_arguments(source.clone()) {
+    match Schema::compile_untyped_arguments(source.clone()) {
         Ok(schema) => Some(schema),
         Err(SchemaError::Invalid(why)) => {
             let all: Vec<_> = jsonschema::draft202012::meta::validator()

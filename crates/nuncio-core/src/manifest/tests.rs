@@ -211,6 +211,7 @@ fn rules() -> Vec<(&'static str, Value, &'static str)> {
             "/permission_scopes/1/label_fallback/e",
         ),
         ("schema_not_object", schema(json!({"type": "string"})), "/tools/0/input_schema"),
+        ("schema_not_object", schema(json!({"type": null})), "/tools/0/input_schema"),
         ("schema_not_object", schema(json!({"type": ["object", "null"]})), "/tools/0/input_schema"),
         ("schema_not_object", schema(json!(true)), "/tools/0/input_schema"),
         ("schema_invalid", closed(json!({"a": {"type": "text"}})), "/tools/0/input_schema/properties/a/type"),
@@ -386,6 +387,12 @@ fn manifest_values_exactly_at_the_limits_are_valid() {
     // The object, its type, properties, the property and the list count as five more values.
     assert!(schema(json!({"type": "object", "properties": {"a": {"enum": numbers}}})).is_ok());
     assert!(schema(json!({"type": "object", "propertyNames": {"pattern": "x".repeat(512)}})).is_ok());
+    // A schema without `type` is valid; the arguments must be an object all the same.
+    let untyped = schema(json!({"properties": {"path": {"type": "string"}}})).unwrap();
+    let input = &untyped.manifest.tool("read_file").unwrap().input;
+    assert!(input.check(&json!({"path": "/a"})).is_ok() && input.check(&json!({"path": 1})).is_err());
+    assert!(input.check(&json!([])).is_err() && input.check(&json!("a")).is_err());
+    assert!(schema(json!({})).is_ok());
     let name = |name: &str| check(&with(&[("/tools/0/name", json!(name))])).is_ok();
     assert!(name("ab") && name(&"a".repeat(32)) && name("a_9"));
     // A keyword inside `const` or `default` is data.

@@ -84,6 +84,16 @@ async fn manifest_dry_run_reports_effects_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn manifest_with_an_input_schema_without_type_is_published() {
+    let world = A2hTestServer::start().await;
+    let (ada, id) = agent(&world).await;
+    let mut manifest = seed();
+    manifest["tools"][0]["input_schema"].as_object_mut().unwrap().remove("type");
+    assert_eq!(ada.publish(&id, &manifest).await.status, 200);
+    assert_eq!(ada.get(&format!("/agents/{id}")).await.data()["capability_manifest"], manifest);
+}
+
+#[tokio::test]
 async fn manifest_or_account_update_with_a_stale_if_match_is_refused() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
