@@ -3,13 +3,14 @@
 use axum::extract::{Request, State};
 use http::{StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::ids::RelationId;
+use nuncio_core::ids::{PersonName, RelationId};
+use nuncio_core::notification::RelayParty;
 use nuncio_core::person::Device;
 use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, created, data, page, person};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, created, data, page, participant};
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
@@ -50,13 +51,24 @@ pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): Pat
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `GET /a2h/h2a/relations?cursor=&limit=`: relations of the calling person.
+/// `GET /a2h/h2a/relations?cursor=&limit=`: all relations of the calling person, or the active ones of the calling
+/// agent.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
-    let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
-    let (person, _) = person(&request)?;
-    let found = a2h.engine.consent().relations(&person, after.as_ref(), wanted.limit + 1).await?;
-    Ok(page(found, wanted.limit, |relation| a2h.relation_view(relation), |relation| relation.id.to_string()))
+    let (caller, _) = participant(&request)?;
+    let (limit, view) = (wanted.limit, |relation: &Relation| a2h.relation_view(relation));
+    match caller {
+        RelayParty::Person(person) => {
+            let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
+            let found = a2h.engine.consent().relations(&person, after.as_ref(), limit + 1).await?;
+            Ok(page(found, limit, view, |relation| relation.id.to_string()))
+        }
+        RelayParty::Agent(agent) => {
+            let after = wanted.cursor(|text| PersonName::parse(text).ok())?;
+            let found = a2h.engine.consent().agent_relations(&agent, after.as_ref(), limit + 1).await?;
+            Ok(page(found, limit, view, |relation| relation.person.to_string()))
+        }
+    }
 }
 
 /// `GET /a2h/h2a/relations/{id}`, for the person and the agent of the relation.

@@ -213,6 +213,16 @@ impl ConsentService {
         Ok(self.store.relations_of(person, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
+    /// Active relations of an agent, ordered by person, of people with a name above `after`.
+    pub async fn agent_relations(
+        &self,
+        agent: &AgentId,
+        after: Option<&PersonName>,
+        limit: usize,
+    ) -> Result<Vec<Relation>, EngineError> {
+        Ok(self.store.relations_with(agent, after, limit.min(MAX_PAGE_SIZE)).await?)
+    }
+
     /// Ledger entries of a relation with a number above `after`, for its person or agent to verify.
     pub async fn ledger(
         &self,

@@ -87,6 +87,13 @@ pub async fn second_active_relation_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.relations_of(&name("ada"), None, 1).await.unwrap(), of_ada[..1]);
     let active = store.active_relations(Some(&agent_id("agt_1"))).await.unwrap();
     assert_eq!(active.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["rel_2", "rel_9"], "by person");
+    let with = async |agent: &str, after: Option<&str>, limit| {
+        store.relations_with(&agent_id(agent), after.map(name).as_ref(), limit).await.unwrap()
+    };
+    assert_eq!(with("agt_1", None, 9).await, active);
+    assert_eq!(with("agt_1", None, 1).await, active[..1]);
+    assert_eq!(with("agt_1", Some("ada"), 9).await, active[1..]);
+    assert_eq!(with("agt_2", None, 9).await, []);
 }
 
 pub async fn relation_changes_only_from_the_revision_that_was_read(place: &dyn TestDatabase) {

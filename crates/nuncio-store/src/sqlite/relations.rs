@@ -123,6 +123,16 @@ impl RelationStore for SqliteStore {
         self.readers.all(sql, (person.to_string(), text_or_empty(after), to_limit(limit)), read).await
     }
 
+    async fn relations_with(
+        &self,
+        agent: &AgentId,
+        after: Option<&PersonName>,
+        limit: usize,
+    ) -> Result<Vec<Relation>, StoreError> {
+        let sql = format!("{RELATION} WHERE agent = ?1 AND active = 1 AND person > ?2 ORDER BY person LIMIT ?3");
+        self.readers.all(sql, (agent.to_string(), text_or_empty(after), to_limit(limit)), read).await
+    }
+
     async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError> {
         match agent {
             Some(agent) => {

@@ -121,6 +121,13 @@ pub trait RelationStore: Send + Sync {
         after: Option<&RelationId>,
         limit: usize,
     ) -> Result<Vec<Relation>, StoreError>;
+    /// At most `limit` active relations with an agent, ordered by person, of people with a name above `after`.
+    async fn relations_with(
+        &self,
+        agent: &AgentId,
+        after: Option<&PersonName>,
+        limit: usize,
+    ) -> Result<Vec<Relation>, StoreError>;
     /// Active relations with an agent, ordered by person; with all agents if `agent` is `None`.
     async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError>;
     /// At most `limit` ledger entries of a relation with a number above `after`, in order.

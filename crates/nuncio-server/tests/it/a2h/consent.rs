@@ -83,6 +83,37 @@ async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
 }
 
 #[tokio::test]
+async fn agent_lists_its_active_relations_and_no_others() {
+    let world = A2hTestServer::start().await;
+    let (owner, agent, token, ada) = cast(&world).await;
+    let (other, other_token) = owner.make_agent(&agent_body(&seed())).await;
+    let (bob, eve) = (world.person("bob").await, world.person("eve").await);
+    let list = async |token: &str, query: &str| {
+        world.server.send(Method::GET, &format!("/h2a/relations{query}"), Some(token), None).await.body
+    };
+    assert_eq!(list(&token, "").await, json!({"data": [], "next_cursor": null}));
+    let mut relations = Vec::new();
+    for person in [&eve, &ada, &bob] {
+        relations.push(person.allow(&agent, json!(["filesystem:read"])).await);
+    }
+    let elsewhere = ada.allow(&other, json!([])).await;
+    relations.sort_by_key(|relation| relation["user_id"].to_string());
+    assert_eq!(list(&token, "").await, json!({"data": relations, "next_cursor": null}));
+    assert_eq!(list(&other_token, "").await["data"], json!([elsewhere]));
+    // Pages have the same relations.
+    let first = list(&token, "?limit=2").await;
+    assert_eq!(first["data"], json!(relations[..2]));
+    let rest = list(&token, &format!("?cursor={}", first["next_cursor"].as_str().unwrap())).await;
+    assert_eq!(rest, json!({"data": relations[2..], "next_cursor": null}));
+    assert_eq!(list(&token, "?cursor=%20").await["error"]["code"], "BAD_CURSOR");
+    // A revoked relation is no longer listed.
+    let path = format!("/h2a/relations/{}", relations[0]["id"].as_str().unwrap());
+    ada.consent(Method::DELETE, &path, json!({})).await.data();
+    assert_eq!(list(&token, "").await["data"], json!(relations[1..]));
+    assert_eq!(list("hsk_unknown", "").await["error"]["code"], "UNAUTHORIZED");
+}
+
+#[tokio::test]
 async fn consent_to_an_outdated_manifest_or_unknown_scope_is_refused() {
     let world = A2hTestServer::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
