@@ -199,7 +199,9 @@ impl IfMatchHeader {
                 let message = "If-Match must be the manifest's hash in double quotes, or *";
                 EngineError::new(Code::BadHeader, message)
             })?;
-            Ok(Digest::parse(tag).filter(|_| !weak))
+            // An `ETag` of this server is the manifest's hash, a dot and a digest of the rest.
+            let hash = tag.split_once('.').map_or(tag, |(hash, _)| hash);
+            Ok(Digest::parse(hash).filter(|_| !weak))
         };
         let tags: Result<Vec<_>, _> = text.split(',').map(tag).collect();
         Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
@@ -270,6 +272,7 @@ mod tests {
         let wanted = |text: &str, current| IfMatchHeader::read(text).unwrap().wanted(current);
         assert_eq!(wanted(&format!("\"{hash}\""), Some(hash)), hash);
         assert_eq!(wanted(&format!("\"{other}\", \"{hash}\""), Some(hash)), hash);
+        assert_eq!(wanted(&format!("\"{hash}.0123456789abcdef\""), Some(hash)), hash);
         assert_eq!(wanted("*", Some(hash)), hash);
         for stale in [format!("\"{other}\""), format!("W/\"{hash}\""), "\"abc\"".to_owned()] {
             assert_ne!(wanted(&stale, Some(hash)), hash, "{stale}");

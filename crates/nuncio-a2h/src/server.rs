@@ -170,6 +170,14 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     (status, headers, bytes).into_response()
 }
 
+/// Lets the caller's own cache keep a response that has an `ETag`, and ask for it again with `If-None-Match`.
+fn revalidated(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(header::VARY, HeaderValue::from_static("authorization"));
+    response
+}
+
 /// Successful JSON response with `data` in the member `data`.
 fn data(status: StatusCode, data: impl Serialize) -> Response {
     answer(status, &DataBody { data })

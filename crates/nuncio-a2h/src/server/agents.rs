@@ -5,13 +5,17 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion};
+use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::{AgentPatch, PublicationResult, UpdatedAgent};
 use nuncio_engine::{Caller, EngineError};
+use nuncio_http::unless_known;
 use serde_json::{Value, json};
 
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, created, data, page, person, visitor};
+use super::{
+    A2hResult, A2hServerState, ListQuery, PathParam, caller, created, data, page, person, revalidated, visitor,
+};
 use crate::error::A2hError;
 use crate::lift::{self, IfMatchHeader};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
@@ -34,7 +38,7 @@ pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathP
     let caller_if_known = visitor(&request)?;
     let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
     let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
-    Ok(tagged(data(StatusCode::OK, &view), &view))
+    Ok(unless_known(request.headers(), tag(&view), || revalidated(data(StatusCode::OK, &view))))
 }
 
 /// `PATCH /a2h/agents/{id}`: changes an agent account, publishes a manifest, or both.
@@ -142,12 +146,18 @@ fn lost_update_error(account: &Account) -> A2hError {
     refused
 }
 
-/// Adds the manifest's hash as `ETag`, for `If-Match`.
+/// Adds the `ETag` that a later `GET` of the same caller has.
 fn tagged(mut response: Response, view: &AgentView) -> Response {
-    let tag = view.capability_manifest_hash.map(|hash| format!("\"{hash}\""));
-    let tag = tag.and_then(|tag| HeaderValue::try_from(tag).ok());
-    response.headers_mut().extend(tag.map(|tag| (header::ETAG, tag)));
+    response.headers_mut().insert(header::ETAG, tag(view));
     response
+}
+
+/// `ETag` of an account: the hash of its manifest, by which `If-Match` compares, and the digest of what the caller sees.
+fn tag(view: &AgentView) -> HeaderValue {
+    let seen = AgentView { token: None, webhook_secret: None, manifest_change: None, ..view.clone() };
+    let digest = Digest::of_json(&json!(seen)).to_string();
+    let hash = view.capability_manifest_hash.map(|hash| hash.to_string()).unwrap_or_default();
+    HeaderValue::try_from(format!("\"{hash}.{}\"", &digest[..16])).expect("hex and a dot in quotes are a header value")
 }
 
 impl A2hServerState {

@@ -4,9 +4,11 @@ use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::account::ManifestVersion;
+use nuncio_http::{etag, unless_known};
+use serde_json::json;
 
 use super::agents::{agent_id, written};
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, data, page, visitor};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, data, page, revalidated, visitor};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
@@ -40,6 +42,7 @@ pub(super) async fn version(
     request: Request,
 ) -> A2hResult {
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
+    let headers = request.headers().clone();
     let found = match version.parse() {
         Ok(number) => a2h.engine.manifests().manifest_version(&account.id, number).await?,
         Err(_) => None,
@@ -49,7 +52,8 @@ pub(super) async fn version(
         return Err(A2hError::new(Code::NotFound, message));
     };
     let whole = ManifestView { capability_manifest: Some(written(&found)), ..view(&found) };
-    Ok(data(StatusCode::OK, whole))
+    let tag = etag(json!(whole).to_string().as_bytes());
+    Ok(unless_known(&headers, tag, || revalidated(data(StatusCode::OK, whole))))
 }
 
 fn view(version: &ManifestVersion) -> ManifestView {

@@ -21,13 +21,46 @@ async fn created_agent_has_its_manifest_and_is_publicly_readable() {
     let shown = world.server.send(Method::GET, &format!("/agents/{id}"), None, None).await;
     let hash = shown.data()["capability_manifest_hash"].as_str().unwrap().to_owned();
     assert_eq!(shown.data()["capability_manifest"], seed());
-    assert_eq!(shown.headers["etag"], format!("\"{hash}\""));
+    assert!(shown.headers["etag"].to_str().unwrap().starts_with(&format!("\"{hash}.")), "{shown:?}");
     assert_eq!(shown.data()["owner"], json!({"type": "user", "user_id": "ada"}));
     assert!(shown.data().get("token").is_none() && shown.data().get("token_prefix").is_none());
     assert_eq!(ada.get(&format!("/agents/{id}")).await.data()["token_prefix"], json!(&token[..12]));
     // The hash is SHA-256 over the canonical JSON of RFC 8785.
     let canonical = nuncio_core::digest::canonical(&seed());
     assert_eq!(hash, nuncio_core::digest::Digest::of_bytes(&canonical).to_string());
+}
+
+#[tokio::test]
+async fn unchanged_documents_are_answered_with_304() {
+    let world = A2hTestServer::start().await;
+    let ada = world.person("ada").await;
+    let (id, _) = ada.make_agent(&agent_body(&seed())).await;
+    let path = format!("/agents/{id}");
+    let read = async |path: &str, token: Option<&str>, tag: &str| {
+        world.server.send_text(Method::GET, path, token, None, &[("if-none-match", tag)]).await.unwrap()
+    };
+    for path in [path.as_str(), &format!("{path}/manifests/1"), "/scopes"] {
+        let first = world.server.send(Method::GET, path, None, None).await;
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        let again = read(path, None, &tag).await;
+        assert_eq!((again.status, &again.headers["etag"]), (304, &first.headers["etag"]), "{path}");
+        assert_eq!(read(path, None, &format!("\"other\", W/{tag}")).await.status, 304, "{path}");
+        assert_eq!(read(path, None, "\"other\"").await.body, first.body, "{path}");
+    }
+    // The owner sees more than others, and every change of the account counts.
+    let public = world.server.send(Method::GET, &path, None, None).await;
+    let tag = public.headers["etag"].to_str().unwrap().to_owned();
+    assert_eq!(read(&path, Some(&ada.token), &tag).await.status, 200);
+    let changed = ada.send(Method::PATCH, &path, &json!({"display_name": "Notes 2"})).await;
+    assert_eq!(read(&path, None, &tag).await.data()["display_name"], "Notes 2");
+    let own = changed.headers["etag"].to_str().unwrap().to_owned();
+    assert_eq!(read(&path, Some(&ada.token), &own).await.status, 304);
+    // The same tag serves a conditional change.
+    let body = json!({"capability_manifest": with_required(&["mode"])});
+    let patch = async || world.server.send_with(Method::PATCH, &path, &ada.token, &body, &[("if-match", &own)]).await;
+    assert_eq!(patch().await.status, 200);
+    assert_eq!(patch().await.refusal(), (412, "MANIFEST_STALE"));
+    assert_eq!(read(&path, Some(&ada.token), &own).await.status, 200);
 }
 
 #[tokio::test]
