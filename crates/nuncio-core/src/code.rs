@@ -78,6 +78,8 @@ codes! {
     /// The session is running a turn.
     TurnRunning = "turn_running",
     BodyTooLarge = "body_too_large",
+    /// The request line and headers are larger than the limit.
+    HeadTooLarge = "head_too_large",
     /// The content type of the body is not JSON.
     UnsupportedMediaType = "unsupported_media_type",
     /// An idempotency key was reused with another body.

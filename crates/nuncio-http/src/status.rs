@@ -45,6 +45,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::MessageClash
         | Code::MessageClaimed => StatusCode::CONFLICT,
         Code::BodyTooLarge | Code::ManifestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::IdempotencyMismatch
         | Code::ManifestInvalid

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::http::{HeaderValue, StatusCode, Uri, header};
+use ::http::{HeaderValue, StatusCode, Uri, Version, header};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
@@ -133,16 +133,17 @@ impl Service<Request> for Middleware {
         // Every request, also a refused one, can be found in the logs.
         let entry = RequestLog::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
+        let host_refusal = host_refusal(&shared, &request);
         add_host(&mut request);
         // Pages of other origins are refused, and preflights answered, before a key is required.
         let origin = OriginCheck::of(&shared, &request);
-        let origin_refusal = origin.refusal(&shared, &request);
+        let refusal = host_refusal.or_else(|| origin.refusal(&shared, &request));
         let owner = shared.owners.owner(request.uri().path());
-        if origin_refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
+        if refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
             let route = self.route.clone();
             return Box::pin(call_after_lookup(shared, route, request, entry, origin));
         }
-        let refusal = origin_refusal
+        let refusal = refusal
             .or_else(|| limit_refusal(&shared, &mut request))
             .or_else(|| shared.auth.forwarded_refusal(owner, &request));
         let response = match refusal {
@@ -194,6 +195,19 @@ async fn identify_within_limits(shared: &MiddlewareState, request: &mut Request)
 fn limit_refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Response> {
     rate::recognise_key(shared, request);
     connection::refusal(shared, request).or_else(|| rate::refusal(shared, request))
+}
+
+/// The refusal of an HTTP/1.1 request without `Host`, or of any request with two (RFC 9112 §3.2). Proxies on the way
+/// might take another host than this server.
+fn host_refusal(shared: &MiddlewareState, request: &Request) -> Option<Response> {
+    let message = match request.headers().get_all(header::HOST).iter().count() {
+        0 if request.version() == Version::HTTP_11 => {
+            "the request has no Host header; send the name of this server in it"
+        }
+        0 | 1 => return None,
+        _ => "the request has more than one Host header; send one",
+    };
+    Some(shared.refuse(request.uri().path(), &EngineError::new(Code::BadHeader, message)))
 }
 
 /// Adds a `Host` header to HTTP/2 requests, which have the host in their URI.

@@ -23,17 +23,21 @@ use crate::http::client_address::{PeerAddress, TrustedProxies};
 
 mod activity;
 mod connections;
+mod head_errors;
 mod stream;
 mod unidentified;
 
 use activity::{IdleLimits, WatchedBody};
 pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
+use head_errors::HeadErrorStream;
 use stream::ConnectionStream;
 pub(crate) use unidentified::ServerRuntimes;
 use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
 
 /// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
+/// Number of headers of a request.
+const MAX_HEADERS: usize = 100;
 /// Size limit of a request head over HTTP/2, where a connection has many requests at once, in bytes.
 const MAX_HTTP2_HEAD: u32 = 32 * 1024;
 /// Number of concurrent requests per HTTP/2 connection.
@@ -143,7 +147,12 @@ impl ConnectionAcceptor {
         let mut builder = Builder::new(executor);
         // HTTP/1 also counts the time between two requests as time for the head.
         let head_time = if open.is_proxy { IDLE_TIME } else { self.times.head };
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(MAX_HEAD).max_headers(100);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(head_time)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -155,7 +164,7 @@ impl ConnectionAcceptor {
             .keep_alive_timeout(Duration::from_secs(20));
         let limits = self.times.idle_limits(&open);
         let service = ConnectionService { app: TowerToHyperService::new(self.app), open: Arc::clone(&open) };
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(HeadErrorStream::new(stream)), service);
         tokio::pin!(connection);
         let mut stopping = false;
         loop {

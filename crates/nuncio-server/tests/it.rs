@@ -54,6 +54,8 @@ mod openapi;
 mod operators;
 #[path = "it/registry.rs"]
 mod registry;
+#[path = "it/request_heads.rs"]
+mod request_heads;
 #[path = "it/restarts.rs"]
 mod restarts;
 #[path = "it/resume.rs"]
