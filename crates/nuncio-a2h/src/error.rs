@@ -7,6 +7,8 @@ use nuncio_engine::consent::ConsentError;
 
 use crate::wire::error::{ErrorBody, WireError};
 
+mod chinese;
+
 #[derive(Debug)]
 pub(crate) struct A2hError {
     pub(crate) status: StatusCode,
@@ -28,6 +30,19 @@ impl A2hError {
             refused.status = StatusCode::PRECONDITION_FAILED;
         }
         refused
+    }
+}
+
+impl A2hError {
+    /// The body in Chinese, with the English message in `params.detail`; `None` if there is no Chinese text.
+    pub(crate) fn in_chinese(&self) -> Option<ErrorBody> {
+        let mut error = self.body.error.clone();
+        let message = chinese::message(error.code()?)?;
+        let detail = std::mem::replace(&mut error.message, message.to_owned());
+        if let Some(params) = error.params.as_object_mut() {
+            params.insert("detail".to_owned(), detail.into());
+        }
+        Some(ErrorBody { error })
     }
 }
 
@@ -103,7 +118,11 @@ mod tests {
             ("BUNDLE_REFUSED", 422),
         ] {
             let code = Code::parse(&code.to_lowercase()).unwrap();
-            assert_eq!(A2hError::new(code, "").status.as_u16(), status, "{code}");
+            let error = A2hError::new(code, "why");
+            assert_eq!(error.status.as_u16(), status, "{code}");
+            let chinese = error.in_chinese().unwrap_or_else(|| panic!("{code} has no Chinese text")).error;
+            assert_eq!((&chinese.code, &chinese.params["detail"]), (&error.body.error.code, &"why".into()), "{code}");
+            assert!(!chinese.message.is_ascii(), "{code}");
         }
         let lost = ConsentError::new(Code::ManifestStale, "");
         assert_eq!(A2hError::conditional(lost).status.as_u16(), 412);

@@ -17,7 +17,8 @@ use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
-use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters};
+use nuncio_http::pages::Language;
+use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters, TranslatedBody};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -156,6 +157,10 @@ impl IntoResponse for A2hError {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response.headers_mut().extend(self.retry_after.map(|seconds| (header::RETRY_AFTER, seconds.into())));
+        if let Some(body) = self.in_chinese() {
+            let body = serde_json::to_vec(&body).unwrap_or_default().into();
+            TranslatedBody { language: Language::Chinese, body }.add_to(&mut response);
+        }
         response
     }
 }

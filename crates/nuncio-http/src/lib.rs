@@ -16,6 +16,7 @@ pub mod pages;
 mod paging;
 pub mod sse;
 mod status;
+mod translation;
 
 pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
@@ -25,3 +26,4 @@ pub use etag::{etag, unless_known};
 pub use headers::{WaitPreference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
 pub use status::status;
+pub use translation::{TranslatedBody, translate};

@@ -17,6 +17,8 @@ use nuncio_console::Console;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
+use nuncio_http::pages::Language;
+use nuncio_http::translate;
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
@@ -130,6 +132,7 @@ impl Service<Request> for Middleware {
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let shared = Arc::clone(&self.shared);
+        let language = Language::accepted(request.headers());
         // Every request, also a refused one, can be found in the logs.
         let entry = RequestLog::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
@@ -141,7 +144,7 @@ impl Service<Request> for Middleware {
         let owner = shared.owners.owner(request.uri().path());
         if refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
             let route = self.route.clone();
-            return Box::pin(call_after_lookup(shared, route, request, entry, origin));
+            return Box::pin(call_after_lookup(shared, route, request, entry, origin, language));
         }
         let refusal = refusal
             .or_else(|| limit_refusal(&shared, &mut request))
@@ -153,6 +156,7 @@ impl Service<Request> for Middleware {
         Box::pin(async move {
             let mut response = response.await?;
             add_retry_after(&mut response);
+            translate(&mut response, language);
             origin.add_cors_headers(&mut response);
             Ok(entry.close(&shared, response))
         })
@@ -166,6 +170,7 @@ async fn call_after_lookup(
     mut request: Request,
     entry: RequestLog,
     origin: OriginCheck,
+    language: Language,
 ) -> Result<Response, Infallible> {
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
@@ -173,6 +178,7 @@ async fn call_after_lookup(
         None => route.call(request).instrument(entry.span.clone()).await?,
     };
     add_retry_after(&mut response);
+    translate(&mut response, language);
     origin.add_cors_headers(&mut response);
     Ok(entry.close(&shared, response))
 }

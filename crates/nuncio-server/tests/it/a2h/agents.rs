@@ -64,6 +64,37 @@ async fn unchanged_documents_are_answered_with_304() {
 }
 
 #[tokio::test]
+async fn errors_are_in_the_language_that_the_request_accepts() {
+    let world = A2hTestServer::start().await;
+    let ada = world.person("ada").await;
+    let refused = async |path: &str, token: Option<&str>, language: &str| {
+        world.server.send_text(Method::GET, path, token, None, &[("accept-language", language)]).await.unwrap()
+    };
+    // Errors of a route, of authentication, and for an unknown path.
+    for (path, token) in [
+        ("/h2a/relations/rel_none", Some(ada.token.as_str())),
+        ("/users/me", Some("hsk_wrong")),
+        ("/nowhere", Some(ada.token.as_str())),
+    ] {
+        let english = refused(path, token, "en, zh;q=0.5").await;
+        let chinese = refused(path, token, "zh-CN,zh;q=0.9,en;q=0.8").await;
+        assert_eq!(chinese.status, english.status, "{path}");
+        assert_eq!(english.headers["content-language"], "en", "{path}");
+        assert_eq!(chinese.headers["content-language"], "zh-CN", "{path}");
+        let (english, chinese) = (&english.body["error"], &chinese.body["error"]);
+        for same in ["code", "i18n_key"] {
+            assert_eq!(chinese[same], english[same], "{path}");
+        }
+        assert!(english["message"].as_str().unwrap().is_ascii(), "{english}");
+        let message = chinese["message"].as_str().unwrap();
+        assert!(message.chars().any(|letter| ('\u{4e00}'..='\u{9fff}').contains(&letter)), "{message}");
+        assert_eq!(chinese["params"]["detail"], english["message"], "the exact cause stays readable");
+    }
+    let other = refused("/users/me", None, "de").await;
+    assert_eq!(other.headers["content-language"], "en");
+}
+
+#[tokio::test]
 async fn invalid_manifest_is_refused_with_every_fault_and_creates_no_agent() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
