@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use nuncio_a2h::client::{Relay as _, RelayError};
 use nuncio_a2h::peer::InboundMessage;
-use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
+use nuncio_a2h::wire::artifact::{DenialReason, MalformedCall, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::RecordChange;
 
@@ -121,6 +122,29 @@ impl CallHandler {
         }
     }
 
+    /// Answers a call that cannot be read, unless another device of the person does. It is not in the audit log, whose
+    /// entries name a tool and a scope.
+    pub(crate) async fn answer_malformed(
+        &self,
+        message: &InboundMessage,
+        malformed: MalformedCall,
+    ) -> Result<(), DeviceError> {
+        let RelayParty::Agent(agent) = &message.sender else { return Ok(()) };
+        let MalformedCall { call_id, why } = malformed;
+        tracing::warn!(%agent, call = %call_id, why, "refused a malformed call");
+        let (conversation, seq, envelope) = (&message.conversation, message.seq, message.envelope);
+        let origin = CallOrigin { agent, conversation, seq, envelope };
+        if self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await? == ClaimResult::Elsewhere {
+            return Ok(());
+        }
+        let outcome = match message.conversation_type {
+            ConversationType::Group => denied(DenialReason::ToolNotSupportedInGroup),
+            _ => failed(ToolErrorCode::InvalidArguments, &format!("the call cannot be read: {why}")),
+        };
+        self.respond(conversation, ToolResponse { call_id, outcome }).await;
+        Ok(())
+    }
+
     /// Claims the message of a repeated call too, so that a device that sees only the repetition does not run the call.
     async fn claim_repetition(&self, incoming: &IncomingCall) -> Result<(), DeviceError> {
         self.claim(incoming.origin(), self.context.now()).await.map(drop)
@@ -194,7 +218,10 @@ impl CallHandler {
 
     /// Sends the answer of a call with retries. Returns whether the relay accepted the answer.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: ToolOutcome) -> bool {
-        let response = ToolResponse { call_id: call.call_id.clone(), outcome };
+        self.respond(conversation, ToolResponse { call_id: call.call_id.clone(), outcome }).await
+    }
+
+    async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> bool {
         let (until, mut failures) = (self.context.now().after(SEND_RETRY_TIME), BACKOFF.start());
         loop {
             let Err(error) = self.context.peer.calls().respond(conversation, response.clone()).await else {

@@ -9,7 +9,7 @@ use nuncio_a2h::client::{
     enrol as enrol_at_relay,
 };
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SentConfirmation, StreamEvent, UnopenedMessage};
-use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload};
+use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedCall};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
@@ -304,7 +304,16 @@ impl PeerHandler for DeviceHandler {
             _ => None,
         };
         let (RelayParty::Agent(agent), Some(call)) = (message.sender.clone(), call) else {
-            return device.messages.receive(message).await;
+            let (RelayParty::Agent(_), Some(malformed)) = (&message.sender, MalformedCall::read(&message.payload))
+            else {
+                return device.messages.receive(message).await;
+            };
+            tokio::spawn(async move {
+                if let Err(error) = device.calls.answer_malformed(&message, malformed).await {
+                    tracing::error!(%error, "cannot answer a malformed call");
+                }
+            });
+            return;
         };
         let incoming = IncomingCall { message, agent, call };
         // The call is stored before this handler returns, so that it is not lost.

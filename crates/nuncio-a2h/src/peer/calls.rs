@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_core::conversation::{ContentType, MsgSubtype};
+use nuncio_core::conversation::MsgSubtype;
 use nuncio_core::device_time::AGENT_WAITS;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::notification::RelayParty;
@@ -140,8 +140,7 @@ impl DeviceToolCaller {
     /// Sends a device's answer to a tool call. Returns the number of the message in the conversation.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
         let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolResponse(response) });
-        let send_slot = self.outbox.send_slot(conversation).await?;
-        self.outbox.deliver(send_slot, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
+        self.outbox.send_artifact(conversation, MsgSubtype::ArtifactResponse, payload).await
     }
 
     async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {

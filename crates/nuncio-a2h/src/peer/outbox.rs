@@ -98,6 +98,17 @@ impl Outbox {
         self.deliver(send_slot, content_type, None, payload).await
     }
 
+    /// Sends an artifact whose payload has the subtype `subtype`. Returns the number of the message.
+    pub async fn send_artifact(
+        &self,
+        conversation: &ConversationId,
+        subtype: MsgSubtype,
+        payload: Value,
+    ) -> Result<u64, SendError> {
+        let send_slot = self.send_slot(conversation).await?;
+        self.deliver(send_slot, ContentType::Artifact, Some(subtype), payload).await
+    }
+
     /// Replies to a message; repetitions send only one reply.
     pub async fn reply(&self, to: &InboundMessage, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let send_slot = self.send_slot(&to.conversation).await?;

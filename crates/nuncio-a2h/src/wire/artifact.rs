@@ -34,6 +34,42 @@ pub struct ToolCall {
     pub timeout_ms: u64,
 }
 
+/// A tool call that cannot be read, but names its id, so that it can be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MalformedCall {
+    pub call_id: CallId,
+    pub why: String,
+}
+
+impl MalformedCall {
+    /// Reads a payload that says it is a tool call; `None` if it is none, is well formed or has no valid id.
+    #[must_use]
+    pub fn read(payload: &Value) -> Option<Self> {
+        let artifact = &payload["artifact"];
+        if payload["type"] != "artifact" || artifact["subtype"] != "tool_call" {
+            return None;
+        }
+        let call_id = CallId::parse(artifact["call_id"].as_str()?).ok()?;
+        // Each member is checked by itself, because an error of the whole call does not name the member at fault.
+        let why = ["tool_name", "arguments", "permission_scope", "timeout_ms"].into_iter().find_map(|member| {
+            let why = artifact.get(member).map_or_else(|| Some("is missing".to_owned()), |value| fault(member, value));
+            why.map(|why| format!("artifact.{member} {why}"))
+        });
+        why.map(|why| Self { call_id, why })
+    }
+}
+
+/// Fault of a member of a tool call, if it has one.
+fn fault(member: &str, value: &Value) -> Option<String> {
+    let error = match member {
+        "tool_name" => ToolName::deserialize(value).err(),
+        "permission_scope" => ScopeId::deserialize(value).err(),
+        "timeout_ms" => u64::deserialize(value).err(),
+        _ => None,
+    };
+    error.map(|why| format!("is not valid: {why}"))
+}
+
 /// The response to a tool call (A2H §3.2).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ToolResponse {
@@ -112,6 +148,38 @@ mod tests {
         let ArtifactPayload::Artifact { artifact } = answer;
         assert!(matches!(artifact, Artifact::ToolResponse(_)));
         assert_eq!(json!(MsgSubtype::ArtifactResponse), "artifact_response");
+    }
+
+    #[test]
+    fn malformed_call_is_recognised_by_its_id_with_the_member_at_fault() {
+        let good = json!({"type": "artifact", "artifact": {
+            "subtype": "tool_call", "call_id": "call_1", "tool_name": "read_file", "arguments": {},
+            "permission_scope": "filesystem:read", "timeout_ms": 5000,
+        }});
+        assert_eq!(MalformedCall::read(&good), None);
+        for (member, value) in [
+            ("tool_name", json!(1)),
+            ("tool_name", json!("no spaces")),
+            ("permission_scope", json!(null)),
+            ("permission_scope", json!("")),
+            ("timeout_ms", json!("5000")),
+            ("timeout_ms", json!(-1)),
+        ] {
+            let mut wrong = good.clone();
+            wrong["artifact"][member] = value;
+            assert!(serde_json::from_value::<ArtifactPayload>(wrong.clone()).is_err(), "{wrong}");
+            let malformed = MalformedCall::read(&wrong).unwrap();
+            assert!(malformed.call_id.as_str() == "call_1" && malformed.why.contains(member), "{malformed:?}");
+        }
+        for member in ["tool_name", "arguments", "permission_scope", "timeout_ms"] {
+            let mut wrong = good.clone();
+            wrong["artifact"].as_object_mut().unwrap().remove(member);
+            assert!(MalformedCall::read(&wrong).unwrap().why.contains(member));
+        }
+        let mut nameless = good.clone();
+        nameless["artifact"]["call_id"] = json!(7);
+        assert_eq!(MalformedCall::read(&nameless), None, "there is nothing to answer to");
+        assert_eq!(MalformedCall::read(&json!({"type": "text", "text": "hi"})), None);
     }
 
     /// Covers every row of the status table in A2H §3.3.

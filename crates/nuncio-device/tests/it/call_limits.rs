@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
+use nuncio_core::conversation::MsgSubtype;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, ConversationId};
 use nuncio_device::prompt::PromptAnswer;
@@ -66,6 +67,39 @@ async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
     assert_eq!(log(&ada), [line("call_1", "ok"), line("call_1", "TOOL_INVALID_ARGUMENTS")]);
     // The outcome of the first call is still stored.
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
+}
+
+/// The answer reaches the agent as that of the call with the same id, which waits for the person.
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_call_is_answered_with_the_reason_and_not_run() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["location:read"]).await;
+    let conversation = scene.conversation().await;
+    for (number, (why, artifact)) in [
+        ("timeout_ms", json!({"tool_name": "where", "arguments": {}, "permission_scope": "location:read"})),
+        ("tool_name", json!({"arguments": {}, "permission_scope": "location:read", "timeout_ms": 5000})),
+        ("permission_scope", json!({"tool_name": "where", "arguments": {}, "permission_scope": 7, "timeout_ms": 5000})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("call_{number}");
+        let mut artifact = artifact;
+        (artifact["subtype"], artifact["call_id"]) = (json!("tool_call"), json!(id));
+        let malformed = async {
+            ada.prompt.questions(number + 1).await;
+            let payload = json!({"type": "artifact", "artifact": artifact});
+            let outbox = scene.agent.peer.outbox();
+            outbox.send_artifact(&conversation, MsgSubtype::ArtifactToolCall, payload).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(scene.call_named(&id, "where", json!({})), malformed);
+        let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(message) }) = &answer else {
+            panic!("{answer:?}")
+        };
+        assert!(message.contains(why), "{message}");
+        ada.prompt.will_say(&[PromptAnswer::No]);
+    }
+    assert_eq!(ada.tool.runs(), 0);
 }
 
 /// A call beyond the relay's limit waits until a call of the last minute is a minute old. Meanwhile messages change the
