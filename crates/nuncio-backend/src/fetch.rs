@@ -195,6 +195,11 @@ impl Fetch for GuardedFetch {
         let exchange = tokio::time::timeout(limit, self.exchange(request)).await;
         exchange.unwrap_or(Err(FetchError::TooSlow { url, limit }))
     }
+
+    fn check(&self, url: &Url, trust: AddressTrust) -> Result<(), FetchError> {
+        let refused = |why| FetchError::Refused { url: shown(url), why };
+        self.route(&self.requests, url, trust).map(drop).map_err(refused)
+    }
 }
 
 impl fmt::Debug for GuardedFetch {

@@ -72,7 +72,8 @@ fn start_skill(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let signed = Arc::new(SkillRequestAuth { auth: parts.auth.clone() });
     let host = hosting.host.clone();
     let skills = SkillServerState::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
-        .with_catalogue(Arc::clone(crawler.catalogue()));
+        .with_catalogue(Arc::clone(crawler.catalogue()))
+        .with_callbacks(Arc::clone(&parts.fetch));
     let callbacks = ExecutionCallbackSender {
         engine: engine.clone(),
         fetch: Arc::clone(&parts.fetch),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::validate::{DocumentFault, SkillDocumentType, ValidationReport, actual_value};
-use crate::wire::{InvocationRequest, ParameterDefinition};
+use crate::wire::{InvocationContext, InvocationRequest, ParameterDefinition};
 
 /// Length limit of trace ids, in bytes.
 const MAX_TRACE: usize = 256;
@@ -81,6 +81,16 @@ pub(crate) fn body(
         callback: callback.and_then(Result::ok),
         idempotency,
     })
+}
+
+/// Report about a callback address that this server never calls.
+pub(crate) fn forbidden_callback(url: &Url, why: &str) -> ValidationReport {
+    let expected = "an https: address on the public internet, or one that this server's operator allows";
+    let message = format!("is an address that this server never calls: {why}");
+    // A user name or password in the address is not repeated.
+    let actual = url.origin().ascii_serialization();
+    let fault = context_fault(InvocationContext::CALLBACK_URL, &message, expected, actual);
+    ValidationReport::new(SkillDocumentType::InvocationRequest, vec![fault], Vec::new())
 }
 
 /// Fault of a field of the request's context.

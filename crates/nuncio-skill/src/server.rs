@@ -15,6 +15,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
+use nuncio_engine::ports::Fetch;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use url::Url;
@@ -71,6 +72,8 @@ pub struct SkillServerState {
     issuers: Arc<FindIssuer>,
     documents: Arc<DocumentCache>,
     registry: Arc<Registry>,
+    /// Client that calls callback addresses; `None` accepts every address.
+    callbacks: Option<Arc<dyn Fetch>>,
 }
 
 impl SkillServerState {
@@ -84,7 +87,14 @@ impl SkillServerState {
     ) -> Self {
         let bodies = bodies.at_most(SkillDocumentType::InvocationRequest.max_bytes());
         let (documents, registry) = Default::default();
-        Self { engine, host: Arc::new(host), bodies, custom, issuers, documents, registry }
+        Self { engine, host: Arc::new(host), bodies, custom, issuers, documents, registry, callbacks: None }
+    }
+
+    /// Adds the client that will call callback addresses. An address that it never calls is refused at once.
+    #[must_use]
+    pub fn with_callbacks(mut self, fetch: Arc<dyn Fetch>) -> Self {
+        self.callbacks = Some(fetch);
+        self
     }
 
     /// Adds the catalogue of skills of other hosts.

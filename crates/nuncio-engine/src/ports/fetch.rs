@@ -143,4 +143,10 @@ impl fmt::Display for UserNamedHost {
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends a request and reads the whole response. Redirects are not followed.
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError>;
+
+    /// Refuses a URL that [`Self::fetch`] would always refuse, by its scheme, host or literal address. Names are not
+    /// resolved, so a request to an accepted URL may still be refused.
+    fn check(&self, _url: &Url, _trust: AddressTrust) -> Result<(), FetchError> {
+        Ok(())
+    }
 }

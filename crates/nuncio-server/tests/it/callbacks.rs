@@ -234,21 +234,57 @@ async fn oversized_callback_response_is_judged_by_its_status() {
 }
 
 #[tokio::test]
-async fn callback_to_a_forbidden_address_is_not_sent() {
-    let clock = ManualClock::new();
-    let (inside, other) = (
-        CallbackReceiver::start(&[ReceiverReply::Status(200)]).await,
-        CallbackReceiver::start(&[ReceiverReply::Status(200)]).await,
-    );
-    let gateway = builder(&clock, &[&other.origin()]).start().await;
-    let id = invoke(&gateway, "fine", &inside.origin()).await;
-    let outcome = ask(&gateway, "GET", &format!("/executions/{id}"), "").await.json();
-    assert_ne!(outcome["status"], "failed", "it runs all the same");
-    eventually("it is over", async || (result(&gateway, &id).await["status"] == "completed").then_some(())).await;
-    nothing_is_owed(&gateway).await;
+async fn callback_address_that_can_never_be_called_is_refused_at_once() {
+    let allowed = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let gateway = builder(&ManualClock::new(), &[&allowed.origin()]).start().await;
+    let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    for address in [
+        json!(format!("{}/told", inside.origin())),
+        json!("https://10.0.0.7/told"),
+        json!("https://[fd00::7]/told"),
+        json!("https://localhost/told"),
+        json!("http://shop.example/told"),
+        json!("ftp://shop.example/told"),
+        json!("mailto:ada@shop.example"),
+        json!("https://ada:secret@shop.example/told"),
+        json!("shop.example/told"),
+        json!(""),
+        json!(7),
+        json!({"url": "https://shop.example/told"}),
+    ] {
+        let request = json!({
+            "caller": {"id": "shop", "type": "service"}, "skill_id": format!("{DESK}/fine"), "inputs": {},
+            "context": {"callback_url": address},
+        });
+        let answer = ask(&gateway, "POST", &format!("/skills/{DESK}/fine/invoke"), &request.to_string()).await;
+        let error = &answer.json()["error"];
+        assert_eq!((answer.status, &error["code"]), (400, &json!("VALIDATION_ERROR")), "{address}: {error}");
+        let violations = &error["details"]["violations"];
+        assert_eq!(violations[0]["path"], "/context/callback_url", "{address}: {error}");
+        assert!(violations[0]["message"].as_str().is_some_and(|why| !why.is_empty()), "{error}");
+        assert!(!answer.body.contains("secret"), "{error}");
+    }
+    assert!(gateway.audit().await.is_empty(), "nothing ran");
     assert_eq!(inside.sent(), []);
-    invoke(&gateway, "fine", &other.origin()).await;
-    other.nth(1).await;
+    invoke(&gateway, "fine", &allowed.origin()).await;
+    allowed.nth(1).await;
+}
+
+#[tokio::test]
+async fn callback_to_an_address_forbidden_since_the_request_is_not_sent() {
+    let clock = ManualClock::new();
+    let address = CallbackReceiver::absent().await;
+    let origin = format!("http://{address}");
+    let gateway = builder(&clock, &[&origin]).start().await;
+    let id = invoke(&gateway, "fine", &origin).await;
+    owed_in(&gateway, &clock, 10).await;
+    let data = gateway.stop().await;
+    let receiver = CallbackReceiver::at(address, &[ReceiverReply::Status(200)]).await;
+    let gateway = builder(&clock, &[]).data(data).start().await;
+    pass(&gateway, &clock, 10).await;
+    nothing_is_owed(&gateway).await;
+    assert_eq!(receiver.sent(), []);
+    assert_eq!(result(&gateway, &id).await["status"], "completed");
 }
 
 #[tokio::test]

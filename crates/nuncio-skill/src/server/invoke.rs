@@ -7,15 +7,16 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{SubmitError, SubmittedExecution};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
 use nuncio_engine::skills::AccessDenied;
 use nuncio_engine::{AuthenticationMethod, Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
-use url::form_urlencoded;
+use url::{Url, form_urlencoded};
 
 use super::executions::{answer, requested_wait};
 use super::{RequestCheckResult, SkillError, SkillResult, SkillServerState, anonymous, by_key, caller};
 use crate::lift::{self, InvocationOptionHeaders};
-use crate::validate::parse_as;
+use crate::validate::{ValidationReport, parse_as};
 use crate::wire::{InvocationCredentials, InvocationRequest};
 
 /// Length limit of a query with inputs, in bytes.
@@ -80,7 +81,11 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
         is_json(headers)?;
         read.and_then(|request| lift::body(id, request, head))
     };
-    let submission = lifted.map_err(|report| SkillError::invalid(&report))?;
+    let submission = lifted.and_then(|submission| {
+        let refused = submission.callback.as_ref().and_then(|url| skills.callback_fault(url));
+        refused.map_or(Ok(submission), Err)
+    });
+    let submission = submission.map_err(|report| SkillError::invalid(&report))?;
     let schema = offered.tool.as_ref().map(|tool| tool.input.source());
     // The body is parsed again only for an error report, which is rare.
     let queried = in_query.then(|| submission.inputs.clone());
@@ -193,6 +198,16 @@ fn unauthenticated(skills: &SkillServerState, skill: &Skill, why: Option<&Engine
 }
 
 impl SkillServerState {
+    /// The fault of a callback address that would never be called, if it is one.
+    fn callback_fault(&self, url: &Url) -> Option<ValidationReport> {
+        let refusal = self.callbacks.as_ref()?.check(url, AddressTrust::Stranger).err()?;
+        let why = match refusal {
+            FetchError::Refused { why, .. } => why,
+            other => other.to_string(),
+        };
+        Some(lift::forbidden_callback(url, &why))
+    }
+
     /// Caller by any key header that a skill of this host declares.
     pub(super) fn by_any_key_header(&self, headers: &HeaderMap) -> Option<Caller> {
         headers
