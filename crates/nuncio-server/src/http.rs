@@ -60,6 +60,14 @@ impl MiddlewareState {
     fn refuse(&self, path: &str, error: &EngineError) -> Response {
         self.owners.owner(path).front.refuse(error)
     }
+
+    /// The response for an unknown path, with the address at which the path's protocol begins.
+    fn not_found(&self, path: &str) -> Response {
+        let front = self.owners.owner(path).front;
+        let (name, start) = (front.name(), front.entry_point().document);
+        let message = format!("there is nothing at this address; {name} is served at {start}");
+        front.refuse(&EngineError::new(Code::NotFound, message))
+    }
 }
 
 /// The router of the whole server with its middleware.
@@ -98,18 +106,18 @@ pub(crate) fn app(
         bodies: parts.bodies.clone(),
     };
     let shared = Arc::new(shared);
-    let refusal = |code: Code, message: &'static str| {
-        let shared = Arc::clone(&shared);
-        move |uri: Uri| ready(shared.refuse(uri.path(), &EngineError::new(code, message)))
+    let refusing = Arc::clone(&shared);
+    let not_found = move |uri: Uri| ready(refusing.not_found(uri.path()));
+    let refusing = Arc::clone(&shared);
+    let not_allowed = move |uri: Uri| {
+        let message = "this address does not take that method; see the Allow header";
+        ready(refusing.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message)))
     };
-    let not_found = "there is nothing at this address; AAP is served at /aap/meta";
-    let not_allowed = "this address does not take that method; see the Allow header";
-    let app =
-        own.with_state(operators).merge(nuncio_console::routes(console)).fallback(refusal(Code::NotFound, not_found));
+    let app = own.with_state(operators).merge(nuncio_console::routes(console)).fallback(not_found);
     // The fallback for methods applies only to routes added before it, so it comes last.
     routes
         .fold(app.merge(dids::routes(engine, &parts.hosting.dids)), Router::merge)
-        .method_not_allowed_fallback(refusal(Code::MethodNotAllowed, not_allowed))
+        .method_not_allowed_fallback(not_allowed)
         .layer(layer_fn(move |route| Middleware { shared: Arc::clone(&shared), route }))
 }
 

@@ -68,6 +68,8 @@ mod same_in_every_protocol;
 mod session_cache;
 #[path = "it/signature.rs"]
 mod signature;
+#[path = "it/skill_envelope.rs"]
+mod skill_envelope;
 #[path = "it/storage_limits.rs"]
 mod storage_limits;
 #[path = "it/turns.rs"]

@@ -17,6 +17,9 @@ const INDEX: &str = "/.well-known/skill-sharing";
 /// Other protocols publish documents below `/registry`, so that prefix is public.
 const PATHS: &[PathRules] = &[
     paths_below(INDEX, |_| true),
+    // Addresses that clients guess; there is nothing, which the envelope says too.
+    PathRules::public("/.well-known/skill-sharing.json"),
+    PathRules::public("/skills.json"),
     paths_below("/skills", |path| path.ends_with(".json")),
     paths_below("/executions", |_| false),
     paths_below("/registry/skills", |path| path == "/registry/skills"),
