@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn unknown_stop_reason_is_parsed_as_end_turn_that_was_not_cancelled() {
+        let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", r#"{"stopReason":"pause_turn"}"#) else {
+            panic!()
+        };
+        assert_eq!(stop, TurnStop::because(StopReason::EndTurn));
+    }
+
+    #[test]
     fn unknown_event_or_malformed_data_yields_unknown_event_with_raw_data() {
         for (event, data) in [
             ("weather", "{}"),

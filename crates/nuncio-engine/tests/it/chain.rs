@@ -8,9 +8,9 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::{Code, declaration};
-use nuncio_engine::Caller;
 use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_engine::ports::Clock as _;
+use nuncio_engine::{Caller, Engine};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +42,11 @@ fn agent() -> Agent {
 }
 
 pub(crate) async fn serve(world: &EngineSetup) {
-    world.engine.agents().publish(agent()).await.unwrap();
+    serve_on(&world.engine).await;
+}
+
+pub(crate) async fn serve_on(engine: &Engine) {
+    engine.agents().publish(agent()).await.unwrap();
 }
 
 async fn announce(world: &EngineSetup, manifest: Option<Value>) -> AgentId {
@@ -52,7 +56,12 @@ async fn announce(world: &EngineSetup, manifest: Option<Value>) -> AgentId {
 
 /// Calls the tool; returns the code of a refusal.
 pub(crate) async fn call(world: &EngineSetup, caller: &Caller) -> Result<(), Code> {
-    let served = world.engine.agents().agent("helper").unwrap();
+    call_on(&world.engine, caller).await
+}
+
+/// Calls the tool on one of several engines; returns the code of a refusal.
+pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), Code> {
+    let served = engine.agents().agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = ToolCallRequest {
         caller,
@@ -68,12 +77,10 @@ pub(crate) async fn call(world: &EngineSetup, caller: &Caller) -> Result<(), Cod
         pending_insert: None,
         trace: &trace,
         on_start: None,
-        deadline: world.clock.now().after(Duration::from_secs(60)),
+        deadline: engine.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
-    let CallOutcome::Ended(ended) = world.engine.calls().call(call).await.unwrap() else {
-        panic!("nobody was to be asked")
-    };
+    let CallOutcome::Ended(ended) = engine.calls().call(call).await.unwrap() else { panic!("nobody was to be asked") };
     ended.result.map(|_| ()).map_err(|failure| failure.code)
 }
 

@@ -169,13 +169,14 @@ proptest! {
     }
 
     #[test]
-    fn signatures_equal_those_of_ed25519_dalek(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
-        use ed25519_dalek::Signer as _;
+    fn signatures_equal_those_of_ring(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
+        use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
         let ours = SigningKey::from_seed(&seed);
-        let theirs = ed25519_dalek::SigningKey::from_bytes(&seed);
+        let theirs = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
         let signature = ours.sign(&message);
-        prop_assert_eq!(signature, theirs.sign(&message).to_bytes());
-        prop_assert!(theirs.verifying_key().verify_strict(&message, &signature.into()).is_ok());
+        prop_assert_eq!(&signature[..], theirs.sign(&message).as_ref());
+        let public = UnparsedPublicKey::new(&ED25519, theirs.public_key());
+        prop_assert!(public.verify(&message, &signature).is_ok());
         prop_assert!(ours.public().verify(&message, &signature).is_ok());
         prop_assert_eq!(SigningKey::from_pem(&ours.to_pem()).unwrap().sign(&message), signature);
     }

@@ -204,13 +204,7 @@ async fn token_request_refused_with_resource_parameter_is_repeated_without_it() 
 
 #[tokio::test]
 async fn oauth_token_of_one_endpoint_is_not_sent_to_another_endpoint() {
-    let (good, evil, issuer) = (
-        provider_requiring(oauth2(), |_, _| None).await,
-        provider_requiring(oauth2(), |_, _| None).await,
-        issuer().await,
-    );
-    let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &evil), ("login.example", &issuer)]);
-    world.call(&with(client())).await.unwrap();
+    let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
     let skill = json!({"url": "https://evil.example/call", "method": "POST", "status_url": "https://evil.example/status/{execution_id}"});
     let impostor = provider(move |request, _| {
         let mut copy = descriptor();
@@ -219,11 +213,18 @@ async fn oauth_token_of_one_endpoint_is_not_sent_to_another_endpoint() {
         (request.line() == "GET /b.json").then(|| TestReply::json(200, &copy))
     })
     .await;
-    let world = TestConsumer::new(&[("evil.example", &impostor), ("login.example", &issuer)]);
+    // One consumer, whose token cache has the token of the first endpoint when it calls the second.
+    let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &impostor), ("login.example", &issuer)]);
+    world.call(&with(client())).await.unwrap();
+    assert_eq!(good.got(CALL)[0].header("authorization"), Some("Bearer token-0"));
     let target = nuncio_skill::client::SkillTarget::parse("https://evil.example/b.json").unwrap();
     world.consumer.invoke(&target, &with(client())).await.unwrap();
     assert_eq!(impostor.got(CALL)[0].header("authorization"), Some("Bearer token-1"), "a token of its own");
-    assert!(form(&issuer.got("POST /token")[1])["resource"] == "https://evil.example");
+    assert_eq!(form(&issuer.got("POST /token")[1])["resource"], "https://evil.example");
+    // Each endpoint keeps its token.
+    world.call(&with(client())).await.unwrap();
+    assert_eq!(good.got(CALL)[1].header("authorization"), Some("Bearer token-0"));
+    assert_eq!(issuer.hits("POST /token"), 2);
 }
 
 /// Simulates a browser that requests the paths from `answer` at the client's loopback listener.

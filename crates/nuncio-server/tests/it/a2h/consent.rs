@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::ids::{DeviceId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, LedgerEntry};
 use nuncio_core::person::Device;
 use nuncio_core::signature::{PublicKey, Signature};
@@ -176,7 +176,7 @@ async fn consent_without_a_required_scope_is_refused() {
 }
 
 #[tokio::test]
-async fn timed_consent_ends_at_its_time_and_consent_can_be_replaced() {
+async fn timed_consent_ends_at_its_time_one_time_consent_after_use_and_both_can_be_replaced() {
     let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
@@ -194,6 +194,13 @@ async fn timed_consent_ends_at_its_time_and_consent_can_be_replaced() {
     ada.refresh(world.clock.now()).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!(["clipboard:read"]));
+    // A one-time consent is used up by the first use.
+    let (id, clipboard) = (relation["id"].as_str().unwrap(), ScopeId::parse("clipboard:read").unwrap());
+    let consents = world.gateway.engine().consent();
+    let id = RelationId::parse(id).unwrap();
+    assert!(consents.use_consent(&id, &clipboard).await.unwrap());
+    assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!([]));
+    assert!(!consents.use_consent(&id, &clipboard).await.unwrap(), "it was used");
     // The person replaces the consent; the device signs the new terms too.
     let body = json!({"granted_scopes": ["filesystem:read"]});
     let changed = ada.consent(Method::PATCH, &path, body).await;

@@ -169,6 +169,30 @@ async fn directory_limits_the_number_of_agents_per_host() {
 }
 
 #[tokio::test]
+async fn directory_limits_the_number_of_agents_of_all_hosts() {
+    let DirectoryTestServer { gateway, peer, clock, key } = world(|it| {
+        it.settings(|settings| (settings.registry.max_agents, settings.registry.max_agents_per_host) = (3, 100))
+    })
+    .await;
+    let (by, second) = (RequestSender::Key(&key), DidHost::start().await);
+    let mut ids = Vec::new();
+    for (host, name) in [(&peer, "a"), (&peer, "b"), (&second, "c")] {
+        let foreign = ForeignAgent::at(host, name, clock.now());
+        let answer = register(&gateway, &by, &foreign.url).await;
+        assert_eq!(answer.status, 201, "{name}");
+        ids.push(answer.json()["id"].as_str().unwrap().to_owned());
+    }
+    let last = ForeignAgent::at(&second, "d", clock.now());
+    let answer = register(&gateway, &by, &last.url).await;
+    assert_eq!(refusal(&answer), (429, "directory_full".to_owned()));
+    assert_eq!(entries(&gateway).await.len(), 3);
+    // A removed agent makes room for another.
+    let path = format!("{PATH}/{}", ids[0]);
+    assert_eq!(send(&gateway, &by, "DELETE", &path, "").await.status, 204);
+    assert_eq!(register(&gateway, &by, &last.url).await.status, 201);
+}
+
+#[tokio::test]
 async fn own_agents_and_invalid_registrations_are_refused_with_the_reason() {
     let DirectoryTestServer { gateway, key, .. } =
         world(|it| it.agent("second", &desk(&[echo()]).replace(DESK, "second"))).await;
