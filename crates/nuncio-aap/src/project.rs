@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nuncio_core::agent::{Agent, AgentOption, OptionValueType, Tool};
 use nuncio_core::ids::OptionName;
 use nuncio_core::session::{ClientTool, OptionValue, Session};
+use nuncio_core::text::TextByLanguage;
 use nuncio_engine::converse::REDACTED;
 use serde_json::Map;
 
@@ -19,20 +20,25 @@ pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> Meta {
 fn agent_info(agent: &Agent) -> AgentInfo {
     let tool = |tool: &Arc<Tool>| ToolSpec {
         name: tool.name.to_string(),
-        title: tool.title.clone(),
+        title: english(tool.title.as_ref()),
         description: tool.description.clone(),
         parameters: tool.input.source().clone(),
         extra: Map::new(),
     };
     AgentInfo {
         name: agent.name.to_string(),
-        title: agent.title.clone(),
+        title: english(agent.title.as_ref()),
         version: agent.version.to_string(),
-        description: agent.description.clone(),
+        description: english(agent.description.as_ref()),
         tools: agent.exposed_tools().map(tool).collect(),
         options: agent.options.iter().map(option_info).collect(),
         capabilities: agent.capabilities.clone(),
     }
+}
+
+/// `GET /meta` has one text for all readers.
+fn english(text: Option<&TextByLanguage>) -> Option<String> {
+    text.map(|text| text.in_english().to_owned())
 }
 
 fn option_info(option: &AgentOption) -> OptionInfo {

@@ -314,12 +314,15 @@ fn owner(owner: &Owner) -> crate::wire::Owner {
 
 #[must_use]
 pub fn name_of(agent: &Agent) -> &str {
-    agent.title.as_deref().unwrap_or(agent.name.as_str())
+    agent.title_in("en")
 }
 
 /// Description of an agent, never empty, since some clients refuse an empty description.
 fn description_of(agent: &Agent) -> String {
-    agent.description.clone().unwrap_or_else(|| format!("The agent {}.", name_of(agent)))
+    match &agent.description {
+        Some(text) => text.in_english().to_owned(),
+        None => format!("The agent {}.", name_of(agent)),
+    }
 }
 
 fn protection() -> Vec<String> {

@@ -138,6 +138,9 @@ export class Chat {
       this.#say();
     });
     this.#input.addEventListener("input", () => this.#fit());
+    for (const example of document.querySelectorAll("[data-example]")) {
+      example.addEventListener("click", () => this.#sendText(example.textContent));
+    }
     this.#stop.addEventListener("click", () => this.#halt());
     addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !event.isComposing && !byId("key-dialog").open) this.#halt();
@@ -153,6 +156,11 @@ export class Chat {
     const text = this.#input.value.trim();
     if (!text || this.#conversation.state === "running") return;
     this.#write("");
+    this.#sendText(text);
+  }
+
+  #sendText(text) {
+    if (this.#conversation.state === "running") return;
     announce(say("answering", { agent: page.agent.title }));
     this.#conversation.send(text);
   }

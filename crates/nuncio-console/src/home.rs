@@ -102,6 +102,8 @@ struct AgentView {
     title: String,
     version: String,
     description: Option<String>,
+    /// Messages to begin a conversation with.
+    examples: Vec<String>,
     owner: Option<(String, Option<String>)>,
     tools: Vec<ToolView>,
     options: Vec<OptionView>,
@@ -165,7 +167,7 @@ impl HomeTemplate {
         let kept_language = query.lang.is_some().then_some(language);
         let links = agents.iter().map(|agent| AgentLink {
             name: agent.name.to_string(),
-            title: title(agent),
+            title: agent.title_in(language.tag()).to_owned(),
             current: chosen.is_some_and(|chosen| chosen.name == agent.name),
             href: home_path(kept_language, Some(agent.name.as_str())),
         });
@@ -206,10 +208,6 @@ fn origin(host: Option<&str>) -> String {
     format!("http://{}", host.filter(is_plain).unwrap_or("localhost:7400"))
 }
 
-fn title(agent: &Agent) -> String {
-    agent.title.clone().unwrap_or_else(|| agent.name.to_string())
-}
-
 fn agent_view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -> AgentView {
     let document = |document: SampleRequest| DocumentView {
         title: document.title.in_language(language.tag()).to_owned(),
@@ -225,9 +223,10 @@ fn agent_view(console: &Console, agent: &Agent, language: Language, needs_key: b
     });
     AgentView {
         name: agent.name.to_string(),
-        title: title(agent),
+        title: agent.title_in(language.tag()).to_owned(),
         version: agent.version.to_string(),
-        description: agent.description.clone(),
+        description: agent.description.as_ref().map(|text| text.in_language(language.tag()).to_owned()),
+        examples: agent.examples.iter().map(|text| text.in_language(language.tag()).to_owned()).collect(),
         owner: agent.owner.as_ref().map(|owner| {
             // Other schemes, such as `javascript:`, must not become links.
             let url = owner.url.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -248,7 +247,7 @@ fn tool_view(agent: &Agent, tool: &Tool, language: Language) -> ToolView {
     });
     ToolView {
         name: tool.name.to_string(),
-        title: tool.title.clone().unwrap_or_else(|| tool.name.to_string()),
+        title: tool.title_in(language.tag()).to_owned(),
         description: tool.description.clone(),
         scope,
         operator: tool.human_authorization,

@@ -27,7 +27,7 @@ texts! {
     PageTexts {
         skip, forget_key, inbox, views, view_chat, view_agent, view_list, agents, conversations,
         new_conversation, more, transcript, message, placeholder, send, stop, hint, nobody, nobody_hint,
-        without_script,
+        without_script, examples,
     }
     AboutTexts {
         heading, version, owner, tools, no_tools, operator, arguments, required, on, trust, options, options_hint,

@@ -35,9 +35,11 @@ pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, Skil
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     pub name: AgentName,
-    pub title: Option<String>,
+    pub title: Option<TextByLanguage>,
     pub version: semver::Version,
-    pub description: Option<String>,
+    pub description: Option<TextByLanguage>,
+    /// Messages that a person could begin with, shown in an empty conversation.
+    pub examples: Vec<TextByLanguage>,
     pub owner: Option<Owner>,
     pub brain: BrainSpec,
     pub capabilities: Capabilities,
@@ -68,6 +70,12 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// The title in a language, else the name.
+    #[must_use]
+    pub fn title_in(&self, language: &str) -> &str {
+        self.title.as_ref().map_or(self.name.as_str(), |title| title.in_language(language))
+    }
+
     /// Finds a tool by name, including hidden tools.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
@@ -237,7 +245,7 @@ string_enum! {
 pub struct Tool {
     /// The name by which brains call the tool.
     pub name: ToolName,
-    pub title: Option<String>,
+    pub title: Option<TextByLanguage>,
     /// Description of the tool for people and for models.
     pub description: String,
     /// Permission that a caller of the tool needs; `None` admits everyone who may talk to the agent.
@@ -258,6 +266,12 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// The title in a language, else the name.
+    #[must_use]
+    pub fn title_in(&self, language: &str) -> &str {
+        self.title.as_ref().map_or(self.name.as_str(), |title| title.in_language(language))
+    }
+
     /// Whether the tool runs on a person's device. The device then asks the person itself.
     #[must_use]
     pub fn on_device(&self) -> bool {

@@ -118,6 +118,7 @@ fn read(root: &TomlTable<'_>) -> Option<Agent> {
         title: identity.title,
         version: identity.version,
         description: identity.description,
+        examples: identity.examples,
         owner: identity.owner,
         brain: brain?,
         capabilities,

@@ -32,6 +32,12 @@ impl TextByLanguage {
             .map_or("", String::as_str)
     }
 
+    /// The text for documents that have room for one language: English, else any.
+    #[must_use]
+    pub fn in_english(&self) -> &str {
+        self.in_language("en")
+    }
+
     pub fn languages(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(tag, text)| (tag.as_str(), text.as_str()))
     }

@@ -131,7 +131,7 @@ impl TaskInbox {
             id: id.clone(),
             agent: call.agent.name.clone(),
             tool: tool.name.clone(),
-            title: tool.title.clone().unwrap_or_else(|| tool.name.to_string()),
+            title: tool.title_in("en").to_owned(),
             instructions,
             inputs: call.arguments.clone(),
             form: tool.output.as_ref().map(|schema| schema.source().clone()),

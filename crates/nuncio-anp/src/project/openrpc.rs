@@ -1,6 +1,7 @@
 //! Builds OpenRPC documents of an agent's tools.
 
 use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::text::TextByLanguage;
 use serde_json::{Map, Value, json};
 
 use super::refs::SchemaComponents;
@@ -77,7 +78,7 @@ fn security_schemes() -> Value {
 
 fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
     let name = tool.name.as_str();
-    let summary = tool.title.clone().unwrap_or_else(|| name.to_owned());
+    let summary = tool.title.as_ref().map_or(name, TextByLanguage::in_english).to_owned();
     // Imported tools may have an empty description, which some clients refuse.
     let description = Some(&tool.description).filter(|text| !text.trim().is_empty()).unwrap_or(&summary).clone();
     let input = components.take(&format!("{name}.input"), tool.input.source());

@@ -38,7 +38,7 @@ async fn mcp_tools_of_all_pages_are_imported() {
     let names: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["pid", "wait", "fail", "exit", "key", "trace", "structured", "last"]);
     let tool = agent.tool("pid").unwrap();
-    assert_eq!((tool.title.as_deref(), tool.description.as_str()), (Some("Process number"), "Does pid."));
+    assert_eq!((tool.title_in("en"), tool.description.as_str()), ("Process number", "Does pid."));
     workshop.runners.release(&agent).await;
 }
 

@@ -3,7 +3,7 @@
 use nuncio_core::agent::{Agent, Capabilities, OptionValueType};
 use serde_json::{Value, json};
 
-use super::{Language, Texts, embeddable_json, title};
+use super::{Language, Texts, embeddable_json};
 
 pub(super) fn data(agent: Option<&Agent>, language: Language, needs_key: bool) -> String {
     embeddable_json(&json!({
@@ -20,7 +20,7 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
         let scope = tool.scope.as_ref().and_then(|id| agent.scope(id));
         json!({
             "name": tool.name,
-            "title": tool.title.as_deref().unwrap_or(tool.name.as_str()),
+            "title": tool.title_in(language.tag()),
             "scope": scope.map(|scope| scope.label.in_language(language.tag())),
             "level": scope.map(|scope| scope.sensitivity.as_str()),
             "sensitivity": scope.map(|scope| Texts::of(language).sensitivity.of(scope.sensitivity)),
@@ -33,7 +33,7 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
     });
     json!({
         "name": agent.name,
-        "title": title(agent),
+        "title": agent.title_in(language.tag()),
         "tools": tools.collect::<Vec<_>>(),
         "options": options.collect::<Vec<_>>(),
         "history": history_kind(&agent.capabilities),

@@ -136,7 +136,7 @@ impl Agent {
         }
         Some(Capability {
             id,
-            name: tool.title.clone().unwrap_or_else(|| tool.name.to_string()),
+            name: tool.title_in("en").to_owned(),
             description: tool.description.clone(),
             intent_tags,
             tools: vec![tool.name.clone()],

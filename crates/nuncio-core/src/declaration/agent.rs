@@ -4,23 +4,30 @@ use semver::Version;
 use url::Url;
 
 use super::reader::{TomlItem, TomlTable};
+use super::scopes::local_text;
 use super::skill::{self, SkillDefaults, SkillPublisher, moment};
 use super::source::cut;
 use crate::agent::{DiscoveryVisibility, Owner, OwnerKind, Skill};
 use crate::ids::AgentName;
+use crate::text::TextByLanguage;
 use crate::time::Timestamp;
 
 /// Content of the `[agent]` section.
 pub(super) struct AgentSection {
     pub(super) name: AgentName,
-    pub(super) title: Option<String>,
+    pub(super) title: Option<TextByLanguage>,
     pub(super) version: Version,
-    pub(super) description: Option<String>,
+    pub(super) description: Option<TextByLanguage>,
+    pub(super) examples: Vec<TextByLanguage>,
     pub(super) owner: Option<Owner>,
     pub(super) skill: Option<Skill>,
     pub(super) created: Option<Timestamp>,
     pub(super) presence: DiscoveryVisibility,
 }
+
+/// Upper limit of `examples`.
+const MAX_EXAMPLES: usize = 8;
+const MAX_EXAMPLE_CHARACTERS: usize = 200;
 
 /// Last part of the skill id of an agent that is published as a whole.
 const WHOLE_AGENT_SKILL: &str = "ask";
@@ -28,9 +35,10 @@ const WHOLE_AGENT_SKILL: &str = "ask";
 pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<AgentSection> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
     let name = table.name("name", AgentName::parse);
-    let title = table.optional_text("title");
+    let title = table.item("title").and_then(|item| local_text(&item));
     let version = table.required("version", r#"a text such as "1.0.0""#).and_then(|item| version(&item));
-    let description = table.optional_text("description");
+    let description = table.item("description").and_then(|item| local_text(&item));
+    let examples = examples(&table);
     let owner = table.table("owner").and_then(|table| owner(&table));
     let skill = table.table("skill").and_then(|skill| {
         if !table.has("description") && !skill.has("description") {
@@ -38,8 +46,8 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<A
         }
         let subject = SkillDefaults {
             part: Some(WHOLE_AGENT_SKILL),
-            name: title.as_deref().or(name.as_ref().map(AgentName::as_str)),
-            description: description.as_deref(),
+            name: title.as_ref().map(TextByLanguage::in_english).or(name.as_ref().map(AgentName::as_str)),
+            description: description.as_ref().map(TextByLanguage::in_english),
             scope: None,
             input: None,
         };
@@ -48,7 +56,28 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<A
     let created = table.item("created").and_then(|item| moment(&item));
     let presence = table.table("anp").map(|table| presence(&table)).unwrap_or_default();
     table.finish();
-    Some(AgentSection { name: name?, title, version: version?, description, owner, skill, created, presence })
+    Some(AgentSection { name: name?, title, version: version?, description, examples, owner, skill, created, presence })
+}
+
+/// Reads `examples = […]`: messages that a person could begin with.
+fn examples(table: &TomlTable<'_>) -> Vec<TextByLanguage> {
+    let items = table.list("examples", "a list of messages, each a text or one for each language").unwrap_or_default();
+    if let Some(one_more) = items.get(MAX_EXAMPLES) {
+        one_more.position.fault(format!("one of {} examples", items.len()), format!("allowed: at most {MAX_EXAMPLES}"));
+    }
+    items.iter().filter_map(example).collect()
+}
+
+fn example(item: &TomlItem<'_>) -> Option<TextByLanguage> {
+    let text = local_text(item)?;
+    let longest = text.languages().map(|(_, text)| text.chars().count()).max().unwrap_or_default();
+    if longest > MAX_EXAMPLE_CHARACTERS {
+        return item.position.reject(
+            format!("has {longest} characters"),
+            format!("allowed: at most {MAX_EXAMPLE_CHARACTERS}, so that it fits on a button"),
+        );
+    }
+    Some(text)
 }
 
 fn version(item: &TomlItem<'_>) -> Option<Version> {

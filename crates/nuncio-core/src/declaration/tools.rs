@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
+use super::scopes::local_text;
 use super::skill::{self, SkillDefaults, SkillPublisher};
 use super::{run, schemas};
 use crate::agent::{RunSpec, Skill, Tool};
 use crate::ids::ToolName;
 use crate::manifest::is_device_tool_name;
 use crate::schema::Schema;
+use crate::text::TextByLanguage;
 
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
@@ -26,7 +28,7 @@ pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &
 
 fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPublisher) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
-    let title = table.optional_text("title");
+    let title = table.item("title").and_then(|item| local_text(&item));
     let description = table.text("description");
     let scope = table.item("scope").and_then(|item| names.scope(&item));
     let input = table.required("input", r#"a JSON Schema, at least { type = "object" }"#);
@@ -45,7 +47,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
     let skill = table.table("skill").and_then(|skill| {
         let subject = SkillDefaults {
             part: name.as_ref().map(ToolName::as_str),
-            name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
+            name: title.as_ref().map(TextByLanguage::in_english).or(name.as_ref().map(ToolName::as_str)),
             description: description.as_deref(),
             scope: table.peek("scope").and_then(|item| item.value.as_str()),
             input: input.as_ref().map(Schema::source),

@@ -38,7 +38,7 @@ impl ManifestService {
             id: id.clone(),
             owner: AccountOwner::Operator,
             display_name: display_name(agent),
-            description: agent.description.clone(),
+            description: description(agent),
             public: agent.presence.listed,
             connection: AgentConnection::Websocket,
             health_check_url: None,
@@ -58,7 +58,7 @@ impl ManifestService {
     async fn follow_declaration(&self, agent: &Agent, account: &Account, by: &Caller) -> Result<(), ConsentError> {
         let set = |account: &mut Account| {
             account.display_name = display_name(agent);
-            account.description.clone_from(&agent.description);
+            account.description = description(agent);
             account.public = agent.presence.listed;
         };
         let mut next = account.clone();
@@ -71,5 +71,9 @@ impl ManifestService {
 }
 
 fn display_name(agent: &Agent) -> String {
-    agent.title.clone().unwrap_or_else(|| agent.name.to_string())
+    agent.title_in("en").to_owned()
+}
+
+fn description(agent: &Agent) -> Option<String> {
+    agent.description.as_ref().map(|text| text.in_english().to_owned())
 }

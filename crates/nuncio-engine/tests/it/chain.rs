@@ -7,6 +7,7 @@ use nuncio_core::execution::TraceIds;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
+use nuncio_core::text::TextByLanguage;
 use nuncio_core::{Code, declaration};
 use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_engine::ports::Clock as _;
@@ -96,7 +97,7 @@ async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
     );
     let again = world.engine.manifests().announce(&agent(), Some(first_version())).await.unwrap().unwrap();
     assert_eq!((again.version, again.changed), (1, false), "the same file again");
-    let renamed = Agent { title: Some("Helper the second".into()), ..agent() };
+    let renamed = Agent { title: Some(TextByLanguage::english("Helper the second")), ..agent() };
     let changed =
         world.engine.manifests().announce(&renamed, Some(broken_version(&["path", "limit"]))).await.unwrap().unwrap();
     assert_eq!((changed.version, changed.account.display_name.as_str()), (2, "Helper the second"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
+use nuncio_core::text::TextByLanguage;
 use nuncio_server::ProtocolFront;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
@@ -99,7 +100,7 @@ fn print_overview(server: &Server, url: &str, json: bool) {
     }
     println!("{} serves", "Nuncio".bold());
     for agent in &agents {
-        println!("  {}  {}", agent.name.bold(), clean(agent.title.as_deref().unwrap_or_default()).dimmed());
+        println!("  {}  {}", agent.name.bold(), clean(agent.title.as_ref().map_or("", TextByLanguage::in_english)).dimmed());
     }
     println!();
     let entry_points = fronts().map(ProtocolFront::entry_point);

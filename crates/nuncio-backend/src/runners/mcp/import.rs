@@ -7,6 +7,7 @@ use std::time::Duration;
 use nuncio_core::agent::{Agent, McpImport, McpServer, RunSpec, Tool};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
+use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
 use crate::runners::McpOffer;
@@ -87,7 +88,7 @@ fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Too
         .map_err(|error| format!("{}, since its output schema does not compile: {error}", place()))?;
     let hinted = tool.annotations.as_ref().and_then(|hints| hints.title.clone());
     Ok(Tool {
-        title: tool.title.clone().or(hinted),
+        title: tool.title.clone().or(hinted).map(TextByLanguage::english),
         description: tool.description.as_deref().unwrap_or_default().to_owned(),
         scope: import.scope.clone(),
         input,

@@ -59,7 +59,7 @@ r#"
 agent.toml:1:1: agent.name: missing
   needed: a text
 agent.toml:2:1: agent.nmae: unknown key
-  did you mean "name"? allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
+  did you mean "name"? allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
 "#;
 
 agent_keys_that_are_not_texts_are_refused:
@@ -77,9 +77,32 @@ agent.toml:2:8: agent.name: found the number 5
 agent.toml:3:11: agent.version: found the number 1.0
   allowed: a text
 agent.toml:4:9: agent.title: found true
-  allowed: a text
+  allowed: a text, or a table such as { en = "Read", zh-CN = "读取" }
 agent.toml:5:15: agent.description: found the date or time 2026-01-01
-  allowed: a text
+  allowed: a text, or a table such as { en = "Read", zh-CN = "读取" }
+"#;
+
+agent_texts_with_an_invalid_language_or_without_text_are_refused:
+r#"
+[agent]
+name = "a"
+version = "1.0.0"
+title = { "en_US!" = "A" }
+description = {}
+examples = ["Hello", { en = "" }, 3]
+"#
+=>
+r#"
+agent.toml:4:22: agent.title."en_US!": not a language
+  allowed: a language tag such as "en" or "zh-CN"
+agent.toml:5:15: agent.description: found no text
+  allowed: at least one language
+agent.toml:6:22: agent.examples[1]: found no text
+  allowed: at least one language
+agent.toml:6:29: agent.examples[1].en: found an empty text
+  allowed: a non-empty text
+agent.toml:6:35: agent.examples[2]: found the number 3
+  allowed: a text, or a table such as { en = "Read", zh-CN = "读取" }
 "#;
 
 owner_without_name_and_with_invalid_url_is_refused:
@@ -155,7 +178,7 @@ agent.toml:2:8: agent.name: "Hotel" is not an agent name
 agent.toml:3:11: agent.version: "1" is not a version: unexpected end of input while parsing major version number
   allowed: MAJOR.MINOR.PATCH, such as "1.0.0"
 agent.toml:4:1: agent.colour: unknown key
-  allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
+  allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
 agent.toml:8:12: brain.fallback: not a template: unexpected end of input, expected expression
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 agent.toml:13:9: tool "book".scope: no [[scope]] is called "booking:wirte"
@@ -265,7 +288,7 @@ r#"
 =>
 r#"
 agent.toml:4:1: agent."a b\nc": unknown key
-  allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
+  allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
 "#;
 }
 
@@ -324,4 +347,15 @@ r#"
 agent.toml:5:10: capabilities.images: found true
   allowed: a list of "https", "data"
 "#;
+}
+
+#[test]
+fn examples_that_are_too_many_or_too_long_are_refused() {
+    let with = |examples: &str| format!("{}examples = [{examples}]\n", super::AGENT);
+    let many = super::faults(&with(&"\"a\",".repeat(9)));
+    assert_eq!(many, "agent.toml:4:45: agent.examples[8]: one of 9 examples\n  allowed: at most 8");
+    let long = super::faults(&with(&format!("\"{}\"", "x".repeat(201))));
+    let expected =
+        "agent.toml:4:13: agent.examples[0]: has 201 characters\n  allowed: at most 200, so that it fits on a button";
+    assert_eq!(long, expected);
 }

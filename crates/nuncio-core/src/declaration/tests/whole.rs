@@ -11,6 +11,7 @@ use crate::agent::{
 };
 use crate::declaration::{MAX_BYTES, STARTER, parse};
 use crate::ids::ToolName;
+use crate::text::TextByLanguage;
 
 pub(super) const HOTEL: &str = include_str!("hotel.toml");
 
@@ -24,9 +25,9 @@ fn hotel() -> Agent {
 fn identity_and_capabilities_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     assert_eq!(agent.name.as_str(), "hotel-assistant");
-    assert_eq!(agent.title.as_deref(), Some("Grand Hotel Assistant"));
+    assert_eq!(agent.title_in("en"), "Grand Hotel Assistant");
     assert_eq!(agent.version.to_string(), "1.2.3-beta.1");
-    assert_eq!(agent.description.as_deref(), Some("Books rooms and answers guests."));
+    assert_eq!(agent.description, Some(TextByLanguage::english("Books rooms and answers guests.")));
     let owner = agent.owner.unwrap();
     assert_eq!((owner.name.as_str(), owner.url.unwrap().as_str()), ("Grand Hotel", "https://grand-hotel.example/"));
     let can = agent.capabilities;
@@ -90,7 +91,7 @@ fn options_and_scopes_of_a_complete_agent_file_are_read() {
 fn tool_schemas_and_backends_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let reserve = agent.tool("make_reservation").unwrap();
-    assert_eq!(reserve.title.as_deref(), Some("Reserve"));
+    assert_eq!(reserve.title_in("en"), "Reserve");
     assert_eq!(reserve.scope.as_ref().unwrap().as_str(), "booking:write");
     assert_eq!((reserve.exposed, reserve.human_authorization, reserve.timeout), (false, true, Duration::from_secs(5)));
     let nights = &reserve.input.source()["properties"]["nights"];
@@ -267,4 +268,34 @@ fn agent_file_fault_has_file_line_column_and_key() {
     let faults = parse("x.toml", "[agent]\nname = \"a\"\nversion = \"1\"\n").unwrap_err();
     let [fault] = faults.0.as_slice() else { panic!("{faults}") };
     assert_eq!((fault.file.as_str(), fault.line, fault.column, fault.key.as_str()), ("x.toml", 3, 11, "agent.version"));
+}
+
+#[test]
+fn texts_of_an_agent_are_read_by_language_and_have_a_plain_form() {
+    let text = r#"
+[agent]
+name = "a"
+version = "1.0.0"
+title = { en = "Desk", zh-CN = "前台" }
+description = { zh-CN = "回答问题。" }
+examples = ["Hello", { en = "Help", zh-CN = "帮助" }]
+skill = { type = "knowledge", access = "public", auth = "none" }
+[brain]
+kind = "script"
+[[tool]]
+name = "find"
+title = { en = "Find", zh-CN = "查找" }
+description = "Finds."
+input = { type = "object" }
+run = { command = ["true"] }
+skill = { type = "knowledge", access = "public", auth = "none" }
+"#;
+    let agent = parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}")).agent;
+    assert_eq!((agent.title_in("zh-CN"), agent.title_in("fr")), ("前台", "Desk"));
+    assert_eq!(agent.description.as_ref().map(TextByLanguage::in_english), Some("回答问题。"));
+    let examples: Vec<_> = agent.examples.iter().map(|text| text.in_language("zh-CN")).collect();
+    assert_eq!(examples, ["Hello", "帮助"]);
+    assert_eq!((agent.tools[0].title_in("zh-CN"), agent.tools[0].title_in("en")), ("查找", "Find"));
+    let skills: Vec<_> = agent.skills().map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
+    assert_eq!(skills, [("Find", "Finds."), ("Desk", "回答问题。")]);
 }

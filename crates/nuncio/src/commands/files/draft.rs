@@ -7,6 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Provider, Tool};
 use nuncio_core::declaration;
 use nuncio_core::ids::{AgentName, BackendName};
+use nuncio_core::text::TextByLanguage;
 use nuncio_server::{McpOffer, mcp_offers};
 use serde_json::Value;
 
@@ -241,7 +242,7 @@ fn rules_brain(tools: &[Tool]) -> String {
 
 fn tool_section(tool: &Tool, server: &str) -> String {
     let mut out = format!("\n[[tool]]\nname = \"{}\"\n", tool.name);
-    if let Some(title) = tool.title.as_deref().filter(|title| !title.trim().is_empty()) {
+    if let Some(title) = tool.title.as_ref().map(TextByLanguage::in_english).filter(|title| !title.trim().is_empty()) {
         let _ = writeln!(out, "title = {}", toml::text(title));
     }
     let description = tool.description.trim();

@@ -23,7 +23,7 @@ async fn page_uses_the_browser_language_until_another_is_chosen_and_keeps_the_ch
     );
     visit.say("12月24日到26日有空房吗？两个人").await;
     let question = browser.until("document.querySelector('.ask .question')?.innerText").await;
-    assert_eq!(question, "允许 Grand Hotel Assistant 使用“Search rooms”吗？");
+    assert_eq!(question, "允许 豪华大酒店助手 使用“查询空房”吗？");
     let session = visit.session().await;
 
     browser.click("[data-language=en]").await;
