@@ -3,6 +3,7 @@
 //! Handles known server faults: missing or repeated `turn_stop`, missing or repeated tool results, and broken
 //! connections.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -38,6 +39,10 @@ pub struct AapConversation {
     own_tools: Vec<ToolSpec>,
     /// Enabled tools of the agent.
     enabled_tools: Vec<ToolRef>,
+    /// Options of the session as this client knows them; secret values are redacted after they were sent.
+    options: BTreeMap<String, String>,
+    /// Options that changed since the last turn and must be sent.
+    changed_options: BTreeMap<String, String>,
     /// Whether the enabled tools changed since the last turn and must be sent.
     enabled_tools_changed: bool,
     /// Whether the client's tools changed since the last turn and must be sent.
@@ -56,6 +61,8 @@ pub struct UnansweredCall {
 /// Progress of a turn, as an item of [`TurnExchange`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnUpdate {
+    /// The server accepted the turn, or a running turn was joined. Always the first update.
+    Started,
     Text(String),
     Thinking(String),
     Call(ToolCall),
@@ -123,6 +130,8 @@ impl AapConversation {
             agent,
             own_tools: state.tools,
             enabled_tools: state.agent.tools.unwrap_or_default(),
+            options: state.agent.options,
+            changed_options: BTreeMap::new(),
             enabled_tools_changed: false,
             own_tools_changed: false,
             messages: state.messages,
@@ -168,6 +177,18 @@ impl AapConversation {
         &self.own_tools
     }
 
+    /// Options that were set in this session. Secret values of a resumed session are redacted.
+    #[must_use]
+    pub fn options(&self) -> &BTreeMap<String, String> {
+        &self.options
+    }
+
+    /// Sets an option from the next turn on.
+    pub fn set_option(&mut self, name: &str, value: &str) {
+        self.options.insert(name.to_owned(), value.to_owned());
+        self.changed_options.insert(name.to_owned(), value.to_owned());
+    }
+
     /// Lets the agent run a tool without asking for permission from the next turn on.
     pub fn trust(&mut self, tool: &str) {
         for enabled_tools in self.enabled_tools.iter_mut().filter(|enabled_tools| enabled_tools.name.as_str() == tool) {
@@ -190,10 +211,12 @@ impl AapConversation {
     /// stop the turn on servers that continue turns without a connection.
     pub fn send(&mut self, input: TurnInput) -> TurnExchange<'_> {
         let mut body = TurnBody::new(&input, self.mode());
-        if std::mem::take(&mut self.enabled_tools_changed) {
-            body.agent = Some(AgentOverride { tools: Some(self.enabled_tools.clone()), ..AgentOverride::default() });
+        let tools = self.enabled_tools_changed.then(|| self.enabled_tools.clone());
+        let options = self.changed_options.clone();
+        if tools.is_some() || !options.is_empty() {
+            body.agent = Some(AgentOverride { tools, options });
         }
-        if std::mem::take(&mut self.own_tools_changed) {
+        if self.own_tools_changed {
             body.tools = Some(self.own_tools.clone());
         }
         TurnExchange::new(self, input, body)
@@ -261,6 +284,9 @@ impl AapConversation {
     /// Adds a turn input to the messages after the server accepted it.
     fn accepted(&mut self, input: TurnInput) {
         self.pending.clear();
+        self.changed_options.clear();
+        self.enabled_tools_changed = false;
+        self.own_tools_changed = false;
         match input {
             TurnInput::User(message) => self.messages.push(message),
             TurnInput::Answers(answers) => {

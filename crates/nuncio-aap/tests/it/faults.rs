@@ -376,6 +376,38 @@ async fn only_client_tool_calls_and_permission_requests_are_pending() {
 }
 
 #[tokio::test]
+async fn calls_left_open_by_end_turn_are_pending_unless_the_agent_continued_or_the_user_stopped() {
+    let open = [start(), call("c1", "add"), delta("so"), call("c2", "mine"), call("c3", "add"), call("c4", "hidden")];
+    let ending = |stop: (&'static str, Value)| events(&[&open[..], &[stop]].concat());
+    let cancelled = ("turn_stop", json!({"stopReason": "end_turn", "cancelled": true}));
+    for (stop, reason, expected) in [
+        (stop("end_turn"), StopReason::ToolUse, vec!["c2", "c3"]),
+        (cancelled, StopReason::EndTurn, vec![]),
+        (stop("max_tokens"), StopReason::MaxTokens, vec![]),
+    ] {
+        let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, ending(stop))]).await;
+        let mut conversation = server.conversation(&streams()).await;
+        let (_, ended) = say(&mut conversation, "hi").await;
+        let waiting: Vec<_> = ended.pending.iter().map(|pending| pending.call.id.as_str()).collect();
+        assert_eq!((ended.stop.reason, waiting), (reason, expected));
+    }
+}
+
+#[tokio::test]
+async fn changed_option_is_sent_with_the_next_turn_only() {
+    let answer = || ScriptedAnswer::stream(TURNS, events(&[start(), stop("end_turn")]));
+    let server = ScriptedServer::start(vec![created(), answer(), answer()]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    conversation.set_option("language", "中文");
+    say(&mut conversation, "hi").await;
+    say(&mut conversation, "hi").await;
+    let asked = server.asked(TURNS);
+    assert_eq!(asked[0].body["agent"], json!({"options": {"language": "中文"}}));
+    assert_eq!(asked[1].body["agent"], Value::Null);
+    assert_eq!(conversation.options()["language"], "中文");
+}
+
+#[tokio::test]
 async fn block_sent_as_deltas_and_whole_is_reported_once() {
     let updates = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;

@@ -79,6 +79,7 @@ async fn turn_can_be_cancelled_and_session_deleted() {
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut exchange =
         conversation.send(TurnInput::User(Message::user(play(&json!([[{"text": "so far "}, {"sleep": 600_000}]])))));
+    assert_eq!(exchange.next().await, Some(Ok(TurnUpdate::Started)));
     assert_eq!(exchange.next().await, Some(Ok(TurnUpdate::Text("so ".into()))));
     client.cancel(&session).await.unwrap();
     let Some(Ok(TurnUpdate::Ended(ended))) = exchange.collect::<Vec<_>>().await.pop() else { panic!() };

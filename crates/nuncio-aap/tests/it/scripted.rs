@@ -112,9 +112,10 @@ pub(crate) fn created() -> ScriptedAnswer {
     ScriptedAnswer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }
 
-/// Sends an input; returns all updates of the turn and its end.
+/// Sends an input; returns the updates of the turn between its start and its end, and its end.
 pub(crate) async fn send(conversation: &mut AapConversation, input: TurnInput) -> (Vec<TurnUpdate>, TurnEnd) {
     let mut updates: Vec<TurnUpdate> = conversation.send(input).map(Result::unwrap).collect().await;
+    assert_eq!(updates.remove(0), TurnUpdate::Started);
     match updates.pop() {
         Some(TurnUpdate::Ended(ended)) => (updates, ended),
         other => panic!("{other:?} after {updates:?}"),

@@ -137,7 +137,7 @@ impl AapBrain {
                         writer.result(ours, content)?;
                     }
                 }
-                TurnUpdate::Call(_) | TurnUpdate::Interrupted | TurnUpdate::Unknown { .. } => {}
+                TurnUpdate::Started | TurnUpdate::Call(_) | TurnUpdate::Interrupted | TurnUpdate::Unknown { .. } => {}
                 TurnUpdate::Ended(end) => ended = Some(end),
             }
         }

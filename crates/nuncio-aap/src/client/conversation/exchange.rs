@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{Stream, StreamExt as _};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::CallId;
-use nuncio_core::message::{Content, Message};
+use nuncio_core::message::{Content, Message, ToolCall};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
 use super::fold::TurnFold;
@@ -99,7 +99,7 @@ impl<'a> TurnExchange<'a> {
         first: Option<Result<ResumableEvent, ClientError>>,
     ) -> Self {
         let reading = Self::in_phase(conversation, ExchangePhase::Reading(Box::new(stream)));
-        let mut exchange = Self { joining: true, ..reading };
+        let mut exchange = Self { joining: true, ready: VecDeque::from([TurnUpdate::Started]), ..reading };
         if let Some(first) = first {
             exchange.read(Some(first));
         }
@@ -147,6 +147,7 @@ impl<'a> TurnExchange<'a> {
                 if let Some(input) = self.input.take() {
                     self.conversation.accepted(input);
                 }
+                self.ready.push_back(TurnUpdate::Started);
                 self.phase = ExchangePhase::Reading(Box::new(stream));
             }
             ExchangePhase::Reading(stream) => {
@@ -258,12 +259,17 @@ impl<'a> TurnExchange<'a> {
     fn end(&mut self, stop: TurnStop, received: TurnCompleteness) {
         let fold = std::mem::take(&mut self.fold);
         let conversation = &mut *self.conversation;
-        let mut pending = Vec::new();
-        if stop.reason == StopReason::ToolUse {
-            let open = fold.open_calls().filter(|(call, passed)| !passed || conversation.needs_us(call));
-            pending
-                .extend(open.map(|(call, _)| UnansweredCall { call: call.clone(), awaits: conversation.awaits(call) }));
-        }
+        let waits = |call: &ToolCall, passed: bool| match stop.reason {
+            StopReason::ToolUse => !passed || conversation.needs_us(call),
+            // Some servers end a turn with `end_turn` although a call waits for this client. Without an answer the
+            // call stays open in the history, and models refuse such a history.
+            StopReason::EndTurn => !stop.cancelled && !passed && conversation.needs_us(call),
+            StopReason::MaxTokens | StopReason::Refusal | StopReason::Error => false,
+        };
+        let open = fold.open_calls().filter(|(call, passed)| waits(call, *passed));
+        let pending: Vec<_> =
+            open.map(|(call, _)| UnansweredCall { call: call.clone(), awaits: conversation.awaits(call) }).collect();
+        let reason = if pending.is_empty() { stop.reason } else { StopReason::ToolUse };
         // Some servers do not stream the results of denied calls.
         for (call, reason) in std::mem::take(&mut self.denied) {
             if !fold.has_answer(&call) {
@@ -272,7 +278,7 @@ impl<'a> TurnExchange<'a> {
             }
         }
         conversation.messages.extend(fold.finish());
-        self.finish_turn(stop, received, pending);
+        self.finish_turn(TurnStop { reason, ..stop }, received, pending);
     }
 
     fn finish_turn(&mut self, stop: TurnStop, received: TurnCompleteness, pending: Vec<UnansweredCall>) {

@@ -42,7 +42,7 @@ impl ChatScreen {
             TurnUpdate::Call(call) => self.call(call),
             TurnUpdate::Result { content, .. } => self.result(content),
             TurnUpdate::Interrupted => self.note(self.texts.interrupted),
-            TurnUpdate::Unknown { .. } => {}
+            TurnUpdate::Started | TurnUpdate::Unknown { .. } => {}
             TurnUpdate::Ended(ended) => self.ended(ended),
         }
     }
@@ -250,6 +250,7 @@ impl ChatScreen {
 /// A turn update as one line of JSON, with the field names of AAP where AAP has them.
 fn event(update: &TurnUpdate) -> Value {
     match update {
+        TurnUpdate::Started => json!({"event": "turn_start"}),
         TurnUpdate::Text(delta) => json!({"event": "text_delta", "delta": delta}),
         TurnUpdate::Thinking(delta) => json!({"event": "thinking_delta", "delta": delta}),
         TurnUpdate::Call(call) => {
