@@ -180,6 +180,9 @@ pub(crate) struct Chat {
     /// Continue this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
+    /// Set an option of the agent for this session (repeatable); `/options` in the chat lists them
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = crate::commands::chat::options::parse_option)]
+    pub(crate) options: Vec<(String, String)>,
     /// Offer a tool that runs on this machine, from a file with name, description, parameters and command
     #[arg(long = "tool", value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,

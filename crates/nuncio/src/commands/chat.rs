@@ -1,17 +1,21 @@
 //! `nuncio chat`: a conversation with any AAP agent, line by line.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::bail;
-use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, Meta, NewSession};
+use anyhow::{Context as _, bail};
+use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, Meta, NewSession};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
 use nuncio_core::turn::TurnInput;
 use nuncio_server::fetch::AllowedAddresses;
+use url::Url;
 
 pub(crate) mod clean;
 mod input;
+pub(crate) mod markdown;
+pub(crate) mod options;
 mod screen;
 mod target;
 mod texts;
@@ -36,8 +40,13 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     let mut screen = ChatScreen::new(texts, json);
     let (client, meta) = connect(&flags.target, key.transpose()?, flags.extra_ca.as_deref(), &mut screen).await?;
     let conversation = match &flags.session {
-        Some(session) => resume(client, session, &tools, flags.trust).await?,
-        None => begin(client, choose(&meta, flags.agent.as_deref())?, &tools, flags.trust).await?,
+        Some(session) => resume(client, session, &tools, &flags).await?,
+        None => {
+            let agent = choose(&meta, flags.agent.as_deref())?;
+            let options = flags.options.iter().cloned().collect();
+            check_options(&agent, &options)?;
+            begin(client, agent, &tools, flags.trust, options).await?
+        }
     };
     let answerer = CallAnswerer::new(tools, flags.trust, json);
     let mut chat = ChatSession {
@@ -109,11 +118,15 @@ impl ChatSession {
             "/quit" | "/exit" => return Ok(false),
             "/help" => self.screen.help(),
             "/tools" => self.screen.tools(&self.conversation),
+            "/options" => self.screen.options(&self.conversation),
             "/history" => self.screen.history(self.conversation.messages()),
             "/session" => self.screen.session(self.conversation.session()),
             "/new" => {
                 let (client, agent) = (self.conversation.client().clone(), self.conversation.agent().clone());
-                let started = begin(client, agent, &self.answerer.tools, self.answerer.trust).await;
+                // The values of secrets are not known in a resumed session.
+                let known = self.conversation.options().iter().filter(|(_, value)| *value != options::REDACTED);
+                let options = known.map(|(name, value)| (name.clone(), value.clone())).collect();
+                let started = begin(client, agent, &self.answerer.tools, self.answerer.trust, options).await;
                 match started {
                     Ok(conversation) => {
                         self.conversation = conversation;
@@ -123,6 +136,7 @@ impl ChatSession {
                     Err(error) => self.screen.failed(&error.to_string()),
                 }
             }
+            command if command == "/set" || command.starts_with("/set ") => self.set_option(&command[4..]),
             command if command.starts_with('/') => self.screen.unknown_command(command),
             text => {
                 let input = TurnInput::User(Message::user(text));
@@ -132,6 +146,21 @@ impl ChatSession {
             }
         }
         Ok(true)
+    }
+
+    /// `/set NAME VALUE`: sets an option from the next message on.
+    fn set_option(&mut self, arguments: &str) {
+        let Some((name, value)) = arguments.trim().split_once(char::is_whitespace) else {
+            return self.screen.failed(self.screen.texts.set_usage);
+        };
+        let value = value.trim();
+        match options::check(self.conversation.agent(), name, value) {
+            Ok(()) => {
+                self.conversation.set_option(name, value);
+                self.screen.option_set(&self.conversation, name);
+            }
+            Err(why) => self.screen.failed(&why),
+        }
     }
 
     /// Answers pending calls until the agent waits for none, or the user stops.
@@ -182,15 +211,33 @@ async fn connect(
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
         screen.note(screen.texts.key_in_clear);
     }
-    let mut first_error = None;
+    let mut faults = Vec::new();
     for base in candidates {
         let client = Client::new(base.clone(), key.clone(), fetch.client_for_configured());
         match client.meta().await {
             Ok(meta) => return Ok((client, meta)),
-            Err(error) => first_error = first_error.or(Some(anyhow::Error::new(error).context(base.to_string()))),
+            Err(error @ ClientError::Unreachable(_)) => {
+                return Err(anyhow::Error::new(error).context(base.to_string()));
+            }
+            Err(error) => faults.push((base, error)),
         }
     }
-    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("{target}: there is nothing to try")))
+    Err(connection_fault(target, faults))
+}
+
+/// The fault that explains why no address worked: what a server said there, else that no address is one of AAP.
+fn connection_fault(target: &str, mut faults: Vec<(Url, ClientError)>) -> anyhow::Error {
+    let is_answer = |error: &ClientError| !error.is_not_found() && !matches!(error, ClientError::NotAap(_));
+    if let Some(at) = faults.iter().position(|(_, error)| is_answer(error)) {
+        let (base, error) = faults.swap_remove(at);
+        return anyhow::Error::new(error).context(base.to_string());
+    }
+    let tried: Vec<_> = faults.iter().map(|(base, error)| format!("{base} ({error})")).collect();
+    let message = format!("there is no AAP server at {target}; tried {}", tried.join(" and "));
+    match faults.pop() {
+        Some((_, error)) => anyhow::Error::new(error).context(message),
+        None => anyhow::anyhow!(message),
+    }
 }
 
 fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
@@ -207,7 +254,13 @@ fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
 }
 
 /// Creates a session with every exposed tool, and the local tools if the agent accepts client tools.
-async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
+async fn begin(
+    client: Client,
+    agent: AgentInfo,
+    tools: &[LocalTool],
+    trust: bool,
+    options: BTreeMap<String, String>,
+) -> anyhow::Result<AapConversation> {
     if !tools.is_empty() && !agent.capabilities.application_tools {
         bail!("the agent `{}` does not accept client tools; omit --tool", agent.name);
     }
@@ -215,21 +268,29 @@ async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: boo
         let name = ToolName::parse(&tool.name).ok()?;
         Some(ToolRef { name, trust: trust.then_some(true) })
     });
-    let config = AgentConfig { name: agent.name.clone(), tools: Some(enabled.collect()), ..AgentConfig::default() };
+    let config = AgentConfig { name: agent.name.clone(), tools: Some(enabled.collect()), options };
     let new = NewSession { agent: config, tools: specs(tools), messages: Vec::new() };
-    Ok(AapConversation::begin(client, agent, new).await?)
+    let base = client.base().clone();
+    AapConversation::begin(client, agent, new).await.with_context(|| base.to_string())
 }
 
-async fn resume(client: Client, session: &str, tools: &[LocalTool], trust: bool) -> anyhow::Result<AapConversation> {
-    let mut conversation = AapConversation::resume(client, session).await?;
+async fn resume(client: Client, session: &str, tools: &[LocalTool], flags: &Chat) -> anyhow::Result<AapConversation> {
+    let base = client.base().clone();
+    let mut conversation = AapConversation::resume(client, session).await.with_context(|| base.to_string())?;
+    check_options(conversation.agent(), &flags.options.iter().cloned().collect())?;
+    flags.options.iter().for_each(|(name, value)| conversation.set_option(name, value));
     if !tools.is_empty() {
         conversation.set_own_tools(specs(tools));
     }
-    if trust {
+    if flags.trust {
         let names: Vec<_> = conversation.enabled_tools().iter().map(|tool| tool.name.clone()).collect();
         names.iter().for_each(|name| conversation.trust(name.as_str()));
     }
     Ok(conversation)
+}
+
+fn check_options(agent: &AgentInfo, options: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    options.iter().try_for_each(|(name, value)| options::check(agent, name, value)).map_err(wrong_usage)
 }
 
 fn specs(tools: &[LocalTool]) -> Vec<nuncio_aap::client::ToolSpec> {

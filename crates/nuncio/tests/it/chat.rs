@@ -9,6 +9,31 @@ use crate::process::{ProcessOutput, Server, until};
 
 const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
 
+/// An agent with options.
+const OPTIONAL: &str = r#"
+[agent]
+name = "tones"
+version = "1.0.0"
+
+[brain]
+kind = "rules"
+
+[[intent]]
+name = "tone"
+keywords = ["tone"]
+answer = "The tone is {{ options.tone }}."
+
+[[option]]
+name = "tone"
+type = "select"
+options = ["formal", "casual"]
+default = "formal"
+
+[[option]]
+name = "token"
+type = "secret"
+"#;
+
 /// Runs `nuncio chat` with `lines` typed on its standard input.
 fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> ProcessOutput {
     chat_in(home, server, arguments, lines, &[])
@@ -164,10 +189,50 @@ fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
     };
     let denied = events(&[]);
     assert_eq!(denied[0]["event"], "session");
-    assert_eq!(denied[1], json!({"event": "text_delta", "delta": "a "}));
+    assert_eq!(denied[1], json!({"event": "turn_start"}));
+    assert_eq!(denied[2], json!({"event": "text_delta", "delta": "a "}));
+    let starts = denied.iter().filter(|event| event["event"] == "turn_start").count();
+    assert_eq!(starts, 2, "the message and the answer to the call: {denied:?}");
     assert_eq!(results(&denied), [json!("Tool call denied: there is no person to ask")]);
     assert_eq!(denied.last().unwrap()["stopReason"], "end_turn");
     assert_eq!(results(&events(&["--trust"])), [json!("3")]);
+}
+
+#[test]
+fn options_are_set_by_flag_and_command_and_listed_without_secrets() {
+    let home = Home::with_agent(OPTIONAL);
+    let server = home.start();
+    let tone = "which tone";
+    let typed = ["/options", tone, "/set tone rude", "/set tone", "/set tone formal", tone];
+    let ran = chat(&home, &server, &["--option", "tone=casual", "--option", "token=s3cret"], &typed);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for text in [
+        "tone = casual [formal | casual]",
+        "token = ***",
+        "\"rude\" is not a value of \"tone\"; allowed: formal, casual",
+        "Write: /set NAME VALUE",
+        "From your next message on: tone = formal",
+        "The tone is casual.",
+        "The tone is formal.",
+    ] {
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
+    }
+    let wrong = chat(&home, &server, &["--option", "colour=red"], &[]);
+    assert_eq!(wrong.status, Some(2));
+    assert!(wrong.stderr.contains("it has: tone, token"), "{wrong:?}");
+    assert_eq!(chat(&home, &server, &["--option", "tone"], &[]).status, Some(2));
+}
+
+#[test]
+fn chat_with_a_server_without_aap_names_every_address_that_was_tried() {
+    let home = Home::script();
+    let server = home.start();
+    let elsewhere = format!("{}/console", server.url());
+    let ran = home.nuncio(&["chat", &elsewhere]).run();
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stderr.contains("there is no AAP server at") && ran.stderr.contains("/console ("), "{ran:?}");
+    let closed = home.nuncio(&["chat", "localhost:1"]).run();
+    assert!(closed.stderr.contains("http://localhost:1/aap: the server cannot be reached"), "{closed:?}");
 }
 
 #[test]
@@ -258,6 +323,8 @@ async fn chat_in_a_terminal_prompts_dims_thinking_and_obeys_ctrl_c_and_ctrl_d() 
     // The chat prints a word only when it is complete.
     terminal.keys("\u{3}");
     until("the turn is stopped", async || terminal.stdout().contains("Stopped.").then_some(())).await;
+    terminal.line(&play(&json!([[{"text": "# Rooms\n- **101**"}]])));
+    until("it prints Markdown", async || terminal.stdout().contains("• \u{1b}[1m101").then_some(())).await;
     terminal.keys("\u{4}");
     let ran = terminal.wait_for_end();
     assert_eq!(ran.status, Some(0), "{ran:?}");

@@ -1,5 +1,6 @@
 //! Output of a chat: streamed text, or one JSON event per line.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
@@ -11,6 +12,8 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::clean::clean;
+use super::markdown::MarkdownPrinter;
+use super::options;
 use super::texts::ChatTexts;
 use super::wrap::WordWrapper;
 use crate::output::shell_quote;
@@ -23,13 +26,16 @@ pub(super) struct ChatScreen {
     pub(super) texts: ChatTexts,
     json: bool,
     wrap: WordWrapper,
+    /// Prints the agent's Markdown; none without a terminal, where programs read the text as it is.
+    markdown: Option<MarkdownPrinter>,
     /// The kind of the text block that is being printed.
     open_block: Option<OutputKind>,
 }
 
 impl ChatScreen {
     pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
-        Self { texts, json, wrap: WordWrapper::new(width()), open_block: None }
+        let markdown = std::io::stdout().is_terminal().then(|| MarkdownPrinter::new(width()));
+        Self { texts, json, wrap: WordWrapper::new(width()), markdown, open_block: None }
     }
 
     pub(super) fn update(&mut self, update: &TurnUpdate) {
@@ -166,6 +172,32 @@ impl ChatScreen {
         }
     }
 
+    pub(super) fn options(&mut self, conversation: &AapConversation) {
+        let (offered, set) = (&conversation.agent().options, conversation.options());
+        if self.json {
+            let values: BTreeMap<_, _> =
+                offered.iter().map(|option| (&option.name, options::value(option, set))).collect();
+            return println!("{}", json!({"event": "options", "offered": offered, "values": values}));
+        }
+        if offered.is_empty() {
+            return self.note(self.texts.no_options);
+        }
+        println!("{}", self.texts.their_options.bold());
+        offered.iter().for_each(|option| self.plain(&options::line(option, set)));
+    }
+
+    /// Confirms that an option was set.
+    pub(super) fn option_set(&mut self, conversation: &AapConversation, name: &str) {
+        let offered = &conversation.agent().options;
+        if let Some(option) = offered.iter().find(|option| option.name == name) {
+            let value = options::value(option, conversation.options());
+            if self.json {
+                return println!("{}", json!({"event": "option", "name": name, "value": value}));
+            }
+            self.note(&format!("{} {name} = {value}", self.texts.option_set));
+        }
+    }
+
     pub(super) fn history(&mut self, messages: &[Message]) {
         if self.json {
             return println!("{}", json!({"event": "history", "messages": messages}));
@@ -181,7 +213,7 @@ impl ChatScreen {
                     self.plain(&message.text());
                 }
                 Message::Assistant { content: Content::Text(text), .. } => {
-                    self.plain(&format!("{} {text}", self.texts.agent));
+                    self.said(text);
                 }
                 Message::Assistant { content: Content::Blocks(blocks), .. } => {
                     blocks.iter().for_each(|block| self.block(block));
@@ -194,7 +226,7 @@ impl ChatScreen {
 
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Text { text, .. } => self.plain(&format!("{} {text}", self.texts.agent)),
+            Block::Text { text, .. } => self.said(text),
             Block::Thinking { thinking, .. } => self.note(thinking),
             Block::ToolUse { call, .. } => self.call(call),
             Block::Image { .. } => {}
@@ -207,18 +239,34 @@ impl ChatScreen {
         flush();
     }
 
+    /// Prints an earlier answer of the agent.
+    fn said(&mut self, text: &str) {
+        if self.markdown.is_none() {
+            return self.plain(&format!("{} {text}", self.texts.agent));
+        }
+        println!("{}", self.texts.agent.bold());
+        self.print_piece(OutputKind::Text, text);
+        self.end_block();
+    }
+
     fn print_piece(&mut self, kind: OutputKind, piece: &str) {
         if self.open_block != Some(kind) {
             self.end_block();
             self.open_block = Some(kind);
         }
-        let out = self.wrap.push(&clean(piece));
+        let out = match (kind, &mut self.markdown) {
+            (OutputKind::Text, Some(markdown)) => markdown.push(&clean(piece)),
+            _ => self.wrap.push(&clean(piece)),
+        };
         self.put(kind, &out);
     }
 
     fn end_block(&mut self) {
         if let Some(kind) = self.open_block.take() {
-            let out = self.wrap.end();
+            let out = match (kind, &mut self.markdown) {
+                (OutputKind::Text, Some(markdown)) => markdown.end(),
+                _ => self.wrap.end(),
+            };
             self.put(kind, &out);
         }
     }

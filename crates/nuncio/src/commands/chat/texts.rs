@@ -20,8 +20,8 @@ chat_texts! {
         "/help lists the commands; Ctrl-C stops the agent, Ctrl-D leaves.",
         "输入 /help 查看说明；Ctrl-C 停止智能体，Ctrl-D 退出。";
     help:
-        "/help      this list\n/tools     the tools of this conversation\n/history   the messages so far\n/session   this conversation's id\n/new       start a new conversation\n/quit      leave; also Ctrl-D\nCtrl-C stops the agent, not the program.",
-        "/help      本说明\n/tools     本次会话的工具\n/history   已有的对话\n/session   会话编号\n/new       重新开始\n/quit      退出，也可用 Ctrl-D\nCtrl-C 停止智能体，不退出程序。";
+        "/help      this list\n/tools     the tools of this conversation\n/options   the agent's options and their values\n/set N V   set option N to V, from your next message on\n/history   the messages so far\n/session   this conversation's id\n/new       start a new conversation\n/quit      leave; also Ctrl-D\nCtrl-C stops the agent, not the program.",
+        "/help      本说明\n/tools     本次会话的工具\n/options   智能体的选项及其当前值\n/set N V   将选项 N 设为 V，从下一条消息起生效\n/history   已有的对话\n/session   会话编号\n/new       重新开始\n/quit      退出，也可用 Ctrl-D\nCtrl-C 停止智能体，不退出程序。";
     again_to_leave: "Ctrl-C again to leave.", "再按一次 Ctrl-C 退出。";
     stopping: "Stopping.", "正在停止。";
     stopped: "Stopped.", "已停止。";
@@ -45,6 +45,10 @@ chat_texts! {
     no_tools: "No tools.", "没有工具。";
     trusted: "runs without asking", "无需询问";
     asked: "asks first", "先询问";
+    their_options: "The agent's options:", "智能体的选项：";
+    no_options: "This agent has no options.", "这个智能体没有选项。";
+    set_usage: "Write: /set NAME VALUE. /options lists the names.", "用法：/set 名称 值。输入 /options 查看名称。";
+    option_set: "From your next message on:", "从下一条消息起：";
     nothing_said: "No messages yet.", "还没有对话。";
     agent: "agent>", "智能体>";
 }

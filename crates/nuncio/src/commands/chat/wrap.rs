@@ -12,11 +12,34 @@ pub(crate) struct WordWrapper {
     word_columns: usize,
     /// Number of spaces that are printed only if more text follows on the line.
     spaces: usize,
+    /// Number of spaces before the text of a wrapped line.
+    indent: usize,
 }
 
 impl WordWrapper {
     pub(crate) fn new(width: Option<usize>) -> Self {
-        Self { width: width.map(|width| width.max(20)), column: 0, word: String::new(), word_columns: 0, spaces: 0 }
+        Self {
+            width: width.map(|width| width.max(20)),
+            column: 0,
+            word: String::new(),
+            word_columns: 0,
+            spaces: 0,
+            indent: 0,
+        }
+    }
+
+    /// Sets the number of spaces before the text of wrapped lines, from the next one on.
+    pub(crate) fn set_indent(&mut self, indent: usize) {
+        self.indent = self.width.map_or(0, |width| indent.min(width / 2));
+    }
+
+    /// Adds a terminal code, which takes no columns.
+    pub(crate) fn style(&mut self, code: &str, out: &mut String) {
+        if self.word.is_empty() && self.spaces == 0 {
+            out.push_str(code);
+        } else {
+            self.word.push_str(code);
+        }
     }
 
     /// Adds a piece of text, and returns the text that can be printed now.
@@ -72,7 +95,8 @@ impl WordWrapper {
         let too_long = self.width.is_some_and(|width| self.column + spaces + self.word_columns > width);
         if too_long && self.column > 0 {
             out.push('\n');
-            self.column = 0;
+            out.extend(std::iter::repeat_n(' ', self.indent));
+            self.column = self.indent;
         } else {
             out.extend(std::iter::repeat_n(' ', spaces));
             self.column += spaces;
