@@ -103,5 +103,6 @@ pub(crate) fn session_info(session: &Session) -> SessionInfo {
             options: settings.options.iter().map(option).collect(),
         },
         tools: settings.client_tools.iter().map(tool).collect(),
+        created_at: Some(session.created_at.to_string()),
     }
 }
