@@ -43,6 +43,10 @@ export class Aap {
     return answer.sessionId;
   }
 
+  async remove(id) {
+    await this.#fetch(`/sessions/${encodeURIComponent(id)}`, { method: "DELETE" });
+  }
+
   cancel(id) {
     return this.#json(`/sessions/${encodeURIComponent(id)}/cancel`, { method: "POST" });
   }

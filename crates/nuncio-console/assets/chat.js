@@ -29,6 +29,8 @@ export class Chat {
     agent: page.agent,
     list: byId("sessions"),
     more: byId("more-sessions"),
+    onDelete: (id) => this.#deleted(id),
+    onError: (error) => this.failed(error),
   });
   #countdown = 0;
   #begunWith = "";
@@ -178,6 +180,12 @@ export class Chat {
     document.body.dataset.view = "chat";
     dispatchEvent(new Event("viewchange"));
     this.#input.focus();
+  }
+
+  #deleted(id) {
+    announce(say("deleted"));
+    if (id === this.#conversation.id) this.#beginAnew();
+    else byId("new-conversation").focus();
   }
 
   /** Puts the conversation into the URL, so that it can be bookmarked and reloaded. */

@@ -3,6 +3,7 @@
 import { blocksOf } from "./aap.js";
 import { announce, announcePiece, announceRest } from "./announce.js";
 import { element, printable } from "./dom.js";
+import { MarkdownText } from "./markdown.js";
 import { page, say } from "./page.js";
 import { ToolCard, picture } from "./tool-card.js";
 
@@ -11,7 +12,7 @@ export class Transcript {
   #decide;
   /** The article for the agent's output, one between two messages of the user. */
   #answer = null;
-  /** The block that is being written: its kind and its text node. */
+  /** The block that is being written: its kind, its element, and `append` for the next piece. */
   #writing = null;
   /** The calls since the last user message, by id. */
   #cards = new Map();
@@ -153,16 +154,20 @@ export class Transcript {
       this.#writing = { voice, ...made };
       made.root.classList.add("writing");
     }
-    this.#writing.node.appendData(printable(piece));
+    this.#writing.append(piece);
     if (voice === "text") announcePiece(piece);
   }
 
   #paragraph(voice, text) {
+    if (voice === "text") {
+      const markdown = new MarkdownText(text);
+      return { root: markdown.root, append: (piece) => markdown.append(piece) };
+    }
     const node = document.createTextNode(printable(text));
-    if (voice === "text") return { root: element("p", { class: "text" }, node), node };
     const body = element("p", { class: "text" }, node);
     const summary = element("summary", { text: say("thinking") });
-    return { root: element("details", { class: "thinking" }, summary, body), node };
+    const append = (piece) => node.appendData(printable(piece));
+    return { root: element("details", { class: "thinking" }, summary, body), append };
   }
 
   #call(call) {

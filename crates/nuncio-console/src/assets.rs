@@ -30,6 +30,9 @@ const FILES: &[Asset] = nuncio_http::assets![
     "settings.js",
     "sessions.js",
     "key.js",
+    "markdown.js",
+    "markdown-inline.js",
+    "markdown.css",
 ];
 
 pub(super) static ASSETS: Assets = Assets::new(FILES, || version(FILES));

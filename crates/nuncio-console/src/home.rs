@@ -6,11 +6,12 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{Html, IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::agent::{Agent, AgentOption, OptionValueType, RunSpec, Tool};
+use nuncio_core::agent::{Agent, AgentOption, BrainSpec, OptionValueType, RunSpec, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
 use nuncio_http::front::SampleRequest;
+use nuncio_http::pages::headers::guard_with_images;
 use nuncio_http::pages::{Language, LanguageThemeSwitches};
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,8 +40,15 @@ pub(super) async fn show(
     // Requests through a proxy need a key even if local requests do not.
     let needs_key = matches!(identity, Some(Extension(CallerCheckResult::Missing))) || (console.asks_for_keys)();
     let waiting = count_waiting(&console, identity).await;
-    match HomeTemplate::new(&console, &query, &headers, needs_key, waiting).render().map(nuncio_core::text::printable) {
-        Ok(html) => cacheable_page(&headers, html),
+    let page = HomeTemplate::new(&console, &query, &headers, needs_key, waiting);
+    match page.render().map(nuncio_core::text::printable) {
+        Ok(html) => {
+            let mut response = cacheable_page(&headers, html);
+            if page.shows_remote_images {
+                guard_with_images(response.headers_mut());
+            }
+            response
+        }
         Err(error) => {
             tracing::error!(%error, "a page could not be rendered");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -83,6 +91,8 @@ struct HomeTemplate {
     agents: Vec<AgentLink>,
     agent: Option<AgentView>,
     data: String,
+    /// Whether the agent declares that its images are at `https:` addresses.
+    shows_remote_images: bool,
 }
 
 struct InboxLink {
@@ -105,6 +115,8 @@ struct AgentView {
     /// Messages to begin a conversation with.
     examples: Vec<String>,
     owner: Option<(String, Option<String>)>,
+    /// Whether the agent may call tools that clients cannot set.
+    runs_own_tools: bool,
     tools: Vec<ToolView>,
     options: Vec<OptionView>,
     protocols: Vec<ProtocolView>,
@@ -188,6 +200,7 @@ impl HomeTemplate {
             }),
             agents: links.collect(),
             agent: chosen.map(|agent| agent_view(console, agent, language, needs_key)),
+            shows_remote_images: chosen.is_some_and(|agent| agent.capabilities.image_https),
             data: script::data(chosen.map(|agent| &**agent), language, needs_key),
         }
     }
@@ -232,10 +245,16 @@ fn agent_view(console: &Console, agent: &Agent, language: Language, needs_key: b
             let url = owner.url.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
             (owner.name.clone(), url.map(ToString::to_string))
         }),
+        runs_own_tools: runs_own_tools(agent),
         tools: agent.exposed_tools().map(|tool| tool_view(agent, tool, language)).collect(),
         options: agent.options.iter().map(option_view).collect(),
         protocols: protocols.filter(|protocol| !protocol.documents.is_empty()).collect(),
     }
+}
+
+/// Whether the agent may call tools that clients do not see: hidden tools, or those of an agent on another server.
+fn runs_own_tools(agent: &Agent) -> bool {
+    agent.tools.iter().any(|tool| !tool.exposed) || !agent.mcp.is_empty() || matches!(agent.brain, BrainSpec::Aap(_))
 }
 
 fn tool_view(agent: &Agent, tool: &Tool, language: Language) -> ToolView {

@@ -30,7 +30,7 @@ texts! {
         without_script, examples,
     }
     AboutTexts {
-        heading, version, owner, tools, no_tools, operator, arguments, required, on, trust, options, options_hint,
+        heading, version, owner, tools, no_tools, own_tools, operator, arguments, required, on, trust, options, options_hint,
     }
     DocumentTexts {
         heading, copy,

@@ -36,6 +36,7 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
         "title": agent.title_in(language.tag()),
         "tools": tools.collect::<Vec<_>>(),
         "options": options.collect::<Vec<_>>(),
+        "images": {"https": agent.capabilities.image_https, "data": agent.capabilities.image_data},
         "history": history_kind(&agent.capabilities),
         "stream": stream_kind(&agent.capabilities),
     })

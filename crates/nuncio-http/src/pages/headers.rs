@@ -8,6 +8,11 @@ const WITHOUT_FORMS: &str = "default-src 'none'; script-src 'self'; style-src 's
     img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
+/// Content security policy of pages without forms that show images of other servers.
+const WITH_IMAGES: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data: https:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
 /// Content security policy of pages with forms.
 const WITH_FORMS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
@@ -18,6 +23,12 @@ pub fn guard_open(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITHOUT_FORMS));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     guard(headers);
+}
+
+/// Like [`guard_open`], for a page that may show images of other servers.
+pub fn guard_with_images(headers: &mut HeaderMap) {
+    guard_open(headers);
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITH_IMAGES));
 }
 
 /// Sets the security headers of a page with forms, which is for one reader and is not cached.

@@ -20,6 +20,8 @@ mod guard;
 mod inbox;
 #[path = "page/keys.rs"]
 mod keys;
+#[path = "page/markdown.rs"]
+mod markdown;
 #[path = "page/warehouse.rs"]
 mod warehouse;
 

@@ -102,7 +102,7 @@ async fn earlier_conversation_is_listed_and_can_be_continued() {
     assert_ne!(visit.session().await, apples);
 
     visit.browser.go(visit.server.url()).await;
-    let titles = "[...document.querySelectorAll('#sessions a')].map(link => link.innerText.trim())";
+    let titles = "[...document.querySelectorAll('#sessions a')].map(link => link.querySelector('span').textContent)";
     visit.browser.until(&format!("({titles}).join() === 'about pears,about apples'")).await;
     visit.browser.click(&format!("#sessions a[href='#{apples}']")).await;
     visit.wait_for_text("You said: about apples").await;
@@ -110,6 +110,27 @@ async fn earlier_conversation_is_listed_and_can_be_continued() {
     visit.wait_for_text("You said: more of them").await;
     assert_eq!(visit.server.aap().history(&apples).await.len(), 4);
     visit.assert_no_browser_errors().await;
+}
+
+#[tokio::test]
+async fn conversation_in_the_list_has_a_date_and_is_deleted_after_confirmation() {
+    let visit = ChatPage::script().await;
+    visit.say("about apples").await;
+    visit.is("idle").await;
+    let apples = visit.session().await;
+    visit.browser.reload().await;
+    visit.browser.until("document.querySelector('#sessions span')?.textContent === 'about apples'").await;
+    let dated = "!Number.isNaN(Date.parse(document.querySelector('#sessions time').dateTime))";
+    assert_eq!(visit.browser.eval(dated).await, true);
+
+    visit.browser.click("#sessions .delete").await;
+    visit.browser.click("#sessions .buttons button:last-child").await;
+    assert_eq!(visit.server.aap().history(&apples).await.len(), 2, "nothing is deleted without confirmation");
+    visit.browser.click("#sessions .delete").await;
+    visit.browser.click("#sessions .buttons button:first-child").await;
+    visit.browser.until("document.querySelector('#sessions .none') && location.hash === ''").await;
+    assert_eq!(visit.browser.eval("document.getElementById('transcript').childElementCount").await, 0);
+    gone(&visit.browser, visit.server.url()).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,129 @@
+//! Markdown in answers and example messages.
+
+use serde_json::json;
+
+use super::ChatPage;
+use crate::home::{Home, SCRIPTED};
+use crate::webdriver::ReaderSettings;
+
+/// `[agent]` section with examples; the script brain plays what it is sent.
+fn scripted(keys: &str) -> String {
+    SCRIPTED.replace("[allow]", &format!("{keys}\n[allow]"))
+}
+
+/// The tags and texts of the last answer, as one line without attributes.
+const OUTLINE: &str = "(() => {
+  const outline = (node) => node.nodeType === 3 ? node.data : `<${node.localName}>${[...node.childNodes].map(outline).join('')}</${node.localName}>`;
+  return [...[...document.querySelectorAll('.markdown')].at(-1).childNodes].map(outline).join('');
+})()";
+
+async fn outline_of(visit: &ChatPage, text: &str) -> String {
+    visit.play(json!([[{"text": text}]])).await;
+    visit.is("idle").await;
+    visit.browser.eval(OUTLINE).await.as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn markdown_of_an_answer_becomes_elements_and_markup_stays_text() {
+    let visit = ChatPage::script().await;
+    for (text, expected) in [
+        (
+            "# Rooms\n\nTwo *free* **rooms**:\n- `101`\n- 102\n  1. view",
+            "<h3>Rooms</h3><p>Two <em>free</em> <strong>rooms</strong>:</p><ul><li><code>101</code></li><li>102<ol><li>view</li></ol></li></ul>",
+        ),
+        (
+            "```html\n<b>x</b>\n\n# no\n```\n> said",
+            "<pre><code><b>x</b>\n\n# no</code></pre><blockquote><p>said</p></blockquote>",
+        ),
+        (
+            "| a | b |\n|---|---|\n| 1 | **2** |",
+            "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td><strong>2</strong></td></tr></tbody></table></div>",
+        ),
+        ("a line\nand 2 * 3 snake_case_name **open", "<p>a line\nand 2 * 3 snake_case_name **open</p>"),
+        (
+            "<img src=x onerror=alert(1)><script>alert(1)</script>",
+            "<p><img src=x onerror=alert(1)><script>alert(1)</script></p>",
+        ),
+    ] {
+        assert_eq!(outline_of(&visit, text).await, expected, "{text:?}");
+    }
+    assert_eq!(visit.browser.eval("document.querySelectorAll('.markdown img, .markdown script').length").await, 0);
+    visit.assert_no_browser_errors().await;
+}
+
+#[tokio::test]
+async fn links_of_an_answer_lead_only_to_web_and_mail_addresses() {
+    let visit = ChatPage::script().await;
+    let text = "[site](https://a.example/x) [mail](mailto:a@b.example) https://c.example. \
+                [bad](javascript:alert(1)) [data](data:text/html,x) [relative](/console) <https://d.example>";
+    visit.play(json!([[{"text": text}]])).await;
+    visit.is("idle").await;
+    let links = visit
+        .browser
+        .eval("[...document.querySelectorAll('.markdown a')].map(link => [link.href, link.rel, link.target])")
+        .await;
+    let rel = "noopener noreferrer nofollow ugc";
+    let expected = ["https://a.example/x", "mailto:a@b.example", "https://c.example/", "https://d.example/"];
+    assert_eq!(links, json!(expected.map(|href| [href, rel, "_blank"])));
+    visit.assert_no_browser_errors().await;
+}
+
+#[tokio::test]
+async fn images_of_an_answer_are_shown_only_if_the_agent_declares_them() {
+    let pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let text = format!("![A dot]({pixel}) ![far](https://images.example/x.png)");
+    let shown = "[...document.querySelectorAll('.markdown img')].map(image => image.alt)";
+    let without = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
+    without.play(json!([[{"text": text}]])).await;
+    without.is("idle").await;
+    assert_eq!(without.browser.eval(shown).await, json!([]));
+    assert!(without.transcript().await.contains("https://images.example/x.png"));
+
+    let agent = format!("{SCRIPTED}\n[capabilities]\nimages = [\"data\"]\n");
+    let visit = ChatPage::to(Home::with_agent(&agent), ReaderSettings::default()).await;
+    visit.play(json!([[{"text": text}]])).await;
+    visit.is("idle").await;
+    assert_eq!(visit.browser.eval(shown).await, json!(["A dot"]));
+}
+
+#[tokio::test]
+async fn example_is_sent_when_pressed_and_examples_are_hidden_afterwards() {
+    let examples = "examples = [\"Hello there\", { en = \"Help\", zh-CN = \"帮助\" }]\n";
+    let reader = ReaderSettings { language: "zh-CN", ..ReaderSettings::default() };
+    let visit = ChatPage::to(Home::with_agent(&scripted(examples)), reader).await;
+    let texts = visit.browser.eval("[...document.querySelectorAll('[data-example]')].map(it => it.textContent)").await;
+    assert_eq!(texts, json!(["Hello there", "帮助"]));
+    visit.browser.click("[data-example]").await;
+    visit.wait_for_text("You said: Hello there").await;
+    visit.is("idle").await;
+    let hidden = "getComputedStyle(document.querySelector('.examples')).display === 'none'";
+    assert_eq!(visit.browser.eval(hidden).await, true);
+    visit.browser.click("#new-conversation").await;
+    visit.browser.until(&format!("!({hidden})")).await;
+    visit.assert_no_browser_errors().await;
+}
+
+#[tokio::test]
+async fn panel_of_an_agent_with_hidden_tools_does_not_say_that_it_uses_none() {
+    let hidden = "\n[[tool]]\nname = \"secret\"\ndescription = \"Runs.\"\nexpose = false\ninput = { type = \"object\" }\nrun = { command = [\"true\"] }\n";
+    let told = "document.querySelector('.about section').innerText";
+    let home = Home::with_agent(&format!("{SCRIPTED}{hidden}"));
+    let visit = ChatPage::to(home, ReaderSettings::default()).await;
+    let panel = visit.browser.eval(told).await;
+    assert!(panel.as_str().unwrap().contains("chooses and runs its tools itself"), "{panel}");
+    let plain = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
+    let panel = plain.browser.eval(told).await;
+    assert!(panel.as_str().unwrap().contains("uses no tools"), "{panel}");
+}
+
+#[tokio::test]
+async fn agent_is_shown_in_the_language_of_the_reader() {
+    let visit = ChatPage::to(Home::hotel(), ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
+    assert_eq!(visit.browser.eval("document.querySelector('h1').innerText").await, "豪华大酒店助手");
+    let titles =
+        visit.browser.eval("[...document.querySelectorAll('.about [data-tool] h3')].map(it => it.innerText)").await;
+    assert_eq!(titles, json!(["查询空房", "预订客房", "查看预订", "取消预订"]));
+    let meta = reqwest::get(format!("{}/meta", visit.server.aap_url())).await.unwrap().text().await.unwrap();
+    let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
+    assert_eq!(meta["agents"][0]["title"], "Grand Hotel Assistant");
+}
