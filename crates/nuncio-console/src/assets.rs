@@ -33,6 +33,7 @@ const FILES: &[Asset] = nuncio_http::assets![
     "markdown.js",
     "markdown-inline.js",
     "markdown.css",
+    "error.js",
 ];
 
 pub(super) static ASSETS: Assets = Assets::new(FILES, || version(FILES));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `home` | `/`: the agents, what each can do, and a conversation |
 //! | `inbox` | `/console/tasks`: tasks for people, and signing in |
+//! | `error_page` | errors as pages |
 //! | `schema` | what pages show of a JSON Schema |
 //! | `texts` | the texts of both languages, from `locales/` |
 //! | `assets` | the files in `assets/`, compiled in |
@@ -25,10 +26,13 @@ use nuncio_http::BodyLimits;
 use nuncio_http::front::ProtocolFront;
 
 mod assets;
+mod error_page;
 mod home;
 mod inbox;
 mod schema;
 mod texts;
+
+pub use error_page::ErrorPage;
 
 /// Parts of the server that the pages use.
 #[derive(Clone)]

@@ -13,6 +13,7 @@ pub(crate) struct Texts {
     pub(super) about: AboutTexts,
     pub(super) documents: DocumentTexts,
     pub(super) key: KeyTexts,
+    pub(super) error: ErrorTexts,
     pub(super) sensitivity: SensitivityTexts,
     pub(super) sign_in: SignInTexts,
     pub(super) inbox: InboxTexts,
@@ -38,6 +39,10 @@ texts! {
     /// The dialog that asks for a key.
     KeyTexts {
         heading, why, label, kept, enter,
+    }
+    /// Error pages.
+    ErrorTexts {
+        not_found, needs_key, not_allowed, not_for_browsers, too_many, server, other, home,
     }
     /// The sign-in page of the console.
     SignInTexts {

@@ -27,6 +27,7 @@ use crate::fronts::{ProtocolDependencies, fronts};
 use crate::metrics::Metrics;
 use crate::system::SystemEntropy;
 
+mod browser_error;
 pub(crate) mod client_address;
 mod connection;
 mod cross_origin;
@@ -37,6 +38,7 @@ mod rate;
 mod request_id;
 mod resource;
 
+use browser_error::PageVisit;
 use client_address::TrustedProxies;
 use cross_origin::{AllowedOrigins, OriginCheck};
 use operators::OperatorRoutes;
@@ -149,10 +151,11 @@ impl Service<Request> for Middleware {
         // Pages of other origins are refused, and preflights answered, before a key is required.
         let origin = OriginCheck::of(&shared, &request);
         let refusal = host_refusal.or_else(|| origin.refusal(&shared, &request));
+        let visit = PageVisit::of(&request);
         let owner = shared.owners.owner(request.uri().path());
         if refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
             let route = self.route.clone();
-            return Box::pin(call_after_lookup(shared, route, request, entry, origin, language));
+            return Box::pin(call_after_lookup(shared, route, request, entry, origin, language, visit));
         }
         let refusal = refusal
             .or_else(|| limit_refusal(&shared, &mut request))
@@ -166,7 +169,8 @@ impl Service<Request> for Middleware {
             add_retry_after(&mut response);
             translate(&mut response, language);
             origin.add_cors_headers(&mut response);
-            Ok(entry.close(&shared, response))
+            let response = entry.close(&shared, response);
+            Ok(show_errors(visit, response).await)
         })
     }
 }
@@ -179,6 +183,7 @@ async fn call_after_lookup(
     entry: RequestLog,
     origin: OriginCheck,
     language: Language,
+    visit: Option<PageVisit>,
 ) -> Result<Response, Infallible> {
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
@@ -188,7 +193,15 @@ async fn call_after_lookup(
     add_retry_after(&mut response);
     translate(&mut response, language);
     origin.add_cors_headers(&mut response);
-    Ok(entry.close(&shared, response))
+    let response = entry.close(&shared, response);
+    Ok(show_errors(visit, response).await)
+}
+
+async fn show_errors(visit: Option<PageVisit>, response: Response) -> Response {
+    match visit {
+        Some(visit) => visit.show_error(response).await,
+        None => response,
+    }
 }
 
 /// Identifies the caller of a request and applies the limits.

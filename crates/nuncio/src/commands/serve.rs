@@ -100,7 +100,11 @@ fn print_overview(server: &Server, url: &str, json: bool) {
     }
     println!("{} serves", "Nuncio".bold());
     for agent in &agents {
-        println!("  {}  {}", agent.name.bold(), clean(agent.title.as_ref().map_or("", TextByLanguage::in_english)).dimmed());
+        println!(
+            "  {}  {}",
+            agent.name.bold(),
+            clean(agent.title.as_ref().map_or("", TextByLanguage::in_english)).dimmed()
+        );
     }
     println!();
     let entry_points = fronts().map(ProtocolFront::entry_point);

@@ -1,10 +1,10 @@
-//! Markdown in answers and example messages.
+//! Markdown in answers, example messages, and errors that a browser shows.
 
 use serde_json::json;
 
 use super::ChatPage;
 use crate::home::{Home, SCRIPTED};
-use crate::webdriver::ReaderSettings;
+use crate::webdriver::{Browser, ReaderSettings};
 
 /// `[agent]` section with examples; the script brain plays what it is sent.
 fn scripted(keys: &str) -> String {
@@ -114,6 +114,20 @@ async fn panel_of_an_agent_with_hidden_tools_does_not_say_that_it_uses_none() {
     let plain = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
     let panel = plain.browser.eval(told).await;
     assert!(panel.as_str().unwrap().contains("uses no tools"), "{panel}");
+}
+
+#[tokio::test]
+async fn address_that_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
+    let home = Home::script();
+    let server = home.start();
+    let browser = Browser::open(ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
+    browser.go(&format!("{}/nowhere", server.url())).await;
+    assert_eq!(browser.eval("document.querySelector('h1').innerText").await, "这个地址没有页面");
+    assert!(browser.eval("document.body.innerText").await.as_str().unwrap().contains("nuncio explain not_found"));
+    browser.click("[data-language=en]").await;
+    browser.until("document.querySelector('h1').innerText === 'There is no page at this address'").await;
+    let answer = reqwest::get(format!("{}/nowhere", server.url())).await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "application/json");
 }
 
 #[tokio::test]
