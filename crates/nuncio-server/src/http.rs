@@ -45,6 +45,7 @@ use operators::OperatorRoutes;
 use paths::PathOwners;
 use rate::RateLimits;
 use request_id::RequestLog;
+pub use request_id::{AnsweredRequest, RequestObserver};
 
 /// Authentication, limits and path rules, shared by all requests.
 struct MiddlewareState {
@@ -55,6 +56,7 @@ struct MiddlewareState {
     rates: Arc<RateLimits>,
     owners: PathOwners,
     metrics: Arc<Metrics>,
+    observer: Option<RequestObserver>,
 }
 
 impl MiddlewareState {
@@ -77,6 +79,7 @@ pub(crate) fn app(
     parts: &ProtocolDependencies<'_>,
     routes: impl Iterator<Item = Router>,
     proxies: Arc<TrustedProxies>,
+    observer: Option<RequestObserver>,
 ) -> Router {
     let ProtocolDependencies { engine, auth, settings, .. } = *parts;
     let shared = MiddlewareState {
@@ -87,6 +90,7 @@ pub(crate) fn app(
         rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute, Arc::clone(engine.clock()))),
         owners: PathOwners::new(),
         metrics: Arc::clone(&parts.metrics),
+        observer,
     };
     let operators = OperatorRoutes {
         engine: engine.clone(),

@@ -46,7 +46,7 @@ use crate::dids::{AddressSource, Dids};
 use crate::error::StartError;
 use crate::fronts::{self, ProtocolDependencies};
 use crate::hosting::HostDescription;
-use crate::http::{self, client_address::TrustedProxies};
+use crate::http::{self, RequestObserver, client_address::TrustedProxies};
 use crate::listen::{
     ConnectionAcceptor, ConnectionLimits, ConnectionTimeouts, Connections, ServerRuntimes, raise_descriptor_limit,
 };
@@ -55,6 +55,7 @@ use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
 use crate::registry;
 use crate::retention;
+use crate::server_url;
 use crate::settings::{LoopbackAccess, RelaySetting, Settings};
 use crate::system::SystemEntropy;
 use crate::webhooks::WebhookSigner;
@@ -78,6 +79,8 @@ pub struct ServeOptions {
     /// The public URL in published documents; the listen address if none is given.
     pub public_url: Option<Url>,
     pub clock: Arc<dyn Clock>,
+    /// Called after every answered request (`--verbose`).
+    pub requests: Option<RequestObserver>,
     /// The executable that runs when an agent file names the command `nuncio`.
     pub executable: PathBuf,
 }
@@ -278,7 +281,8 @@ impl Server {
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
         let source = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
-        let base = options.public_url.map_or_else(|| server_url(&addresses, tls.is_some()), |url| url.to_string());
+        let base =
+            options.public_url.map_or_else(|| server_url::published(&addresses, tls.is_some()), |url| url.to_string());
         let dids = Dids::open(data.private_files(), &base, source, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
         let localhost = match (with.dev, &with.extra_ca) {
@@ -373,7 +377,7 @@ impl Server {
         };
         let (routes, jobs): (Vec<_>, Vec<_>) =
             fronts::start(&parts).into_iter().map(|front| (front.routes, front.jobs)).unzip();
-        let app = http::app(&parts, routes.into_iter(), Arc::clone(&proxies));
+        let app = http::app(&parts, routes.into_iter(), Arc::clone(&proxies), options.requests);
         let acceptor = ConnectionAcceptor {
             app,
             tls,
@@ -463,7 +467,13 @@ impl Server {
     /// The URL of the server for people on this machine.
     #[must_use]
     pub fn url(&self) -> String {
-        server_url(&self.addresses, self.tls)
+        server_url::for_this_machine(&self.addresses, self.tls)
+    }
+
+    /// The URL of the server for people in the same network, if it listens on all addresses of this machine.
+    #[must_use]
+    pub fn network_url(&self) -> Option<String> {
+        server_url::in_network(&self.addresses, self.tls)
     }
 
     /// Stops the server: takes no new requests, lets running turns finish within the limit, and stores everything.
@@ -503,16 +513,6 @@ async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
         "the store in {path} is damaged: {problem}. Copy the whole directory first; `nuncio store check --data {path}` lists all damage; then restore a backup"
     );
     Err(StartError::new(Code::StoreDamaged, message))
-}
-
-/// The URL of the server for people: with the name `localhost` if it listens on loopback.
-fn server_url(addresses: &[SocketAddr], tls: bool) -> String {
-    let scheme = if tls { "https" } else { "http" };
-    match addresses.first() {
-        Some(address) if address.ip().is_loopback() => format!("{scheme}://localhost:{}", address.port()),
-        Some(address) => format!("{scheme}://{address}"),
-        None => String::new(),
-    }
 }
 
 async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {

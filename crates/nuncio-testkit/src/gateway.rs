@@ -295,6 +295,7 @@ impl GatewayBuilder {
             dev: self.dev,
             public_url: self.public_url.map(|url| url.parse().unwrap()),
             clock: self.clock,
+            requests: None,
             executable: self.executable,
         })
         .await?;

@@ -157,6 +157,9 @@ pub(crate) struct Serve {
     /// Serve tools that need another person's approval although this system cannot confine programs
     #[arg(long)]
     pub(crate) unconfined: bool,
+    /// Print one line for every request
+    #[arg(long)]
+    pub(crate) verbose: bool,
 }
 
 fn listen(text: &str) -> Result<ListenAddress, String> {

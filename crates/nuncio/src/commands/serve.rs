@@ -5,11 +5,13 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
-use nuncio_core::text::TextByLanguage;
+use nuncio_core::text::{TextByLanguage, plain};
+use nuncio_engine::ports::Clock as _;
 use nuncio_server::ProtocolFront;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AccessState, AgentSource, ServeOptions, Server, SystemClock, TlsFiles, describe_confinement, fronts, telemetry,
+    AccessState, AgentSource, AnsweredRequest, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
+    describe_confinement, fronts, telemetry,
 };
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -18,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::Serve;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::wrapped;
-use crate::output::fault;
+use crate::output::{fault, shell_quote};
 
 const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 
@@ -50,6 +52,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         dev: flags.dev,
         public_url: flags.public_url.clone(),
         clock: Arc::new(SystemClock),
+        requests: flags.verbose.then(|| RequestObserver(Arc::new(move |request| print_request(request, json)))),
         executable,
     });
     // The start can wait for free disk space; a stop signal ends the wait.
@@ -58,8 +61,9 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         _ = interrupt.recv() => std::process::exit(130),
         _ = terminate.recv() => std::process::exit(143),
     };
+    let has_public_url = flags.public_url.is_some();
     let url = flags.public_url.map_or_else(|| server.url(), |url| url.as_str().trim_end_matches('/').to_owned());
-    print_overview(&server, &url, json);
+    print_overview(&server, &url, has_public_url, json);
 
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -75,8 +79,24 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// Prints one line about a request: when it was answered (UTC), method, path, status and time.
+fn print_request(request: &AnsweredRequest<'_>, json: bool) {
+    let AnsweredRequest { method, path, status, took } = request;
+    let now = SystemClock.now().to_string();
+    let ms = took.as_millis();
+    if json {
+        return eprintln!("{}", json!({"time": now, "method": method, "path": path, "status": status, "ms": ms}));
+    }
+    let time = now.get(11..19).unwrap_or_default();
+    let path = plain(path);
+    match status {
+        400.. => eprintln!("{} {method} {path} {} {ms} ms", time.dimmed(), status.red()),
+        _ => eprintln!("{} {method} {path} {status} {ms} ms", time.dimmed()),
+    }
+}
+
 /// Prints the agents, the URLs of the pages and documents, and how requests authenticate.
-fn print_overview(server: &Server, url: &str, json: bool) {
+fn print_overview(server: &Server, url: &str, has_public_url: bool, json: bool) {
     let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     let has_keys = server.engine().access().has_keys();
@@ -113,6 +133,9 @@ fn print_overview(server: &Server, url: &str, json: bool) {
     for (label, path) in std::iter::once(("page", "/")).chain(links).chain([("health", "/healthz")]) {
         println!("  {label:<7}  {}", format!("{url}{path}").cyan());
     }
+    if !has_public_url && let Some(network) = server.network_url() {
+        println!("  {:<7}  {}", "network", format!("{network}/").cyan());
+    }
     println!();
     if has_programs {
         println!("Confinement: {}.", describe_confinement(confinement()));
@@ -129,11 +152,9 @@ fn print_overview(server: &Server, url: &str, json: bool) {
         println!("Send the key as: Authorization: Bearer KEY");
     }
     if let Some(agent) = agents.first() {
-        let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name, "trust": true})).collect();
-        let session = json!({"agent": {"name": agent.name, "tools": tools}});
-        let key = if needs_key { " \\\n    -H 'authorization: Bearer KEY'" } else { "" };
-        println!(
-            "\nStart a conversation:\n  curl -s {url}/aap/sessions -H 'content-type: application/json'{key} \\\n    -d '{session}'"
-        );
+        let target = url.strip_prefix("http://").filter(|host| host.starts_with("localhost")).unwrap_or(url);
+        let several = if agents.len() > 1 { format!(" --agent {}", agent.name) } else { String::new() };
+        let key = if needs_key { "NUNCIO_KEY=… " } else { "" };
+        println!("\nTalk to it on the page above, or here:\n  {key}nuncio chat {}{several}", shell_quote(target));
     }
 }

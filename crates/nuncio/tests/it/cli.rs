@@ -170,19 +170,49 @@ fn missing_input_file_is_reported_with_the_system_error() {
 }
 
 #[tokio::test]
-async fn serve_prints_a_curl_command_with_a_key_header_only_if_keys_exist() {
+async fn serve_prints_a_chat_command_with_a_key_only_if_keys_exist() {
     let home = Home::script();
     let greeted = async || {
         let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).start_interactive();
-        until("its greeting", async || served.stdout().contains("    -d '{").then_some(())).await;
+        until("its greeting", async || served.stdout().contains("nuncio chat localhost:").then_some(())).await;
         served.interrupt();
         served.wait_for_end().stdout
     };
-    let header = "\n    -H 'authorization: Bearer KEY' \\\n    -d '{";
-    assert!(!greeted().await.contains(header));
+    assert!(!greeted().await.contains("NUNCIO_KEY"));
     home.key(&[]);
     let closed = greeted().await;
-    assert!(closed.contains(header), "{closed}");
+    assert!(closed.contains("NUNCIO_KEY=… nuncio chat localhost:"), "{closed}");
+}
+
+#[tokio::test]
+async fn serve_on_all_addresses_prints_urls_that_can_be_opened() {
+    let home = Home::script();
+    let served = home.nuncio(&["serve", SCRIPT, "--listen", "0.0.0.0:0", "--open"]).start_interactive();
+    until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
+    served.interrupt();
+    let stdout = served.wait_for_end().stdout;
+    assert!(!stdout.contains("0.0.0.0"), "{stdout}");
+    let page = stdout.lines().find_map(|line| line.trim().strip_prefix("page")).unwrap();
+    assert!(page.trim().starts_with("http://localhost:"), "{stdout}");
+}
+
+#[tokio::test]
+async fn verbose_server_prints_one_line_per_request_without_the_query() {
+    let home = Home::script();
+    let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0", "--verbose"]).start_interactive();
+    until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
+    let stdout = served.stdout();
+    let page = stdout.lines().find_map(|line| line.trim().strip_prefix("page")).unwrap().trim().to_owned();
+    let http = crate::client::builder().build().unwrap();
+    for path in ["aap/meta?secret=1", "nowhere"] {
+        http.get(format!("{page}{path}")).send().await.unwrap();
+    }
+    until("both lines", async || served.stderr().contains("/nowhere 404 ").then_some(())).await;
+    let stderr = served.stderr();
+    assert_eq!(stderr.lines().filter(|line| line.contains(" GET /aap/meta 200 ")).count(), 1, "{stderr}");
+    assert!(!stderr.contains("secret"), "{stderr}");
+    served.interrupt();
+    served.wait_for_end();
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! URLs of the server, by the addresses that it listens on.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// The URL in published documents without `--public-url`: with the name `localhost` if the server listens on loopback.
+pub(crate) fn published(addresses: &[SocketAddr], tls: bool) -> String {
+    match addresses.first() {
+        Some(address) if address.ip().is_loopback() => with_host(&format!("localhost:{}", address.port()), tls),
+        Some(address) => with_host(&address.to_string(), tls),
+        None => String::new(),
+    }
+}
+
+/// The URL for people on this machine. A server that listens on all addresses is reached as `localhost`.
+pub(crate) fn for_this_machine(addresses: &[SocketAddr], tls: bool) -> String {
+    match addresses.first() {
+        Some(address) if address.ip().is_unspecified() => with_host(&format!("localhost:{}", address.port()), tls),
+        _ => published(addresses, tls),
+    }
+}
+
+/// The URL for people in the same network, if the server listens on all addresses of this machine.
+pub(crate) fn in_network(addresses: &[SocketAddr], tls: bool) -> Option<String> {
+    let address = addresses.first().filter(|address| address.ip().is_unspecified())?;
+    let own = network_address(address.is_ipv4())?;
+    Some(with_host(&SocketAddr::new(own, address.port()).to_string(), tls))
+}
+
+fn with_host(host: &str, tls: bool) -> String {
+    format!("{}://{host}", if tls { "https" } else { "http" })
+}
+
+/// The address from which this machine reaches others; none without a network. Nothing is sent: connecting a UDP socket
+/// only chooses a route. The remote addresses are those for documentation (RFC 5737, RFC 3849).
+fn network_address(four: bool) -> Option<IpAddr> {
+    let (local, remote) = if four { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
+    let socket = UdpSocket::bind(local).ok()?;
+    socket.connect(remote).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    (!own.is_loopback() && !own.is_unspecified()).then_some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_on_all_addresses_has_a_url_that_can_be_opened() {
+        let all: SocketAddr = "0.0.0.0:7400".parse().unwrap();
+        let six: SocketAddr = "[::]:7400".parse().unwrap();
+        let one: SocketAddr = "192.0.2.7:80".parse().unwrap();
+        assert_eq!(for_this_machine(&[all], false), "http://localhost:7400");
+        assert_eq!(for_this_machine(&[six], true), "https://localhost:7400");
+        assert_eq!(for_this_machine(&[one], false), "http://192.0.2.7:80");
+        assert_eq!(in_network(&[one], false), None);
+        assert!(in_network(&[all], false).is_none_or(|url| !url.contains("0.0.0.0")));
+    }
+}
