@@ -54,6 +54,17 @@ async fn python_example_greets_and_calls_clock_tool() {
 }
 
 #[tokio::test]
+async fn node_example_greets_and_calls_clock_tool() {
+    let mut brain = example("process-node");
+    brain.history = vec![Message::user("grüß dich 🏨")];
+    brain.set("name", "Ada");
+    let (thought, blocks) = brain.think().await.blocks();
+    assert_eq!(blocks, json!([{"type": "text", "text": "Hello Ada! You said: grüß dich 🏨 "}]));
+    assert_eq!(thought.usage.unwrap().output_tokens, 10);
+    assert!(ask_for_time(&mut brain).await.ends_with(", Ada."));
+}
+
+#[tokio::test]
 async fn shell_example_echoes_text_and_calls_clock_tool() {
     let mut brain = example("process-shell");
     brain.history = vec![Message::user("a \"quoted\"\n\\line, 你好")];

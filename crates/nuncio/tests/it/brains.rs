@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::last_text;
 use crate::home::Home;
 
-fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
+pub(crate) fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let serve = move || {
@@ -38,7 +38,7 @@ fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
     (url, std::thread::spawn(serve))
 }
 
-fn stream(events: &[Value]) -> String {
+pub(crate) fn stream(events: &[Value]) -> String {
     let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{events}data: [DONE]\n\n")
 }
@@ -92,7 +92,7 @@ async fn model_brain_runs_tool_calls_and_reports_provider_errors_without_the_key
 #[tokio::test]
 async fn example_agents_with_process_brains_answer_a_message() {
     let home = Home::hotel();
-    for name in ["process-python", "process-shell"] {
+    for name in ["process-python", "process-node", "process-shell"] {
         let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
         let running = home.serve().arg(&folder).start();
         let session = running.aap().session(name, &[("clock", true)]).await;
