@@ -27,6 +27,7 @@ pub(crate) mod secrets;
 mod skill;
 
 pub use device::PeerLookup;
+pub use mcp::{McpStart, ToolEffect, downloads_packages};
 pub use process::OWN_COMMAND_NAME;
 pub use profile::resolve_allowed;
 pub use reach::ReachedServer;
@@ -60,15 +61,23 @@ pub struct ToolRunnerConfig {
     pub working_dir: PathBuf,
     /// Whether programs are confined to the paths in their agent file and their state folder.
     pub confined: bool,
+    pub mcp_start: McpStart,
 }
 
 /// Tools that an MCP server offers.
 #[derive(Debug, Default)]
 pub struct McpOffer {
     /// Tools that an agent can import.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<OfferedTool>,
     /// Reasons why the other tools cannot be imported.
     pub unusable: Vec<String>,
+}
+
+/// A tool of an MCP server, with what its annotations say.
+#[derive(Debug)]
+pub struct OfferedTool {
+    pub tool: Tool,
+    pub effect: ToolEffect,
 }
 
 /// Services that runners and brains use.
@@ -79,6 +88,7 @@ pub(crate) struct SharedServices {
     pub(crate) http: reqwest::Client,
     /// Starts programs and resolves relative paths of an agent.
     pub(crate) programs: ProgramStarter,
+    pub(crate) mcp_start: McpStart,
 }
 
 /// [`Runner`] for every kind of tool.
@@ -94,12 +104,13 @@ pub struct ToolRunner {
 impl ToolRunner {
     #[must_use]
     pub fn new(config: ToolRunnerConfig) -> Self {
-        let ToolRunnerConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
+        let ToolRunnerConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined, mcp_start } =
+            config;
         let skills = RemoteSkillRunner::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
         let peers = RemoteAgentRunner::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let devices = DeviceToolRunner::default();
         let programs = ProgramStarter::new(executable, working_dir, confined);
-        let services = Arc::new(SharedServices { clock, http, programs });
+        let services = Arc::new(SharedServices { clock, http, programs, mcp_start });
         Self { fetch, servers: mcp::McpConnections::new(Arc::clone(&services)), services, skills, peers, devices }
     }
 

@@ -228,6 +228,8 @@ codes! {
     OutboundRefused = "outbound_refused",
     // The operator's files and commands.
     AgentFileInvalid = "agent_file_invalid",
+    /// An OpenAPI document cannot be imported.
+    OpenapiInvalid = "openapi_invalid",
     AgentNameTaken = "agent_name_taken",
     ConfigInvalid = "config_invalid",
     /// The data directory has a database without its key, or a key without its database.

@@ -40,7 +40,7 @@ pub use fronts::fronts;
 pub use http::{AnsweredRequest, RequestObserver};
 pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
-pub use nuncio_backend::runners::{McpOffer, ReachedServer};
+pub use nuncio_backend::runners::{McpOffer, McpStart, OfferedTool, ReachedServer, ToolEffect, downloads_packages};
 pub use nuncio_http::front::ProtocolFront;
 pub use offers::{local_runners_config, mcp_offers, reach_servers};
 pub use programs::{describe_confinement, program_notes};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpOffer, ReachedServer, ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpOffer, McpStart, ReachedServer, ToolRunner, ToolRunnerConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
@@ -27,13 +27,19 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
         executable,
         working_dir,
         confined: true,
+        mcp_start: McpStart::default(),
     })
 }
 
 /// Lists the tools of an agent's MCP servers. `folder` is that of the agent file; `executable` is run for the command
 /// `nuncio`.
-pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
-    let (runners, _scratch) = scratch_runners(agent, folder, executable)?;
+pub async fn mcp_offers(
+    agent: &Agent,
+    folder: PathBuf,
+    executable: PathBuf,
+    mcp_start: McpStart,
+) -> Result<Vec<McpOffer>, StartError> {
+    let (runners, _scratch) = scratch_runners(agent, folder, executable, mcp_start)?;
     runners.offers(agent).await.map_err(unavailable)
 }
 
@@ -43,7 +49,7 @@ pub async fn reach_servers(
     folder: PathBuf,
     executable: PathBuf,
 ) -> Result<Vec<ReachedServer>, StartError> {
-    let (runners, _scratch) = scratch_runners(agent, folder, executable)?;
+    let (runners, _scratch) = scratch_runners(agent, folder, executable, McpStart::default())?;
     Ok(runners.reach(agent).await)
 }
 
@@ -65,6 +71,7 @@ fn scratch_runners(
     agent: &Agent,
     folder: PathBuf,
     executable: PathBuf,
+    mcp_start: McpStart,
 ) -> Result<(ToolRunner, ScratchFolder), StartError> {
     let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
     DirBuilder::new()
@@ -72,7 +79,8 @@ fn scratch_runners(
         .create(&scratch)
         .map_err(|error| unavailable(format!("{} cannot be made: {error}", scratch.display())))?;
     let scratch = ScratchFolder(scratch);
-    let runners = ToolRunner::new(local_runners_config(executable, scratch.0.clone()).map_err(unavailable)?);
+    let config = local_runners_config(executable, scratch.0.clone()).map_err(unavailable)?;
+    let runners = ToolRunner::new(ToolRunnerConfig { mcp_start, ..config });
     runners.set_base_dir(agent.name.clone(), folder);
     Ok((runners, scratch))
 }

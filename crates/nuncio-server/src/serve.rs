@@ -193,6 +193,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         executable: with.executable.clone(),
         working_dir: data.path().to_owned(),
         confined: true,
+        mcp_start: settings.limits.mcp_start(),
     }));
     let entropy = Arc::new(SystemEntropy);
     let secret_key = data.secret_key(&*entropy)?;

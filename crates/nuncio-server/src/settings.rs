@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nuncio_auth::settings::{IssuerSetting, SignatureSettings};
+use nuncio_backend::runners::McpStart;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
@@ -124,11 +125,18 @@ limits! {
     execution_seconds: u64 = 600, min 1;
     /// Time that a finished execution is stored if its skill sets no time.
     keep_hours: u64 = 24, min 1;
+    /// Time limit for the start of an MCP server's program, which may download packages first.
+    mcp_start_seconds: u64 = McpStart::TIMEOUT.as_secs(), min 1;
     /// Time that running turns have to finish when the server stops.
     shutdown_seconds: u64 = 30;
 }
 
 impl LimitSettings {
+    #[must_use]
+    pub fn mcp_start(&self) -> McpStart {
+        McpStart { timeout: Duration::from_secs(self.mcp_start_seconds), stderr: None }
+    }
+
     #[must_use]
     pub fn engine(&self) -> nuncio_engine::Limits {
         nuncio_engine::Limits {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use nuncio_server::ListenAddress;
+use nuncio_server::{ListenAddress, McpStart};
 
 mod caller_key;
 mod device;
@@ -108,7 +108,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
+    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3\n  nuncio init my-agent --from-openapi https://api.example.com/openapi.json\n  nuncio init my-agent --process python"
 )]
 pub(crate) struct Init {
     /// Folder to write agent.toml into
@@ -117,9 +117,34 @@ pub(crate) struct Init {
     /// Import the tools of this MCP server: the command that starts it, or its URL
     #[arg(long, value_name = "COMMAND|URL")]
     pub(crate) from_mcp: Option<String>,
+    /// Import the operations of this OpenAPI document (3.0 or 3.1, JSON or YAML) as HTTP tools
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) from_openapi: Option<String>,
     /// Use this language model as the brain, such as openai/gpt-5 or ollama/qwen3
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
+    /// Write an agent that acts on a person's device
+    #[arg(long)]
+    pub(crate) device: bool,
+    /// Use your own program as the brain; writes an example in this language
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) process: Option<ProcessLanguage>,
+    /// With --from-mcp: import tools that may change something without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// With --from-mcp: seconds that the server may take to start; its packages may be downloaded first
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = McpStart::TIMEOUT.as_secs(),
+        env = "NUNCIO_LIMITS_MCP_START_SECONDS", value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub(crate) mcp_start_seconds: u64,
+}
+
+/// A language in which `nuncio init` writes an example of a brain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ProcessLanguage {
+    Python,
+    Node,
 }
 
 #[derive(Debug, Args)]

@@ -63,6 +63,8 @@ mod earlier_data;
 mod hotel;
 #[path = "it/init.rs"]
 mod init;
+#[path = "it/init_examples.rs"]
+mod init_examples;
 #[path = "it/logs.rs"]
 mod logs;
 #[path = "it/operator.rs"]

@@ -49,6 +49,7 @@ fn brains() -> LocalBrainFactory {
         executable: "/bin/true".into(),
         working_dir: "/".into(),
         confined: false,
+        mcp_start: crate::runners::McpStart::default(),
     }))
 }
 

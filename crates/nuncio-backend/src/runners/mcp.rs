@@ -16,18 +16,18 @@ use crate::within;
 use connection::McpConnection;
 use slot::ConnectionSlot;
 
+pub use import::ToolEffect;
+pub use start::{McpStart, downloads_packages};
+
 mod connection;
 mod content;
 mod errors;
 mod import;
 mod slot;
+mod start;
 
-/// Time limit for the handshake with an MCP server and for listing its tools.
+/// Time limit for the handshake with an MCP server over HTTP, and for listing the tools of any server.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the handshake of a server that may have to be downloaded first.
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Package runners, which download the MCP server they start.
-const INSTALLERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "deno"];
 
 /// Connections to the MCP servers of all agents. Two versions of one agent with the same server declaration share its
 /// connection, so that a reload does not restart an unchanged server.

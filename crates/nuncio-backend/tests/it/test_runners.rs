@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpStart, ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
@@ -77,6 +77,7 @@ impl RunnersFixture {
             executable: PathBuf::from("/bin/echo"),
             working_dir: data.path().to_owned(),
             confined: true,
+            mcp_start: McpStart { timeout: Duration::from_secs(10), stderr: None },
         });
         runners.set_base_dir(AgentName::parse("hotel").unwrap(), folder.path().to_owned());
         Self { clock, runners, folder, data }

@@ -10,7 +10,7 @@ use nuncio_server::fetch::install_crypto;
 use serde_json::{Value, json};
 
 use super::{SCOPE, SECRET, agent_file, free_port, invite, reads, serve_at};
-use crate::client::Client;
+use crate::client::{Client, last_text};
 use crate::home::{Home, mode};
 use crate::process::{Nuncio, ProcessOutput, Server, until};
 
@@ -30,8 +30,12 @@ impl Laptop {
     }
 
     pub(super) fn with(more: &str) -> Self {
+        Self::with_agent(&agent_file(more))
+    }
+
+    pub(super) fn with_agent(file: &str) -> Self {
         install_crypto();
-        let (home, port) = (Home::with_agent(&agent_file(more)), free_port());
+        let (home, port) = (Home::with_agent(file), free_port());
         let key = home.key(&["--person", "ada"]);
         let server = serve_at(&home, port, &home.path("agent.toml").display().to_string(), &[]);
         let client = server.aap_with_key(&key);
@@ -93,6 +97,20 @@ impl Laptop {
     pub(super) async fn read(&self, session: &str, id: &str, path: &str) -> String {
         self.client.play(session, reads(id, path)).await.to_string()
     }
+}
+
+/// The example is what `nuncio init --device` writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn device_example_reads_a_file_on_the_device_of_the_person_who_allowed_it() {
+    let laptop = Laptop::with_agent(include_str!("../../../../examples/device/agent.toml"));
+    laptop.device(&["allow", "device", SCOPE]).json();
+    let running = laptop.run();
+    let session = laptop.client.session("device", &[]).await;
+    let answer = laptop.client.say(&session, "Please read treasure.md").await;
+    assert_eq!(last_text(answer["messages"].as_array().unwrap()), SECRET);
+    let answer = laptop.client.say(&session, "read .").await;
+    assert_eq!(last_text(answer["messages"].as_array().unwrap()), "treasure.md");
+    running.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
-//! `nuncio init --from-mcp` and `--model`: agent files generated from MCP servers and models.
+//! `nuncio init`: agent files generated from MCP servers, OpenAPI documents and models, and for devices and programs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ fn lint_file(home: &Home, folder: &str) -> Value {
 #[tokio::test]
 async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let home = Home::hotel();
-    let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
+    let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel", "--yes"]).json();
     assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
     assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
     let entries: Vec<_> = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -23,6 +24,9 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
     assert!(text.contains("[[mcp]]\nname = \"hotel\"\ncommand = [\"nuncio\", \"demo\", \"hotel\"]\n"), "{text}");
     assert!(text.contains("run = { mcp = \"hotel\" }"), "{text}");
+    // The server's annotations: booking writes, cancelling destroys.
+    assert!(text.contains("id = \"hotel:write\"") && text.contains("id = \"hotel:delete\""), "{text}");
+    assert!(text.contains("title = \"Search rooms\""), "{text}");
 
     let server = home.serve().arg("desk").start();
     assert_eq!(server.greeting["agents"], json!(["desk"]));
@@ -32,13 +36,19 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     assert!(text.starts_with("I can: ") && text.contains("search_rooms"), "{text}");
 }
 
+/// Script of the reference server of MCP.
+fn everything() -> PathBuf {
+    let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
+    script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`")
+}
+
 #[test]
 fn init_from_the_reference_mcp_server_with_a_model_writes_a_valid_agent_file() {
-    let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
-    let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
+    let script = everything();
     let home = Home::hotel();
     let command = format!("node '{}'", script.display());
-    home.json_command(&["init", "all", "--from-mcp", &command, "--model", "anthropic/claude-sonnet-4-5"]).json();
+    home.json_command(&["init", "all", "--from-mcp", &command, "--yes", "--model", "anthropic/claude-sonnet-4-5"])
+        .json();
     let agent = lint_file(&home, "all");
     assert_eq!((&agent["agent"], &agent["notes"]), (&json!("all"), &json!([])));
     let text = fs::read_to_string(home.path("all/agent.toml")).unwrap();
@@ -75,6 +85,84 @@ fn init_with_an_unreachable_mcp_server_or_wrong_arguments_writes_nothing() {
     for arguments in [["--model", "gpt-5"], ["--from-mcp", "'open"], ["--from-mcp", ""]] {
         let ran = home.nuncio(&["init", "gone"]).arg(arguments[0]).arg(arguments[1]).run();
         assert_eq!(ran.status, Some(2), "{ran:?}");
+    }
+    assert!(!home.path("gone").exists());
+}
+
+#[test]
+fn init_without_a_terminal_leaves_out_mcp_tools_that_write() {
+    let home = Home::hotel();
+    let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
+    let skipped: Vec<_> = written["skipped"].as_array().unwrap().iter().map(|why| why.as_str().unwrap()).collect();
+    assert_eq!(
+        skipped,
+        [
+            "`make_reservation` may change something; use --yes to take it over",
+            "`cancel_reservation` may change something; use --yes to take it over",
+        ]
+    );
+    let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
+    assert!(text.contains("name = \"search_rooms\"") && !text.contains("name = \"make_reservation\""), "{text}");
+    assert!(!text.contains("[[scope]]"), "{text}");
+}
+
+#[test]
+fn init_in_a_terminal_asks_before_it_takes_over_mcp_tools_that_write() {
+    let home = Home::hotel();
+    for (answer, taken) in [("n", false), ("y", true)] {
+        let command = home.nuncio(&["init", answer, "--from-mcp", "nuncio demo hotel"]);
+        let Some(command) = command.in_terminal() else { return };
+        let mut running = command.start_interactive();
+        running.line(answer);
+        let shown = running.wait_for_end();
+        assert!(shown.stdout.contains("2 tools of hotel may change something:"), "{shown:?}");
+        assert!(shown.stdout.contains("cancel_reservation (may delete or overwrite)"), "{shown:?}");
+        let text = fs::read_to_string(home.path(answer).join("agent.toml")).unwrap();
+        assert_eq!(text.contains("name = \"make_reservation\""), taken, "{text}");
+    }
+}
+
+#[test]
+fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces() {
+    let home = Home::hotel();
+    let script = everything();
+    let ran = home.nuncio(&["init", "my agent", "--from-mcp", &format!("node '{}'", script.display())]).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("Starting index.\nindex: Starting default (STDIO) server...\n"), "{ran:?}");
+    assert!(ran.stdout.contains(" tools.") && ran.stdout.contains("nuncio serve 'my agent' "), "{ran:?}");
+    let one = home.nuncio(&["init", "one", "--model", "ollama/qwen3"]).run();
+    assert!(one.stdout.contains(", with 1 tool."), "{one:?}");
+    let linted = home.nuncio(&["lint", "one"]).run();
+    assert!(linted.stdout.contains(", 1 tool\n"), "{linted:?}");
+}
+
+#[test]
+fn init_gives_up_on_an_mcp_server_after_the_time_of_the_setting() {
+    let home = Home::hotel();
+    let silent = ["init", "gone", "--from-mcp", "sh -c 'read line; read line; read line'"];
+    let ran = home.nuncio(&silent).env("NUNCIO_LIMITS_MCP_START_SECONDS", "1").run();
+    assert!(ran.stderr.contains("did not say hello within 1s"), "{ran:?}");
+    // The name of the program decides whether the hint about downloads is shown.
+    fs::write(home.path("npx"), "#!/bin/sh\nread line; read line; read line\n").unwrap();
+    fs::set_permissions(home.path("npx"), fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = home.nuncio(&["init", "gone", "--mcp-start-seconds", "1", "--from-mcp", "./npx -y some-server"]).run();
+    assert!(ran.stderr.contains("Its packages may have to be downloaded first; this may take up to 1 s."), "{ran:?}");
+    assert!(ran.stderr.contains("raise `limits.mcp_start_seconds`"), "{ran:?}");
+    assert!(!home.path("gone").exists());
+}
+
+#[test]
+fn init_options_that_contradict_each_other_are_refused_with_a_sentence() {
+    let home = Home::hotel();
+    for (arguments, why) in [
+        (&["--process", "python", "--model", "ollama/x"][..], "an agent has one brain"),
+        (&["--from-mcp", "x", "--from-openapi", "y"], "--from-mcp and --from-openapi exclude each other"),
+        (&["--device", "--process", "node"], "--device and --process exclude each other"),
+        (&["--model", "ollama/x", "--yes"], "--yes answers the question of --from-mcp"),
+    ] {
+        let ran = home.nuncio(&[&["init", "gone"], arguments].concat()).run();
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(why), "{why} in {ran:?}");
     }
     assert!(!home.path("gone").exists());
 }

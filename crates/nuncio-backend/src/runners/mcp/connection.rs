@@ -22,12 +22,14 @@ use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStderr;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::SERVER_TIMEOUT;
 use super::errors::{self, ConnectError, refused};
 use super::slot::ConnectionSlot;
-use super::{INSTALL_TIMEOUT, INSTALLERS, SERVER_TIMEOUT};
+use super::start::downloads_packages;
 use crate::runners::SharedServices;
 use crate::runners::process::{StartedProgram, StderrTail, printable};
 use crate::runners::profile::{ProgramProfile, explain};
@@ -96,7 +98,15 @@ pub(super) async fn open(
 ) -> Result<Arc<McpConnection>, String> {
     // Most servers use `initialize`; servers of the revision without it refuse it.
     let newer = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-    let handshake_timeout = handshake_timeout(server);
+    let handshake_timeout = match &server.transport {
+        McpTransport::Http { .. } => SERVER_TIMEOUT,
+        McpTransport::Stdio { command, .. } => {
+            if downloads_packages(&command.program) {
+                tracing::info!(agent = %agent.name, server = %server.name, "starting the MCP server; on its first start its packages may have to be downloaded");
+            }
+            services.mcp_start.timeout
+        }
+    };
     let mut refusal = None;
     for lifecycle in [ClientLifecycleMode::Initialize, newer] {
         let attempt = connect(services, agent, server, base_dir, lifecycle, slot.clone());
@@ -106,17 +116,21 @@ pub(super) async fn open(
                 refusal.get_or_insert(why);
             }
             Some(Err(ConnectError::Other(why))) => return Err(why),
-            None => return Err(format!("it did not say hello within {handshake_timeout:?}")),
+            None => return Err(late(server, handshake_timeout)),
         }
     }
     Err(refusal.unwrap_or_default())
 }
 
-/// Time limit for the MCP handshake; longer if a package runner may have to download the server first.
-fn handshake_timeout(server: &McpServer) -> Duration {
-    let McpTransport::Stdio { command, .. } = &server.transport else { return SERVER_TIMEOUT };
-    let program = Path::new(&command.program).file_name().and_then(|name| name.to_str());
-    if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_TIMEOUT } else { SERVER_TIMEOUT }
+/// Describes a handshake that took too long.
+fn late(server: &McpServer, limit: Duration) -> String {
+    let late = format!("it did not say hello within {limit:?}");
+    match &server.transport {
+        McpTransport::Stdio { command, .. } if downloads_packages(&command.program) => {
+            format!("{late}; if its packages were still downloading, try again, or raise `limits.mcp_start_seconds`")
+        }
+        _ => late,
+    }
 }
 
 /// Performs one kind of handshake, and starts a task that detects the end of the connection and cleans up.
@@ -161,7 +175,12 @@ async fn connect(
                 return Err(ConnectError::Other("it was started without its pipes".into()));
             };
             let name = format!("{}/{}", agent.name, server.name);
-            let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
+            let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(
+                name,
+                stderr,
+                Arc::clone(&output),
+                services.mcp_start.stderr.clone(),
+            )));
             let client = serve_client_with_lifecycle_and_ct(hello, (stdout, stdin), lifecycle, stop.clone()).await;
             let client = match client {
                 Ok(client) => client,
@@ -311,7 +330,12 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
 }
 
 /// Reads a child's standard error to its end, so that the child never blocks on writing it.
-async fn log_stderr(server: String, stderr: ChildStderr, output: Arc<ServerOutput>) {
+async fn log_stderr(
+    server: String,
+    stderr: ChildStderr,
+    output: Arc<ServerOutput>,
+    reader: Option<mpsc::Sender<String>>,
+) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -322,6 +346,11 @@ async fn log_stderr(server: String, stderr: ChildStderr, output: Arc<ServerOutpu
         }
         output.tail.lock().unwrap_or_else(PoisonError::into_inner).push(&line);
         let text = printable(&String::from_utf8_lossy(&line));
-        tracing::debug!(%server, "{}", output.secrets.redact(text.trim_end()));
+        let text = output.secrets.redact(text.trim_end());
+        tracing::debug!(%server, "{text}");
+        if let Some(reader) = &reader {
+            // A full or closed channel must not block the server.
+            let _ = reader.try_send(text);
+        }
     }
 }

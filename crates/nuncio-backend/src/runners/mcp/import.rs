@@ -10,7 +10,7 @@ use nuncio_core::schema::Schema;
 use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
-use crate::runners::McpOffer;
+use crate::runners::{McpOffer, OfferedTool};
 
 /// Timeout of an imported tool; equal to the default of declared tools.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,12 +45,33 @@ pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> McpOffe
     let mut offer = McpOffer::default();
     for tool in listed {
         match import_tool(&server.name, &import, tool) {
-            Ok(tool) if offer.tools.iter().any(|before| before.name == tool.name) => {}
-            Ok(tool) => offer.tools.push(tool),
+            Ok(tool) if offer.tools.iter().any(|before| before.tool.name == tool.name) => {}
+            Ok(imported) => offer.tools.push(OfferedTool { tool: imported, effect: ToolEffect::of(tool) }),
             Err(why) => offer.unusable.push(why),
         }
     }
     offer
+}
+
+/// What a tool does to its environment, by the annotations that its server gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolEffect {
+    ReadOnly,
+    /// The tool may change something. MCP's default for tools without annotations.
+    Writes,
+    /// The server says that the tool may delete or overwrite something.
+    Destroys,
+}
+
+impl ToolEffect {
+    fn of(tool: &rmcp::model::Tool) -> Self {
+        let hints = tool.annotations.as_ref();
+        match hints.map(|hints| (hints.read_only_hint, hints.destructive_hint)) {
+            Some((Some(true), _)) => Self::ReadOnly,
+            Some((_, Some(true))) => Self::Destroys,
+            _ => Self::Writes,
+        }
+    }
 }
 
 /// Names of up to 50 tools, for an error message.

@@ -135,7 +135,9 @@ impl ConnectedServer {
             let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
             let mut listed = ListedTools { tools: BTreeMap::new(), unusable: Vec::new() };
             for offer in offers {
-                listed.tools.extend(offer.tools.into_iter().map(|tool| (tool.name.clone(), Arc::new(tool))));
+                listed
+                    .tools
+                    .extend(offer.tools.into_iter().map(|offered| (offered.tool.name.clone(), Arc::new(offered.tool))));
                 listed.unusable.extend(offer.unusable);
             }
             Ok(listed)

@@ -108,9 +108,8 @@ impl AgentReport {
     fn print(&self) {
         let Self { path, declared, environment, servers } = self;
         let agent = &declared.agent;
-        let count = agent.tools.len();
-        let tools = if count == 1 { "tool" } else { "tools" };
-        println!("{} {}: agent {}, {count} {tools}", "ok".green().bold(), path.display(), agent.name);
+        let tools = counted(agent.tools.len() as u64, "tool");
+        println!("{} {}: agent {}, {tools}", "ok".green().bold(), path.display(), agent.name);
         for note in declared.notes.iter().chain(environment) {
             println!("{} {}", "note:".yellow().bold(), clean(&note.to_string()));
         }

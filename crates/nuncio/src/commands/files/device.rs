@@ -1,0 +1,96 @@
+//! The start with tools that run on a person's device.
+
+use super::sections::ToolSections;
+
+/// Tools that `nuncio device run` has without further configuration.
+pub(super) fn sections() -> ToolSections {
+    ToolSections {
+        about: " that acts on a person's device: the person installs Nuncio, allows each permission, and is asked\n# \
+                before sensitive calls (docs/device.md)"
+            .to_owned(),
+        sections: SCOPES.to_owned(),
+        tools: TOOLS.to_owned(),
+        names: vec!["read_file".to_owned(), "send_notification".to_owned()],
+        intents: INTENTS.to_owned(),
+        ..ToolSections::default()
+    }
+}
+
+/// The device's own tool under `filesystem:read` reads files and lists folders.
+const SCOPES: &str = r#"
+# What people allow. Their device asks them before a `medium` permission is used, and each time before a `high` one.
+[[scope]]
+id = "filesystem:read"
+label = { en = "Read files in folders that you share", zh-CN = "读取您共享的文件夹中的文件" }
+description = { en = "Opens files that you ask about, and lists folders.", zh-CN = "打开您询问的文件，列出文件夹内容。" }
+sensitivity = "medium"
+
+[[scope]]
+id = "notification:send"
+label = { en = "Show notifications", zh-CN = "显示通知" }
+description = { en = "Shows a notification on your screen.", zh-CN = "在您的屏幕上显示一条通知。" }
+sensitivity = "low"
+"#;
+
+const INTENTS: &str = r#"
+[[intent]]
+name = "read"
+keywords = ["read", "open", "show me"]
+patterns = ['(?i)\b(?:read|open|show me)\s+(?:the\s+)?(?:file\s+|folder\s+)?(?<path>[^\s?!]+)']
+tool = "read_file"
+answer = '{% if result.entries is defined %}{{ result.entries | join("\n") }}{% else %}{{ result.content }}{% endif %}'
+failure = "I could not read it: {{ error }}"
+
+[[intent.slot]]
+name = "path"
+type = "text"
+ask = "Which file?"
+remember = false
+
+[[intent]]
+name = "remind"
+keywords = ["remind", "notify"]
+patterns = ['(?i)\b(?:remind me to|notify me:?)\s+(?<body>.+)']
+tool = "send_notification"
+answer = "It is on your screen."
+failure = "I could not show it: {{ error }}"
+
+[[intent.slot]]
+name = "body"
+type = "text"
+ask = "What should it say?"
+remember = false
+"#;
+
+const TOOLS: &str = r#"
+[[tool]]
+name = "read_file"
+title = "Read a file"
+description = "Reads a file in the folders that the person shares, or lists such a folder."
+scope = "filesystem:read"
+run = { device = true }
+
+[tool.input]
+type = "object"
+required = ["path"]
+additionalProperties = false
+
+[tool.input.properties]
+path = { type = "string", description = "Path within the shared folders, such as notes.txt, or . for the folder itself." }
+
+[[tool]]
+name = "send_notification"
+title = "Show a notification"
+description = "Shows a notification on the person's screen."
+scope = "notification:send"
+run = { device = true }
+
+[tool.input]
+type = "object"
+required = ["body"]
+additionalProperties = false
+
+[tool.input.properties]
+title = { type = "string" }
+body = { type = "string" }
+"#;

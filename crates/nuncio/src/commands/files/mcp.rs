@@ -1,0 +1,235 @@
+//! Tools from an MCP server.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anstream::eprintln;
+use nuncio_core::declaration;
+use nuncio_core::ids::{AgentName, BackendName};
+use nuncio_core::text::TextByLanguage;
+use nuncio_server::{McpOffer, McpStart, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::sections::{self, ToolHead, ToolSections};
+use super::start_progress::StartProgress;
+use super::{access, toml};
+use crate::cli::Init;
+use crate::commands::chat::clean::clean;
+use crate::commands::confirm::confirm;
+use crate::output::{WrongUsage, counted};
+
+/// Limit of the server's lines that wait to be shown.
+const MAX_WAITING_LINES: usize = 256;
+
+/// An MCP server as declared in the generated file.
+pub(super) struct McpServerDraft {
+    name: String,
+    /// Line of the agent file: `command = […]` or `url = "…"`.
+    line: String,
+    /// Section `[allow]` with the folders that the command's arguments need; empty if they need none.
+    allow: String,
+    /// The command; empty if the server is a URL.
+    command: Vec<String>,
+}
+
+/// Starts or reaches the MCP server and takes over its tools. Asks before it takes over tools that may change something.
+pub(super) async fn import(text: &str, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<ToolSections> {
+    let server = McpServerDraft::parse(text, &options.folder)?;
+    let McpOffer { tools, unusable } = server.ask(agent, options, json).await?;
+    let (tools, refused) = choose(&server.name, tools, options, json).await?;
+    let mut skipped = unusable;
+    skipped.extend(refused);
+    Ok(server.sections(&tools, skipped))
+}
+
+/// Splits the tools into those that are taken over and reasons why the others are not.
+async fn choose(
+    server: &str,
+    tools: Vec<OfferedTool>,
+    options: &Init,
+    json: bool,
+) -> anyhow::Result<(Vec<OfferedTool>, Vec<String>)> {
+    let (readers, writers): (Vec<_>, Vec<_>) =
+        tools.into_iter().partition(|offered| options.yes || offered.effect == ToolEffect::ReadOnly);
+    if writers.is_empty() {
+        return Ok((readers, Vec::new()));
+    }
+    let number = writers.len() as u64;
+    let asked = !json && std::io::IsTerminal::is_terminal(&std::io::stdin());
+    if asked {
+        eprintln!("{} of {server} may change something:", counted(number, "tool"));
+        for OfferedTool { tool, effect } in &writers {
+            let warning = if *effect == ToolEffect::Destroys { " (may delete or overwrite)" } else { "" };
+            let what = tool
+                .title
+                .as_ref()
+                .map(TextByLanguage::in_english)
+                .unwrap_or_else(|| tool.description.lines().next().unwrap_or_default());
+            let what: String = clean(what).chars().take(60).collect();
+            eprintln!("  {}{warning}  {what}", tool.name);
+        }
+    }
+    let question = if number == 1 { "Take it over?" } else { "Take them over?" };
+    let why = match confirm(question, json).await? {
+        Some(true) => return Ok((readers.into_iter().chain(writers).collect(), Vec::new())),
+        Some(false) => "may change something, and you declined",
+        None => "may change something; use --yes to take it over",
+    };
+    Ok((readers, writers.iter().map(|offered| format!("`{}` {why}", offered.tool.name)).collect()))
+}
+
+impl McpServerDraft {
+    fn parse(text: &str, folder: &Path) -> anyhow::Result<Self> {
+        if text.starts_with("http://") || text.starts_with("https://") {
+            let url = url::Url::parse(text).map_err(|error| WrongUsage(format!("--from-mcp {text}: {error}")))?;
+            let host = url.host_str().unwrap_or_default();
+            let label = host.split('.').find(|label| !matches!(*label, "www" | "mcp" | "api")).unwrap_or(host);
+            let line = format!("url = {}", toml::text(text));
+            return Ok(Self { name: server_name(label), line, allow: String::new(), command: Vec::new() });
+        }
+        let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
+        let last_argument = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
+        let stem = last_argument
+            .and_then(|word| Path::new(word).file_stem())
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default();
+        let name = server_name(stem);
+        let words: Vec<String> = words.iter().map(|word| absolute(word)).collect();
+        let allow = access::allow_section(&words, &std::path::absolute(folder)?);
+        let line = format!("command = {}", toml::value(&Value::from(words.clone())));
+        Ok(Self { name, line, allow, command: words })
+    }
+
+    /// Asks the MCP server for its tools, and shows its output while it starts.
+    async fn ask(&self, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<McpOffer> {
+        let text = format!(
+            "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
+            self.allow, self.name, self.line
+        );
+        let declared = declaration::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
+        let executable = std::env::current_exe()?;
+        let folder = std::path::absolute(&options.folder)?;
+        let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);
+        let timeout = Duration::from_secs(options.mcp_start_seconds);
+        let start = McpStart { timeout, stderr: Some(stderr) };
+        let progress = StartProgress {
+            name: &self.name,
+            json,
+            downloads: self.command.first().is_some_and(|program| downloads_packages(program)),
+            is_program: !self.command.is_empty(),
+            limit: timeout,
+        };
+        let offers = progress.show(mcp_offers(&declared.agent, folder, executable, start), lines).await?;
+        Ok(offers.into_iter().next().unwrap_or_default())
+    }
+
+    fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> ToolSections {
+        let mut sections = String::new();
+        if !self.allow.is_empty() {
+            sections.push_str(
+                "\n# What its programs may reach beside their own folders: files to read, and files to read and change.\n",
+            );
+            sections.push_str(&self.allow);
+        }
+        sections.push_str(&format!("\n# Where its tools run.\n[[mcp]]\nname = \"{}\"\n{}\n", self.name, self.line));
+        let effects: Vec<_> = tools.iter().map(|offered| offered.effect).collect();
+        sections.push_str(&sections::scopes(&self.name, &effects));
+        ToolSections {
+            about: format!(" with the tools of {}", self.name),
+            sections,
+            tools: tools.iter().map(|offered| self.tool_section(offered)).collect(),
+            names: tools.iter().map(|offered| offered.tool.name.to_string()).collect(),
+            skipped,
+            ..ToolSections::default()
+        }
+    }
+
+    fn tool_section(&self, OfferedTool { tool, effect }: &OfferedTool) -> String {
+        let description = tool.description.trim();
+        let description =
+            if description.is_empty() { format!("{} of {}.", tool.name, self.name) } else { description.to_owned() };
+        let head = ToolHead {
+            name: tool.name.as_str(),
+            title: tool.title.as_ref().map(TextByLanguage::in_english),
+            description: &description,
+            scope: sections::scope_of(&self.name, *effect),
+        };
+        let input = sections::schema("input", tool.input.source());
+        let output = tool.output.as_ref().map(|output| sections::schema("output", output.source()));
+        format!("{head}run = {{ mcp = \"{}\" }}\n{input}{}", self.name, output.unwrap_or_default())
+    }
+}
+
+/// Splits a command line with shell quoting, without other shell features.
+fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
+    let (mut words, mut word, mut quote, mut escaped) = (Vec::new(), None::<String>, None, false);
+    for c in text.chars() {
+        match (quote, c) {
+            _ if escaped => {
+                escaped = false;
+                word.get_or_insert_default().push(c);
+            }
+            (None | Some('"'), '\\') => escaped = true,
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match words.first() {
+        _ if quote.is_some() => Err("a quote is not closed"),
+        Some(first) if !first.is_empty() => Ok(words),
+        _ => Err("say the command that starts the server, or its address"),
+    }
+}
+
+/// Makes a path absolute, because programs are started in the agent's folder.
+fn absolute(word: &str) -> String {
+    let path = Path::new(word);
+    if word.contains('/') && path.is_relative() && path.exists() {
+        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(word));
+        return path.display().to_string();
+    }
+    word.to_owned()
+}
+
+fn server_name(text: &str) -> String {
+    let name: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
+    let name = name.trim_matches('_').to_owned();
+    if BackendName::parse(&name).is_ok() { name } else { "server".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mcp_command_is_split_into_words_by_the_quoting_rules_of_a_shell() {
+        assert_eq!(split_command("npx -y  @scope/server").unwrap(), ["npx", "-y", "@scope/server"]);
+        assert_eq!(split_command(r#"a "b c" 'd "e"' f\ g "" h"i""#).unwrap(), ["a", "b c", "d \"e\"", "f g", "", "hi"]);
+        for wrong in ["", "  ", "\"\"", "a 'b"] {
+            assert!(split_command(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn mcp_server_name_comes_from_the_command_or_the_host() {
+        for (text, name) in [
+            ("npx -y @modelcontextprotocol/server-everything", "server-everything"),
+            ("node /opt/tools/index.js --verbose", "index"),
+            ("nuncio demo hotel", "hotel"),
+            ("https://mcp.example.com/mcp", "example"),
+            ("http://127.0.0.1:9/", "127"),
+            ("./€", "server"),
+        ] {
+            assert_eq!(McpServerDraft::parse(text, Path::new(".")).unwrap().name, name);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Tools from an OpenAPI document: each operation becomes an HTTP tool.
+//!
+//! OpenAPI 3.0 and 3.1: <https://spec.openapis.org/oas/v3.1.1.html>
+
+use std::path::Path;
+use std::time::Duration;
+
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
+use nuncio_core::Code;
+use nuncio_core::schema::Schema;
+use nuncio_engine::ports::Fetch as _;
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
+use nuncio_server::ToolEffect;
+use url::Url;
+
+use super::sections::{self, ToolSections};
+use crate::output::{counted, fault};
+use document::OpenApiDocument;
+use operation::ImportedOperation;
+use security::SecurityHeaders;
+
+mod document;
+mod operation;
+mod schema;
+mod security;
+
+/// Size limit of a document, in bytes.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit of imported operations: more tools than this are of no use to an agent.
+const MAX_OPERATIONS: usize = 128;
+
+/// Reads a document from a file or URL and makes tools of its operations. `scope_prefix` begins the ids of the scopes.
+pub(super) async fn import(place: &str, scope_prefix: &str) -> anyhow::Result<ToolSections> {
+    let failed = |why: String| fault(Code::OpenapiInvalid, format!("--from-openapi {place}: {why}"));
+    let (text, url) = load(place).await.map_err(failed)?;
+    let document = OpenApiDocument::parse(&text).map_err(failed)?;
+    convert(&document, url.as_ref(), scope_prefix).map_err(failed)
+}
+
+async fn load(place: &str) -> Result<(String, Option<Url>), String> {
+    if !place.starts_with("http://") && !place.starts_with("https://") {
+        let length = std::fs::metadata(place).map_err(|error| format!("it cannot be read: {error}"))?.len();
+        if usize::try_from(length).unwrap_or(usize::MAX) > MAX_BYTES {
+            return Err(format!("it has more than {MAX_BYTES} bytes"));
+        }
+        let text = std::fs::read_to_string(Path::new(place)).map_err(|error| format!("it cannot be read: {error}"))?;
+        return Ok((text, None));
+    }
+    let url = Url::parse(place).map_err(|error| error.to_string())?;
+    nuncio_server::fetch::install_crypto();
+    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None)?;
+    let request = FetchRequest {
+        method: "GET",
+        url: url.clone(),
+        headers: vec![("accept".to_owned(), "application/json, application/yaml, */*".to_owned())],
+        body: None,
+        trust: AddressTrust::Configured,
+        timeout: FETCH_TIMEOUT,
+        max_bytes: MAX_BYTES,
+    };
+    let answer = fetch.fetch(request).await.map_err(|error| error.to_string())?;
+    match answer.status {
+        200 => {}
+        300..400 => {
+            let target = answer.header("location").unwrap_or("another address");
+            return Err(format!("it is a redirect; import {target} instead"));
+        }
+        status => return Err(format!("the server answered with status {status}")),
+    }
+    let text = String::from_utf8(answer.body.to_vec()).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    Ok((text, Some(url)))
+}
+
+fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) -> Result<ToolSections, String> {
+    let base = document.base_url(url)?;
+    let mut security = SecurityHeaders::new(document);
+    let (mut operations, mut skipped) = (Vec::<ImportedOperation>::new(), Vec::new());
+    let found = document.operations()?;
+    for (path, item, method, declared) in found.iter().take(MAX_OPERATIONS) {
+        let place = format!("{} {path}", method.as_str());
+        let imported = operation::import(document, &base, &mut security, (path, item, *method, declared));
+        match imported.and_then(compiled) {
+            Ok(mut operation) => {
+                operation.name = unused(&operation.name, &operations);
+                operations.push(operation);
+            }
+            Err(why) => skipped.push(format!("{place}: {why}")),
+        }
+    }
+    if found.len() > MAX_OPERATIONS {
+        let rest = counted((found.len() - MAX_OPERATIONS) as u64, "operation");
+        skipped.push(format!("{rest} more: at most {MAX_OPERATIONS} are imported; remove what you do not need"));
+    }
+    if operations.is_empty() {
+        let why = skipped.first().map_or_else(|| "it has none".to_owned(), Clone::clone);
+        return Err(format!("no operation can be imported: {why}"));
+    }
+    let effects: Vec<ToolEffect> = operations.iter().map(ImportedOperation::effect).collect();
+    Ok(ToolSections {
+        about: format!(" with the operations of {}", document.title().unwrap_or("an OpenAPI document")),
+        sections: sections::scopes(scope_prefix, &effects),
+        names: operations.iter().map(|operation| operation.name.clone()).collect(),
+        tools: operations.iter().map(|operation| operation.section(scope_prefix)).collect(),
+        secrets: security.into_secrets(),
+        skipped,
+        intents: String::new(),
+    })
+}
+
+/// Checks that the agent file will accept the operation's input schema.
+fn compiled(operation: ImportedOperation) -> Result<ImportedOperation, String> {
+    Schema::compile_arguments(operation.input.clone())
+        .map_err(|error| format!("its input schema does not compile: {error}"))?;
+    Ok(operation)
+}
+
+fn unused(name: &str, taken: &[ImportedOperation]) -> String {
+    let is_taken = |name: &str| taken.iter().any(|operation| operation.name == name);
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

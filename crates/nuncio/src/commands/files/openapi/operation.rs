@@ -1,0 +1,343 @@
+//! One operation of an OpenAPI document as an HTTP tool.
+
+use std::fmt::Write as _;
+
+use nuncio_core::agent::HttpMethod;
+use nuncio_server::ToolEffect;
+use serde_json::{Map, Value, json};
+
+use super::super::{sections, toml};
+use super::document::{FoundOperation, OpenApiDocument, literal};
+use super::schema::SchemaConverter;
+use super::security::{Credential, SecurityHeaders};
+
+/// Limit of a tool name that language models accept.
+const MAX_NAME: usize = 64;
+
+pub(super) struct ImportedOperation {
+    pub(super) name: String,
+    title: Option<String>,
+    description: String,
+    method: HttpMethod,
+    /// Template.
+    url: String,
+    /// Names and templates.
+    headers: Vec<(String, String)>,
+    /// Template; without it the arguments are the body.
+    body: Option<String>,
+    pub(super) input: Value,
+}
+
+/// Imports an operation; the error says why it is left out.
+pub(super) fn import(
+    document: &OpenApiDocument,
+    base: &str,
+    security: &mut SecurityHeaders<'_>,
+    (path, item, method, operation): FoundOperation<'_>,
+) -> Result<ImportedOperation, String> {
+    let mut arguments = ToolArguments::default();
+    let mut converter = SchemaConverter::new(document);
+    let mut request = RequestParts { path: path.to_owned(), ..RequestParts::default() };
+    for parameter in parameters(document, item, operation)? {
+        request.add(document, parameter, &mut arguments, &mut converter)?;
+    }
+    let body = body(document, operation, method, &mut arguments, &mut converter, &mut request.headers)?;
+    for credential in security.credentials(operation.get("security"))? {
+        match credential {
+            Credential::Header { name, value } => request.headers.push((name, value)),
+            Credential::Query { name, value } => request.required_query.push(format!("{name}={value}")),
+        }
+    }
+    let text = |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    let title = text("summary").map(str::to_owned);
+    let described = text("description").map(str::to_owned).or_else(|| title.clone());
+    Ok(ImportedOperation {
+        name: tool_name(text("operationId"), method, path),
+        description: described.unwrap_or_else(|| format!("{} {path}", method.as_str())),
+        title,
+        method,
+        url: format!("{base}{}", request.url()?),
+        headers: request.headers,
+        input: arguments.schema(body.as_ref()),
+        body: body.map_or_else(|| arguments.body_without_request_body(method), |body| body.template),
+    })
+}
+
+impl ImportedOperation {
+    pub(super) fn effect(&self) -> ToolEffect {
+        match self.method {
+            HttpMethod::Get => ToolEffect::ReadOnly,
+            HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => ToolEffect::Writes,
+            HttpMethod::Delete => ToolEffect::Destroys,
+        }
+    }
+
+    /// The `[[tool]]` section.
+    pub(super) fn section(&self, scope_prefix: &str) -> String {
+        let mut run = format!("method = \"{}\", url = {}", self.method.as_str(), toml::text(&self.url));
+        if !self.headers.is_empty() {
+            let lines: Vec<String> = self
+                .headers
+                .iter()
+                .map(|(name, value)| format!("{} = {}", toml::key(name), toml::text(value)))
+                .collect();
+            let _ = write!(run, ", headers = {{ {} }}", lines.join(", "));
+        }
+        if let Some(body) = &self.body {
+            let _ = write!(run, ", body = {}", toml::text(body));
+        }
+        let head = sections::ToolHead {
+            name: &self.name,
+            title: self.title.as_deref(),
+            description: &self.description,
+            scope: sections::scope_of(scope_prefix, self.effect()),
+        };
+        format!("{head}run = {{ http = {{ {run} }} }}\n{}", sections::schema("input", &self.input))
+    }
+}
+
+/// Parameters of the operation and of its path; the operation's replace those of the path with the same name.
+fn parameters<'a>(
+    document: &'a OpenApiDocument,
+    item: &'a Map<String, Value>,
+    operation: &'a Map<String, Value>,
+) -> Result<Vec<&'a Value>, String> {
+    let list = |of: &'a Map<String, Value>| of.get("parameters").and_then(Value::as_array).into_iter().flatten();
+    let mut found: Vec<&Value> = Vec::new();
+    for parameter in list(item).chain(list(operation)) {
+        let parameter = document.resolve(parameter)?;
+        found.retain(|before| before["name"] != parameter["name"] || before["in"] != parameter["in"]);
+        found.push(parameter);
+    }
+    Ok(found)
+}
+
+/// Arguments of the tool that are parameters of the operation.
+#[derive(Default)]
+struct ToolArguments {
+    properties: Map<String, Value>,
+    required: Vec<String>,
+}
+
+/// A request body as a part of the tool's arguments.
+struct RequestBody {
+    schema: Value,
+    /// `None` if the arguments are the body.
+    template: Option<String>,
+    required: bool,
+}
+
+impl ToolArguments {
+    /// Adds an argument; its name is made a name that templates can use.
+    fn add(&mut self, name: &str, schema: Value, required: bool) -> String {
+        let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let plain = plain.trim_matches('_');
+        let plain = if plain.is_empty() || plain.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("arg_{plain}")
+        } else {
+            plain.to_owned()
+        };
+        let mut argument = plain.clone();
+        for number in 2.. {
+            if !self.properties.contains_key(&argument) {
+                break;
+            }
+            argument = format!("{plain}_{number}");
+        }
+        self.properties.insert(argument.clone(), schema);
+        if required {
+            self.required.push(argument.clone());
+        }
+        argument
+    }
+
+    fn schema(&self, body: Option<&RequestBody>) -> Value {
+        if let Some(RequestBody { schema, template: None, .. }) = body {
+            return schema.clone();
+        }
+        let (mut properties, mut required) = (self.properties.clone(), self.required.clone());
+        if let Some(body) = body {
+            properties.insert("body".to_owned(), body.schema.clone());
+            if body.required {
+                required.push("body".to_owned());
+            }
+        }
+        let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            schema["required"] = json!(required);
+        }
+        schema
+    }
+
+    /// Without a template a tool sends its arguments, which here are already in the URL.
+    fn body_without_request_body(&self, method: HttpMethod) -> Option<String> {
+        let sends_arguments = matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch);
+        (sends_arguments && !self.properties.is_empty()).then(|| "{}".to_owned())
+    }
+}
+
+/// Parts of the request that parameters fill in.
+#[derive(Default)]
+struct RequestParts {
+    path: String,
+    /// Placeholder in the path, and its argument.
+    path_arguments: Vec<(String, String)>,
+    required_query: Vec<String>,
+    /// Argument, and the text for it if it is given.
+    optional_query: Vec<(String, String)>,
+    headers: Vec<(String, String)>,
+}
+
+impl RequestParts {
+    fn add(
+        &mut self,
+        document: &OpenApiDocument,
+        parameter: &Value,
+        arguments: &mut ToolArguments,
+        converter: &mut SchemaConverter<'_>,
+    ) -> Result<(), String> {
+        let name = parameter["name"].as_str().ok_or("a parameter has no name")?;
+        let location = parameter["in"].as_str().unwrap_or_default();
+        let required = location == "path" || parameter["required"] == true;
+        // OpenAPI §4.8.12.1: these headers are described elsewhere. Other optional headers cannot be left out of a call.
+        let is_reserved = ["accept", "content-type", "authorization"].contains(&name.to_lowercase().as_str());
+        if location == "header" && (is_reserved || !required) || location == "cookie" && !required {
+            return Ok(());
+        }
+        if parameter.get("schema").is_none() && parameter.get("content").is_some() {
+            return match required {
+                true => Err(format!("its parameter {name:?} is a document, not a value")),
+                false => Ok(()),
+            };
+        }
+        let mut schema = converter.convert(&parameter["schema"])?;
+        if let (Some(text), Value::Object(schema)) = (parameter["description"].as_str(), &mut schema) {
+            schema.entry("description").or_insert_with(|| Value::from(text.trim()));
+        }
+        let declared = document.resolve(&parameter["schema"])?;
+        let is_list = declared["type"] == "array";
+        if declared["type"] == "object" {
+            return match required {
+                true => Err(format!("its parameter {name:?} is an object")),
+                false => Ok(()),
+            };
+        }
+        match location {
+            "path" if self.path.contains(&format!("{{{name}}}")) => {
+                let argument = arguments.add(name, schema, true);
+                self.path_arguments.push((name.to_owned(), argument));
+            }
+            "query" => {
+                let argument = arguments.add(name, schema, required);
+                let text = query(&literal(name), &argument, is_list, parameter["explode"] != false);
+                match required {
+                    true => self.required_query.push(text),
+                    false => self.optional_query.push((argument, text)),
+                }
+            }
+            "header" => {
+                let argument = arguments.add(name, schema, required);
+                self.headers.push((name.to_owned(), format!("{{{{ args.{argument} }}}}")));
+            }
+            _ => return Err(format!("its parameter {name:?} in {location:?} cannot be sent")),
+        }
+        Ok(())
+    }
+
+    /// Template of path and query.
+    fn url(&self) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = self.path.as_str();
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').ok_or("its path has an unclosed brace")?;
+            let argument = self.path_arguments.iter().find(|(placeholder, _)| placeholder == name);
+            let (_, argument) = argument.ok_or_else(|| format!("its path parameter {name:?} is not declared"))?;
+            let _ = write!(out, "{}{{{{ args.{argument} }}}}", literal(before));
+            rest = after;
+        }
+        out.push_str(&literal(rest));
+        if self.required_query.is_empty() && self.optional_query.is_empty() {
+            return Ok(out);
+        }
+        out.push('?');
+        out.push_str(&self.required_query.join("&"));
+        for (argument, text) in &self.optional_query {
+            let _ = write!(out, "{{% if args.{argument} is defined %}}&{text}{{% endif %}}");
+        }
+        Ok(out)
+    }
+}
+
+/// Template of a query parameter. Lists are repeated, or separated by commas (style `form`).
+fn query(name: &str, argument: &str, is_list: bool, repeated: bool) -> String {
+    match (is_list, repeated) {
+        (false, _) => format!("{name}={{{{ args.{argument} }}}}"),
+        (true, true) => {
+            format!(
+                "{{% for item in args.{argument} %}}{{% if not loop.first %}}&{{% endif %}}{name}={{{{ item }}}}{{% endfor %}}"
+            )
+        }
+        (true, false) => format!(
+            "{name}={{% for item in args.{argument} %}}{{% if not loop.first %}},{{% endif %}}{{{{ item }}}}{{% endfor %}}"
+        ),
+    }
+}
+
+/// The request body: the arguments themselves if there are no others and it is an object, else the argument `body`.
+fn body(
+    document: &OpenApiDocument,
+    operation: &Map<String, Value>,
+    method: HttpMethod,
+    arguments: &mut ToolArguments,
+    converter: &mut SchemaConverter<'_>,
+    headers: &mut Vec<(String, String)>,
+) -> Result<Option<RequestBody>, String> {
+    let Some(declared) = operation.get("requestBody").filter(|_| method != HttpMethod::Get) else { return Ok(None) };
+    let declared = document.resolve(declared)?;
+    let required = declared["required"] == true;
+    let types: Vec<_> = declared["content"].as_object().into_iter().flatten().collect();
+    let is_json = |kind: &str| nuncio_core::json::is_json(kind) || kind == "*/*";
+    let found = types.iter().find(|(kind, _)| is_json(kind));
+    let found = found.or_else(|| types.iter().find(|(kind, _)| kind.starts_with("text/plain")));
+    let Some((kind, media)) = found else {
+        if !required {
+            return Ok(None);
+        }
+        let kinds: Vec<_> = types.iter().map(|(kind, _)| kind.as_str()).collect();
+        return Err(format!("its request body is {}; JSON and plain text can be sent", kinds.join(", ")));
+    };
+    let schema = converter.convert(&media["schema"])?;
+    if !is_json(kind) {
+        return Ok(Some(RequestBody { schema, template: Some("{{ args.body }}".to_owned()), required }));
+    }
+    if arguments.properties.is_empty() && schema["type"] == "object" {
+        return Ok(Some(RequestBody { schema, template: None, required }));
+    }
+    if !kind.starts_with("application/json") && !kind.starts_with('*') {
+        headers.push(("Content-Type".to_owned(), (*kind).clone()));
+    }
+    // A parameter may have the name of the body.
+    if let Some(taken) = arguments.properties.remove("body") {
+        return Err(format!("it has both a body and a parameter \"body\" ({})", taken["type"]));
+    }
+    let template = match required {
+        true => "{{ args.body | tojson }}",
+        false => "{% if args.body is defined %}{{ args.body | tojson }}{% endif %}",
+    };
+    Ok(Some(RequestBody { schema, template: Some(template.to_owned()), required }))
+}
+
+/// The operation's id as a tool name, or one made of method and path.
+fn tool_name(id: Option<&str>, method: HttpMethod, path: &str) -> String {
+    let text = id.map_or_else(|| format!("{}{path}", method.as_str().to_lowercase()), str::to_owned);
+    let mut name = String::new();
+    for c in text.chars().take(MAX_NAME) {
+        match c {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '-' => name.push(c),
+            _ if name.ends_with('_') => {}
+            _ => name.push('_'),
+        }
+    }
+    let name = name.trim_matches('_');
+    if name.is_empty() { "operation".to_owned() } else { name.to_owned() }
+}

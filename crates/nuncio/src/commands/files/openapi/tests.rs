@@ -1,0 +1,225 @@
+use nuncio_core::declaration;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Imports a document and checks that the tools make a valid agent file.
+fn import_document(document: &Value) -> Result<ToolSections, String> {
+    let document = OpenApiDocument::parse(&document.to_string())?;
+    let sections = convert(&document, None, "pets")?;
+    let secrets = super::super::sections::secrets(&sections.secrets);
+    let text = format!(
+        "[agent]\nname = \"pets\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n{secrets}{}{}",
+        sections.sections, sections.tools
+    );
+    let declared = declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+    assert_eq!(declared.notes, [], "{text}");
+    Ok(sections)
+}
+
+fn document(version: &str, paths: &Value) -> Value {
+    json!({"openapi": version, "info": {"title": "Pets"}, "servers": [{"url": "https://pets.example/v1/"}], "paths": paths})
+}
+
+#[test]
+fn operation_becomes_a_tool_with_path_query_and_header_arguments() {
+    let parameters = json!([
+        {"name": "limit", "in": "query", "schema": {"type": "integer"}},
+        {"name": "tag[]", "in": "query", "required": true, "schema": {"type": "array", "items": {"type": "string"}}},
+        {"name": "X-Trace", "in": "header", "required": true, "schema": {"type": "string"}},
+        {"name": "Accept", "in": "header", "required": true, "schema": {"type": "string"}},
+    ]);
+    let owner = json!({"name": "owner-id", "in": "path", "required": true, "schema": {"type": "string"}});
+    let paths = json!({"/owners/{owner-id}/pets": {
+        "parameters": [owner],
+        "get": {"operationId": "list.pets", "summary": "List pets", "parameters": parameters},
+    }});
+    let tools = import_document(&document("3.1.0", &paths)).unwrap().tools;
+    for part in [
+        "name = \"list_pets\"\ntitle = \"List pets\"\n",
+        "url = \"https://pets.example/v1/owners/{{ args.owner_id }}/pets?\
+         {% for item in args.tag %}{% if not loop.first %}&{% endif %}tag%5B%5D={{ item }}{% endfor %}\
+         {% if args.limit is defined %}&limit={{ args.limit }}{% endif %}\"",
+        "headers = { X-Trace = \"{{ args.X_Trace }}\" }",
+        "required = [\"owner_id\", \"tag\", \"X_Trace\"]",
+    ] {
+        assert!(tools.contains(part), "{part} in\n{tools}");
+    }
+    assert!(!tools.contains("scope = "), "reading needs no permission: {tools}");
+}
+
+#[test]
+fn request_body_is_the_arguments_or_the_argument_body() {
+    let pet = json!({"type": "object", "required": ["name", "id"], "properties": {
+        "name": {"type": "string", "nullable": true, "example": "Rex"},
+        "id": {"type": "integer", "readOnly": true},
+        "age": {"type": "integer", "minimum": 0, "exclusiveMinimum": true},
+    }});
+    let body =
+        json!({"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}});
+    let id = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}]);
+    let mut document = document(
+        "3.0.3",
+        &json!({
+            "/pets": {"post": {"operationId": "add", "requestBody": body}},
+            "/pets/{id}": {
+                "put": {"operationId": "replace", "parameters": id, "requestBody": body},
+                "delete": {"parameters": id},
+            },
+        }),
+    );
+    document["components"] = json!({"schemas": {"Pet": pet}});
+    let sections = import_document(&document).unwrap();
+    assert_eq!(sections.names, ["add", "replace", "delete_pets_id"]);
+    for part in [
+        "name = { type = [\"string\", \"null\"] }",
+        "age = { type = \"integer\", exclusiveMinimum = 0, minimum = 0 }",
+        "required = [\"name\"]",
+        "body = \"{{ args.body | tojson }}\"",
+        "scope = \"pets:write\"",
+        "scope = \"pets:delete\"",
+    ] {
+        assert!(sections.tools.contains(part), "{part} in\n{}", sections.tools);
+    }
+    assert!(sections.sections.contains("id = \"pets:delete\"") && sections.sections.contains("sensitivity = \"high\""));
+}
+
+#[test]
+fn security_schemes_become_secrets_in_headers_and_queries() {
+    let mut document = document(
+        "3.1.0",
+        &json!({
+            "/a": {"get": {"operationId": "a"}},
+            "/b": {"get": {"operationId": "b", "security": [{"signed": []}, {"inQuery": [], "userToken": []}]}},
+            "/c": {"get": {"operationId": "c", "security": []}},
+            "/d": {"get": {"operationId": "d", "security": [{"signed": []}]}},
+        }),
+    );
+    document["security"] = json!([{"key": []}]);
+    document["components"] = json!({"securitySchemes": {
+        "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+        "inQuery": {"type": "apiKey", "in": "query", "name": "token"},
+        "userToken": {"type": "http", "scheme": "Bearer"},
+        "signed": {"type": "mutualTLS"},
+    }});
+    let sections = import_document(&document).unwrap();
+    assert_eq!(sections.secrets, ["KEY", "IN_QUERY", "USER_TOKEN"]);
+    assert_eq!(sections.names, ["a", "b", "c"]);
+    assert_eq!(sections.skipped, ["GET /d: its security scheme \"signed\" cannot be used"]);
+    for part in [
+        "headers = { X-Api-Key = \"{{ secrets.KEY }}\" }",
+        "/b?token={{ secrets.IN_QUERY }}\", headers = { Authorization = \"Bearer {{ secrets.USER_TOKEN }}\" }",
+        "url = \"https://pets.example/v1/c\" }",
+    ] {
+        assert!(sections.tools.contains(part), "{part} in\n{}", sections.tools);
+    }
+}
+
+#[test]
+fn text_of_a_document_cannot_become_a_template() {
+    let paths = json!({"/{{ secrets.KEY }}": {"get": {}}, "/a{%x%}": {"get": {}}, "/b%{#": {"get": {}}, "/ok": {"get": {
+        "parameters": [{"name": "{{ secrets.KEY }}", "in": "query", "required": true, "schema": {"type": "string"}}],
+    }}});
+    let sections = import_document(&document("3.1.0", &paths)).unwrap();
+    assert_eq!(sections.names, ["get_ok"], "{:?}", sections.skipped);
+    assert!(!sections.tools.contains("{{ secrets"), "{}", sections.tools);
+}
+
+#[test]
+fn cyclic_schema_reference_ends_in_a_schema_without_rules() {
+    let body = json!({"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Node"}}}});
+    let mut document = document("3.1.0", &json!({"/tree": {"post": {"operationId": "grow", "requestBody": body}}}));
+    document["components"] = json!({"schemas": {
+        "Node": {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/Node"}}},
+    }});
+    let sections = import_document(&document).unwrap();
+    assert!(sections.tools.contains("next = { type = \"object\" }"), "{}", sections.tools);
+}
+
+#[test]
+fn hostile_references_and_sizes_leave_an_operation_out() {
+    let of = |schema: Value| json!({"content": {"application/json": {"schema": schema}}, "required": true});
+    let mut deep = json!({"type": "string"});
+    for _ in 0..40 {
+        deep = json!({"type": "array", "items": deep});
+    }
+    let paths = json!({
+        "/fine": {"get": {}},
+        "/loop": {"post": {"requestBody": {"$ref": "#/components/requestBodies/A"}}},
+        "/remote": {"post": {"requestBody": of(json!({"$ref": "https://evil.example/x.json"}))}},
+        "/gone": {"post": {"requestBody": of(json!({"$ref": "#/components/schemas/None"}))}},
+        "/deep": {"post": {"requestBody": of(deep)}},
+        "/wide": {"post": {"requestBody": of(json!({"$ref": "#/components/schemas/S0"}))}},
+        "/form": {"post": {"requestBody": {"required": true, "content": {"multipart/form-data": {}}}}},
+    });
+    let mut document = document("3.1.0", &paths);
+    // Each schema refers four times to the next one: 4^6 schemas after resolution.
+    let repeated = (0..6).map(|n| {
+        let next = json!({"$ref": format!("#/components/schemas/S{}", n + 1)});
+        (format!("S{n}"), json!({"type": "object", "properties": {"a": next, "b": next, "c": next, "d": next}}))
+    });
+    document["components"] = json!({
+        "schemas": repeated.collect::<serde_json::Map<_, _>>(),
+        "requestBodies": {
+            "A": {"$ref": "#/components/requestBodies/B"},
+            "B": {"$ref": "#/components/requestBodies/A"},
+        },
+    });
+    document["components"]["schemas"]["S6"] = json!({});
+    let sections = import_document(&document).unwrap();
+    assert_eq!(sections.names, ["get_fine"]);
+    let skipped = sections.skipped.join("\n");
+    for why in [
+        "POST /loop: it has more than 16 references in a row",
+        "POST /remote: it refers to \"https://evil.example/x.json\", outside of the document",
+        "POST /gone: it refers to \"#/components/schemas/None\", which does not exist",
+        "POST /deep: its schemas are nested deeper than 24 levels",
+        "POST /wide: it has more than 2000 schemas",
+        "POST /form: its request body is multipart/form-data; JSON and plain text can be sent",
+    ] {
+        assert!(skipped.contains(why), "{why} in\n{skipped}");
+    }
+}
+
+#[test]
+fn document_with_too_many_operations_is_cut_with_a_reason() {
+    let paths: serde_json::Map<_, _> = (0..130).map(|n| (format!("/p{n}"), json!({"get": {}}))).collect();
+    let sections = import_document(&document("3.1.0", &Value::Object(paths))).unwrap();
+    assert_eq!(sections.names.len(), 128);
+    assert!(sections.skipped[0].starts_with("2 operations more"), "{:?}", sections.skipped);
+}
+
+#[test]
+fn documents_that_cannot_be_imported_are_refused_with_a_reason() {
+    let failure = |text: &str| {
+        let imported = OpenApiDocument::parse(text).and_then(|document| convert(&document, None, "a"));
+        imported.err().unwrap_or_else(|| panic!("{text} was imported"))
+    };
+    for (text, why) in [
+        ("{", "it is not valid JSON"),
+        ("a: [", "it is not valid YAML"),
+        ("just text", "the key \"openapi\" is missing"),
+        ("swagger: '2.0'", "Swagger 2"),
+        ("openapi: 4.0.0", "3.0 and 3.1"),
+        ("openapi: 3.1.0", "it does not say where its server is"),
+        ("openapi: 3.1.0\nservers: [{url: 'ftp://x/'}]", "must be http or https"),
+        ("openapi: 3.1.0\nservers: [{url: 'https://x/'}]", "it has no \"paths\""),
+        ("openapi: 3.1.0\nservers: [{url: 'https://x/'}]\npaths: {}", "no operation can be imported"),
+    ] {
+        assert!(failure(text).contains(why), "{why} in {}", failure(text));
+    }
+    // Aliases that double at each level.
+    let mut bomb = "openapi: 3.1.0\na0: &a0 [x, x]\n".to_owned();
+    (1..40).for_each(|n| bomb.push_str(&format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1)));
+    assert!(failure(&bomb).contains("it is not valid YAML"));
+}
+
+#[test]
+fn relative_server_is_resolved_against_the_address_of_the_document() {
+    let document =
+        OpenApiDocument::parse("openapi: 3.0.0\nservers: [{url: '/{v}', variables: {v: {default: v2}}}]").unwrap();
+    let own = Url::parse("http://localhost:8000/docs/openapi.json").unwrap();
+    assert_eq!(document.base_url(Some(&own)).unwrap(), "http://localhost:8000/v2");
+    let without = OpenApiDocument::parse("openapi: 3.0.0").unwrap();
+    assert_eq!(without.base_url(Some(&own)).unwrap(), "http://localhost:8000");
+}
