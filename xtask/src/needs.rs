@@ -42,6 +42,10 @@ const ANP: (&str, &str) = ("anp", "1.0.7");
 /// D-Bus library with which our D-Bus client is tested.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
+/// Agent frameworks whose agents the documents put behind a process brain.
+const LANGGRAPH: (&str, &str) = ("langgraph", "1.2.22");
+const OPENAI_AGENTS: (&str, &str) = ("openai-agents", "0.24.0");
+
 /// Desktop programs with which a device is tested: bus, screen, clipboard, notification display, keyring.
 const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyring-daemon"];
 
@@ -185,6 +189,16 @@ pub(crate) fn anp_python(tools: &Path) -> anyhow::Result<PathBuf> {
 /// Path of a Python below `tools` with a D-Bus library; installs it if it is missing.
 pub(crate) fn dbus_python(tools: &Path) -> anyhow::Result<PathBuf> {
     pip(tools, DBUS_FAST, "", "import dbus_fast")
+}
+
+/// Path of a Python below `tools` with LangGraph; installs it if it is missing.
+pub(crate) fn langgraph_python(tools: &Path) -> anyhow::Result<PathBuf> {
+    pip(tools, LANGGRAPH, "", "import langgraph, langchain_core")
+}
+
+/// Path of a Python below `tools` with the OpenAI Agents SDK; installs it if it is missing.
+pub(crate) fn openai_agents_python(tools: &Path) -> anyhow::Result<PathBuf> {
+    pip(tools, OPENAI_AGENTS, "", "import agents, openai")
 }
 
 /// Finds the desktop programs, or installs them.

@@ -81,6 +81,8 @@ impl Tools {
             ("NUNCIO_TEST_OIDC_PROVIDER", needs::oidc_provider(&tools)?),
             ("NUNCIO_TEST_ANP_PYTHON", needs::anp_python(&tools)?),
             ("NUNCIO_TEST_DBUS_PYTHON", needs::dbus_python(&tools)?),
+            ("NUNCIO_TEST_LANGGRAPH_PYTHON", needs::langgraph_python(&tools)?),
+            ("NUNCIO_TEST_OPENAI_AGENTS_PYTHON", needs::openai_agents_python(&tools)?),
             ("NUNCIO_TEST_STANDARDWEBHOOKS", needs::standard_webhooks(&tools)?),
             ("NUNCIO_TEST_CHROMIUM", browser.chromium),
             ("NUNCIO_TEST_CHROMEDRIVER", browser.driver),

@@ -39,6 +39,8 @@ mod approve;
 mod audit;
 #[path = "it/brains.rs"]
 mod brains;
+#[path = "it/bring_your_agent.rs"]
+mod bring_your_agent;
 #[path = "it/chat.rs"]
 mod chat;
 #[path = "it/cli.rs"]
