@@ -17,7 +17,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use crate::commands::chat::clean::clean;
-use crate::output::{AlreadyReported, fault};
+use crate::output::{AlreadyReported, counted, fault};
 
 /// Checks agent files, prints all faults at once, and lists what each protocol cannot express. With `connect`, it also
 /// starts or reaches the servers that the agents use.
