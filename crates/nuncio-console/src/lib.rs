@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `home` | `/`: the agents, what each can do, and a conversation |
+//! | `join` | `/join`: what an invite link is for, and the command that uses it |
 //! | `inbox` | `/console/tasks`: tasks for people, and signing in |
 //! | `error_page` | errors as pages |
 //! | `schema` | what pages show of a JSON Schema |
@@ -29,6 +30,7 @@ mod assets;
 mod error_page;
 mod home;
 mod inbox;
+mod join;
 mod schema;
 mod texts;
 
@@ -50,11 +52,12 @@ pub struct Console {
     pub bodies: BodyLimits,
 }
 
-/// The routes of the pages: `/`, and everything else below `/console/`.
+/// The routes of the pages: `/`, `/join`, and everything else below `/console/`.
 pub fn routes(console: Console) -> Router {
     let inbox = inbox::routes(console.engine.clone(), Arc::clone(&console.entropy), console.bodies.clone());
     Router::new()
         .route("/", get(home::show))
+        .route("/join", get(join::show))
         .route(assets::ROUTE, get(assets::serve))
         .layer(middleware::map_response(add_security_headers))
         .with_state(console)

@@ -19,6 +19,7 @@ pub(crate) struct Texts {
     pub(super) inbox: InboxTexts,
     pub(super) task: TaskTexts,
     pub(super) form: FormTexts,
+    pub(super) join: JoinTexts,
     /// Texts of the scripts by key.
     pub(super) script: BTreeMap<String, String>,
 }
@@ -61,6 +62,11 @@ texts! {
     /// The names of the sensitivity levels of a scope.
     SensitivityTexts {
         low, medium, high,
+    }
+    /// The page of an invite link.
+    JoinTexts {
+        title, lede, incomplete, phone, phone_why, copy_link, install, install_why, run, run_why, whole_link, copy, copied,
+        not_copied, decide, decide_why, secret, without_script,
     }
     /// The form for the result of a task.
     FormTexts {

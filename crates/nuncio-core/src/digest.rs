@@ -31,6 +31,12 @@ impl Digest {
         Self::of_bytes(&text)
     }
 
+    /// A digest that another program computed.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -23,6 +23,7 @@ pub mod event;
 pub mod execution;
 pub mod grant;
 pub mod ids;
+pub mod invite_link;
 pub mod json;
 pub mod ledger;
 pub mod manifest;

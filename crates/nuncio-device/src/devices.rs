@@ -9,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::invite_link::InviteLink;
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
@@ -60,6 +61,8 @@ pub struct Invite {
     /// Fingerprint of the relay's key.
     pub fingerprint: Digest,
     pub expires_at: Timestamp,
+    /// Link with all of the above for `nuncio device join`.
+    pub link: String,
 }
 
 /// The person's devices, including this one.
@@ -120,7 +123,9 @@ impl OwnDeviceService {
         let identity = &self.context.identity;
         // The fingerprint is that of the key pinned at enrolment, not of the key that the relay shows now.
         let fingerprint = identity.server_key.fingerprint();
-        Ok(Invite { url: identity.url.clone(), code, fingerprint, expires_at: view.expires_at })
+        let link = InviteLink { server: identity.url.clone(), code, fingerprint };
+        let text = link.to_string();
+        Ok(Invite { url: link.server, code: link.code, fingerprint, expires_at: view.expires_at, link: text })
     }
 
     /// Confirms another device of the person: this device trusts and endorses it. `seen` is the key fingerprint that

@@ -315,11 +315,11 @@ pub(crate) enum Grant {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
-    /// Invite a person, or another device of a person; the code is printed once and never again
+    /// Invite a person, or another device of a person; the link is printed once and never again
     Invite {
         /// The person's name on this server: letters, digits, '_', '-', '.' and '@'
         name: String,
-        /// How long the code is valid, such as 30m, 12h or 3d [default: 7d]
+        /// How long the link is valid, such as 30m, 12h or 3d [default: 7d]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
     },

@@ -15,9 +15,11 @@ use crate::commands::chat::clean::clean;
 
 mod fitted_table;
 mod handshake;
+mod qr;
 
 pub(crate) use fitted_table::fitted_table;
 pub(crate) use handshake::readable_error;
+pub(crate) use qr::qr_code;
 
 /// Wrong arguments, found after clap parsed them; the exit status is 2.
 #[derive(Debug, thiserror::Error)]

@@ -151,17 +151,18 @@ struct InvitePage {
     url: String,
     code: String,
     fingerprint: String,
+    link: String,
     expires_at: Timestamp,
 }
 
 /// `POST /devices/invite`: creates an invite and shows it once.
 pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
-    let Invite { url, code, fingerprint, expires_at } = match pages.device.own_devices().invite().await {
+    let Invite { url, code, fingerprint, expires_at, link } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
     let (frame, fingerprint) = (visit.frame(&pages, NavEntry::Devices), fingerprint.grouped());
-    written(StatusCode::OK, &InvitePage { frame, url: url.to_string(), code, fingerprint, expires_at })
+    written(StatusCode::OK, &InvitePage { frame, url: url.to_string(), code, fingerprint, link, expires_at })
 }
 
 fn unknown(visit: &SignedInRequest) -> Response {

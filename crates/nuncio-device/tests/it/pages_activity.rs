@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nuncio_core::digest::{Digest, canonical};
+use nuncio_core::invite_link::InviteLink;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
 use nuncio_device::prompt::PromptAnswer;
@@ -395,13 +396,12 @@ async fn device_pages_invite_confirm_and_remove_another_device() {
     let invite = reader.post("/devices/invite", &[]).await;
     assert_eq!(invite.status, 200, "{}", invite.body);
     let command = invite.body.split("id=\"command\">").nth(1).unwrap().split("</code>").next().unwrap();
-    let command = words(&format!(">{command}")).replace("&#34;", "\"");
-    let parts: Vec<_> = command.splitn(6, ' ').collect();
-    let ["nuncio", "device", "enrol", url, code, rest] = parts[..] else { panic!("{command}") };
-    assert_eq!(url.parse::<url::Url>().unwrap(), ada.device.identity().url);
-    let fingerprint = rest.strip_prefix("--fingerprint \"").unwrap().strip_suffix('"').unwrap().replace(' ', "");
-    assert_eq!(Digest::parse(&fingerprint), Some(ada.device.identity().server_key.fingerprint()));
-    let other = scene.enrolled(code.to_owned(), SensitivityFloors::new()).await;
+    let command = words(&format!(">{command}"));
+    let link = command.strip_prefix("nuncio device join '").and_then(|rest| rest.strip_suffix('\''));
+    let link = InviteLink::parse(link.unwrap_or_else(|| panic!("{command}"))).unwrap();
+    assert_eq!(link.server, ada.device.identity().url);
+    assert_eq!(link.fingerprint, ada.device.identity().server_key.fingerprint());
+    let other = scene.enrolled(link.code, SensitivityFloors::new()).await;
     let id = other.device.identity().device.to_string();
 
     let theirs = Reader::at(&scene, &other).await;

@@ -84,6 +84,8 @@ replies! {
         server: Option<String>,
         /// Fingerprint of the server's public key.
         fingerprint: Digest,
+        /// Link with all of the above for `nuncio device join`; `None` while no server runs.
+        link: Option<String>,
     }
 
     UserList { users: Vec<UserInfo> }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::invite_link::InviteLink;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::{Caller, Engine};
+use url::Url;
 
 use super::replies::{UserInfo, UserInvitation, UserList};
 use crate::error::StartError;
@@ -30,12 +32,16 @@ pub(super) async fn invite(
         Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await?,
         None => engine.people().invite_person(name, &operator()).await?,
     };
+    let fingerprint = origin.key.fingerprint();
+    let server = origin.url.as_deref().and_then(|url| Url::parse(url).ok());
+    let link = server.map(|server| InviteLink { server, code: invite.code.clone(), fingerprint });
     Ok(UserInvitation {
         user: invite.person,
         code: invite.code,
         expires_at: invite.expires_at,
         server: origin.url.clone(),
-        fingerprint: origin.key.fingerprint(),
+        fingerprint,
+        link: link.map(|link| link.to_string()),
     })
 }
 

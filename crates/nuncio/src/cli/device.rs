@@ -57,8 +57,35 @@ pub(crate) struct PassphraseSource {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceSubcommand {
-    /// Enrol this machine as one of your devices, with an invite code
-    #[command(alias = "join")]
+    /// Make this machine one of your devices with an invite link, answer calls and open its pages
+    #[command(
+        after_help = "Examples:\n  nuncio device join 'https://agents.example/join#inv_…'\n  nuncio device join 'https://agents.example/join#inv_…' --folder ~/notes"
+    )]
+    Join {
+        /// Invite link
+        link: String,
+        /// Invite code, if the link is only the URL of the server, as for `enrol`
+        #[arg(hide = true)]
+        code: Option<String>,
+        #[arg(long, value_name = "KEY", hide = true, requires = "code")]
+        fingerprint: Option<String>,
+        /// Name of this device
+        #[arg(long, default_value = "laptop")]
+        name: String,
+        /// Folder whose files agents may read if you allow it
+        #[arg(long = "folder", value_name = "DIR")]
+        folders: Vec<PathBuf>,
+        /// Port of the device pages on this machine [default: 7480, or any free port]
+        #[arg(long, value_name = "PORT")]
+        port: Option<u16>,
+        /// Print the link to the pages and open no browser
+        #[arg(long)]
+        no_open: bool,
+        /// Only join; `nuncio device run` starts the device later
+        #[arg(long, conflicts_with_all = ["folders", "port", "no_open"])]
+        no_run: bool,
+    },
+    /// Enrol this machine as one of your devices, with the values of an invite; `join` takes them from its link
     Enrol {
         /// URL of the server that invited you
         url: Url,

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::operator::parsed;
 use crate::cli::{DeviceArguments, DeviceHome, DeviceSubcommand};
@@ -27,6 +28,7 @@ use crate::output::{WrongUsage, cell, fault, show};
 mod agents;
 mod commands;
 mod home;
+mod join;
 mod log;
 mod mcp;
 mod own;
@@ -38,15 +40,23 @@ mod terminal;
 
 use commands::{DeviceCommand, DeviceCommands, lock_idle_home, run_command};
 use home::{folder_of, opened, prepare_folder, tools_of};
+use join::AfterJoin;
 use pages::{PageLinks, PagesListener};
 use terminal::TerminalPrompt;
 
 pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json: bool) -> anyhow::Result<()> {
     match command {
+        DeviceSubcommand::Join { link, code: None, name, folders, port, no_open, no_run, .. } => {
+            let _logs = telemetry::start("warn", LogFormat::Text);
+            let opening = if no_open { PageOpening::LinkOnly } else { PageOpening::Browser };
+            let after = if no_run { AfterJoin::Exit } else { AfterJoin::Run { folders, port, opening } };
+            join::join(&home, &link, &name, after, json).await
+        }
+        DeviceSubcommand::Join { link: url, code: Some(code), fingerprint, name, .. } => {
+            enrol(&home, parsed(Url::parse(&url))?, code, fingerprint, &name, json).await
+        }
         DeviceSubcommand::Enrol { url, code, fingerprint, name } => {
-            let fingerprint = fingerprint.map(|text| parsed(parse_fingerprint(&text))).transpose()?;
-            let invitation = Invitation { url, trust: AddressTrust::Configured, code, fingerprint };
-            enrol(&home, &invitation, &name, json).await
+            enrol(&home, url, code, fingerprint, &name, json).await
         }
         DeviceSubcommand::Run { tty, policy, folders, port, no_pages } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
@@ -56,7 +66,7 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
                 tools = pages.with_notifications(tools)?;
             }
             let prompt = prompt(tty, policy.as_deref(), pages.as_ref())?;
-            serve(&home, prompt, tools, pages, json).await
+            serve(&home, RunPreparation { prompt, tools, pages }, PageOpening::LinkOnly, json).await
         }
         DeviceSubcommand::Agents => agents::list(&home, json).await,
         DeviceSubcommand::Allow { agent, scopes, all_low, once, time } => {
@@ -99,13 +109,32 @@ fn write_private_file(file: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(temporary, file)
 }
 
-async fn enrol(home: &DeviceHome, invitation: &Invitation, name: &str, json: bool) -> anyhow::Result<()> {
+async fn enrol(
+    home: &DeviceHome,
+    url: Url,
+    code: String,
+    fingerprint: Option<String>,
+    name: &str,
+    json: bool,
+) -> anyhow::Result<()> {
+    let fingerprint = fingerprint.map(|text| parsed(parse_fingerprint(&text))).transpose()?;
+    let invitation = Invitation { url, trust: AddressTrust::Configured, code, fingerprint };
+    let (device, number) = enrol_device(home, &invitation, name).await?;
+    print_enrolled(home, &device, number, json)
+}
+
+/// Enrols a device and publishes its keys; the number is for comparison on the device that invited it.
+async fn enrol_device(
+    home: &DeviceHome,
+    invitation: &Invitation,
+    name: &str,
+) -> anyhow::Result<(Device, Option<String>)> {
     let config = lock_idle_home(home, LocalTools::default(), Arc::new(DenyAllPrompts)).await?;
     let device = Device::enrol(config, invitation, name).await.map_err(device_error)?;
     device.peer().keys().publish_keys().await.map_err(|error| device_error(error.into()))?;
     let devices = device.own_devices().list().await.unwrap_or_default();
     let number = devices.into_iter().find(|own| own.this).and_then(|own| own.number);
-    print_enrolled(home, &device, number, json)
+    Ok((device, number))
 }
 
 fn print_enrolled(home: &DeviceHome, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
@@ -144,11 +173,33 @@ fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&PagesListener>) -> an
     Ok(Arc::new(PolicyFile::parse(&text).map_err(|why| unusable(&why))?))
 }
 
-async fn serve(
-    home: &DeviceHome,
+/// Whether a started device opens its pages in a browser or only prints the link to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PageOpening {
+    Browser,
+    LinkOnly,
+}
+
+/// Parts of a running device that depend on command-line options.
+struct RunPreparation {
     prompt: Arc<dyn Prompt>,
     tools: LocalTools,
     pages: Option<PagesListener>,
+}
+
+impl RunPreparation {
+    /// A device that asks on its pages.
+    async fn new(home: &DeviceHome, folders: Vec<PathBuf>, port: Option<u16>) -> anyhow::Result<Self> {
+        let tools = tools_of(&folder_of(home)?, folders)?;
+        let pages = PagesListener::at(port, &prepare_folder(home)?).await?;
+        Ok(Self { tools: pages.with_notifications(tools)?, prompt: pages.prompt(), pages: Some(pages) })
+    }
+}
+
+async fn serve(
+    home: &DeviceHome,
+    RunPreparation { prompt, tools, pages }: RunPreparation,
+    opening: PageOpening,
     json: bool,
 ) -> anyhow::Result<()> {
     let config = lock_idle_home(home, tools, prompt).await?;
@@ -188,6 +239,9 @@ async fn serve(
         }
         println!("Its stored data is encrypted with {sealed_by}.");
     });
+    if let (PageOpening::Browser, false, Some(link)) = (opening, json, &link) {
+        join::open_in_browser(link);
+    }
     let stop = CancellationToken::new();
     let watching = tokio::spawn(print_consent_requests(device.clone()));
     let page_server = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));

@@ -8,7 +8,7 @@ use owo_colors::OwoColorize as _;
 
 use super::operator::{parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, User};
-use crate::output::{print_list, text};
+use crate::output::{print_list, qr_code, text};
 
 pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<User>, json: bool) -> anyhow::Result<()> {
     match command {
@@ -45,21 +45,34 @@ fn invite_seconds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is no time for an invite: write 30m, 12h or 3d, at most 30d"))
 }
 
-/// Prints the code alone on standard output, so that it can be piped; the rest on standard error.
+/// Prints the link alone on standard output, so that it can be piped; the rest on standard error. While no server
+/// runs there is no link, and the code is printed instead.
 fn print_invitation(invitation: UserInvitation) {
     eprintln!("{} is invited until {}.", invitation.user.bold(), invitation.expires_at);
-    println!("{}", invitation.code);
-    match invitation.server {
-        Some(url) => eprintln!("{}  {}", "enrol at".dimmed(), url.cyan()),
-        None => eprintln!("{}", "Start the server so that a device can enrol.".dimmed()),
-    }
-    eprintln!("{}  {}", "server key".dimmed(), invitation.fingerprint.grouped());
+    let Some(link) = &invitation.link else {
+        println!("{}", invitation.code);
+        eprintln!("{}  {}", "server key".dimmed(), invitation.fingerprint.grouped());
+        return eprintln!(
+            "{}",
+            "No server runs, so there is no link yet. Start it and invite again, or enrol later with the code and the \
+             key: nuncio device enrol URL CODE --fingerprint KEY"
+                .dimmed()
+        );
+    };
+    println!("{}", link.cyan());
+    print_qr_code(link);
     eprintln!(
         "{}",
-        "Hand over all three through a channel you trust: the code lets one device in, once; the key tells it that it \
-         talks to this server and to no other."
+        "Send the link to that person alone: it lets one device in, once. Opened in a browser, it explains what to do."
             .dimmed()
     );
+}
+
+/// Prints the QR code of an invite link on standard error.
+pub(crate) fn print_qr_code(link: &str) {
+    if let Some(code) = qr_code(link) {
+        eprintln!("{code}");
+    }
 }
 
 fn print_users(UserList { users }: UserList) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nuncio_core::invite_link::InviteLink;
 use nuncio_core::time::Timestamp;
 use nuncio_server::SystemClock;
 use nuncio_server::fetch::install_crypto;
@@ -71,10 +72,18 @@ async fn user_commands_invite_people_and_list_and_revoke_devices() {
     let server = home.start();
     let invite = home.nuncio(&["--json", "user", "invite", "ada"]).run().json();
     assert_eq!(invite["server"], json!(server.url()));
-    let output = home.nuncio(&["user", "invite", "bob"]).run();
     let fingerprint = invite["fingerprint"].as_str().unwrap();
-    assert!(output.stderr.contains(&fingerprint[..8]) && output.stderr.contains(server.url()), "{output:?}");
     assert!(early.stderr.contains(&fingerprint[..8]), "the key is the same: {early:?}");
+    let link = InviteLink::parse(invite["link"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (link.code.as_str(), link.fingerprint.to_string().as_str()),
+        (invite["code"].as_str().unwrap(), fingerprint)
+    );
+    // The link alone is on standard output, its QR code on standard error.
+    let output = home.nuncio(&["user", "invite", "bob"]).run();
+    assert!(output.stdout.starts_with(&format!("{}/join#inv_", server.url())), "{output:?}");
+    assert_eq!(output.stdout.lines().count(), 1, "{output:?}");
+    assert!(output.stderr.contains('█') && !output.stderr.contains("inv_"), "{output:?}");
 
     let ada = TestDevice::enrol(&a2h(&server), &code).await;
     let listed = home.nuncio(&["user", "list"]).run();

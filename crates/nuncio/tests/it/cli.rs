@@ -221,7 +221,7 @@ fn folder_without_a_device_is_reported_with_the_enrol_command() {
     let (code, message) = home.nuncio(&["--json", "device", "status", "--home", "empty"]).run().failure();
     assert_eq!(code, "data_dir_unusable");
     assert!(message.contains("there is no device in empty yet"), "{message}");
-    assert!(message.contains("nuncio device enrol URL CODE --home empty"), "{message}");
+    assert!(message.contains("nuncio device join LINK --home empty"), "{message}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ mod device;
 mod guard;
 #[path = "page/inbox.rs"]
 mod inbox;
+#[path = "page/join.rs"]
+mod join;
 #[path = "page/keys.rs"]
 mod keys;
 #[path = "page/markdown.rs"]

@@ -94,6 +94,11 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &size).await;
     }
 
+    /// Makes the page believe that it is used with a finger, as on a phone.
+    pub(crate) async fn use_touch(&self) {
+        self.devtools("Emulation.setTouchEmulationEnabled", &json!({"enabled": true, "maxTouchPoints": 1})).await;
+    }
+
     pub(crate) async fn go(&self, url: &str) {
         self.post("/url", &json!({"url": url})).await;
     }

@@ -74,7 +74,7 @@ pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<
     }
     let at = home.path.as_ref().map(|path| format!(" --home {}", shell_quote(&path.display().to_string())));
     let message = format!(
-        "there is no device in {} yet; enrol one with `nuncio device enrol URL CODE{}`, or name another folder with --home",
+        "there is no device in {} yet; join with the link of your invite, `nuncio device join LINK{}`, or name another folder with --home",
         folder_of(home)?.display(),
         at.unwrap_or_default()
     );

@@ -19,6 +19,7 @@ use super::{device_error, print_enrolled, write_private_file};
 use crate::cli::{DeviceHome, PassphraseSource};
 use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
+use crate::commands::user::print_qr_code;
 use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
 
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
@@ -63,15 +64,14 @@ fn fingerprint_lines(fingerprint: &Value) -> [String; 2] {
     [one, other].map(|line| line.trim().to_owned())
 }
 
-/// Prints the invite code alone on standard output, so that it can be piped; the rest on standard error.
+/// Prints the invite link alone on standard output, so that it can be piped; the rest on standard error.
 pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Invite, json, |answer| {
-        eprintln!("Your other device can enrol until {} with:", cell(&answer["expires_at"]));
-        println!("{}", cell(&answer["code"]));
-        eprintln!("{:<10}  {}", "enrol at".dimmed(), cell(&answer["url"]).cyan());
-        for (label, line) in ["server key", ""].into_iter().zip(fingerprint_lines(&answer["fingerprint"])) {
-            eprintln!("{:<10}  {line}", label.dimmed());
-        }
+        let link = cell(&answer["link"]);
+        eprintln!("Your other device can join until {} with this link:", cell(&answer["expires_at"]));
+        println!("{}", link.cyan());
+        print_qr_code(&link);
+        eprintln!("{}", "On the other device, run `nuncio device join LINK`.".dimmed());
         eprintln!("{}", "Then `nuncio device devices` here: compare the number on both screens.".dimmed());
     })
     .await

@@ -143,7 +143,7 @@ fn run(home: &Home) -> Server {
 }
 
 /// Saves a screenshot for manual review.
-async fn save_screenshot(browser: &Browser, name: &str) {
+pub(super) async fn save_screenshot(browser: &Browser, name: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();

@@ -1,0 +1,73 @@
+//! `nuncio device join`: from an invite link to a running device whose pages are open.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anstream::eprintln;
+use nuncio_a2h::client::Invitation;
+use nuncio_core::invite_link::InviteLink;
+use nuncio_engine::ports::fetch::AddressTrust;
+use owo_colors::OwoColorize as _;
+
+use super::{PageOpening, RunPreparation, enrol_device, print_enrolled, serve};
+use crate::cli::DeviceHome;
+use crate::output::wrong_usage;
+
+/// What `join` does after enrolment.
+pub(super) enum AfterJoin {
+    /// Answer calls, with the pages on this port.
+    Run { folders: Vec<PathBuf>, port: Option<u16>, opening: PageOpening },
+    /// End; `nuncio device run` starts the device later.
+    Exit,
+}
+
+pub(super) async fn join(
+    home: &DeviceHome,
+    link: &str,
+    name: &str,
+    after: AfterJoin,
+    json: bool,
+) -> anyhow::Result<()> {
+    let invitation = invitation(link)?;
+    let AfterJoin::Run { folders, port, opening } = after else {
+        let (device, number) = enrol_device(home, &invitation, name).await?;
+        return print_enrolled(home, &device, number, json);
+    };
+    // Wrong options are found before the invite is used up.
+    let prepared = RunPreparation::new(home, folders, port).await?;
+    let (device, number) = enrol_device(home, &invitation, name).await?;
+    if !json {
+        print_enrolled(home, &device, number, json)?;
+        eprintln!("{}", "Stop it with Ctrl+C; start it again with `nuncio device run`.".dimmed());
+    }
+    // The folder is locked until the device is dropped.
+    drop(device);
+    serve(home, prepared, opening, json).await
+}
+
+/// Reads an invite link; the error does not repeat it, because it is a secret.
+pub(super) fn invitation(link: &str) -> anyhow::Result<Invitation> {
+    let link = InviteLink::parse(link).map_err(|why| wrong_usage(format!("this is no invite link: {why}")))?;
+    Ok(Invitation {
+        url: link.server,
+        trust: AddressTrust::Configured,
+        code: link.code,
+        fingerprint: Some(link.fingerprint),
+    })
+}
+
+/// Opens a page in the person's browser, if this is a desktop session with a terminal.
+pub(super) fn open_in_browser(link: &str) {
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if !std::io::stdout().is_terminal() || !(has_display || cfg!(target_os = "macos")) {
+        return;
+    }
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    // The printed link remains if no browser opens.
+    let mut command = Command::new(opener);
+    let started = command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Ok(mut opener) = started {
+        std::thread::spawn(move || opener.wait());
+    }
+}
