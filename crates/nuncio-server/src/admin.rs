@@ -40,10 +40,10 @@ pub(crate) use command_record::account;
 pub use command_record::{CommandIssuer, this_account};
 pub use nuncio_engine::follow::ServerOrigin;
 use replies::{
-    ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval, DidLinkList,
-    ForgottenUser, GrantList, KeyInfo, KeyList, KeyWithSecret, LinkedDid, NumberedAuditRecord, PrunedRecords,
-    RevokedDevices, RevokedGrant, RevokedKey, SentMessage, TaskDetails, TaskList, UnfollowedDomain, UnlinkedDid,
-    UserDevices,
+    AgentSafetyNumber, ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval,
+    DidLinkList, ForgottenUser, GrantList, KeyInfo, KeyList, KeyWithSecret, LinkedDid, NumberedAuditRecord,
+    PrunedRecords, RevokedDevices, RevokedGrant, RevokedKey, SentMessage, TaskDetails, TaskList, UnfollowedDomain,
+    UnlinkedDid, UserDevices,
 };
 pub use socket::{CommandExecutor, ask, ask_or_lock};
 pub(crate) use socket::{is_served, listen};
@@ -95,6 +95,8 @@ pub enum AdminCommand {
     MessageSend { agent: AgentName, to: String, text: String },
     // Shows a sent message, with its answer if one has arrived.
     MessageShow { agent: AgentName, id: String },
+    // The number that the owner of an agent compares with a person.
+    AgentSafetyNumber { agent: AgentName, person: PersonName },
     DidLink { did: String, person: PersonName },
     DidUnlink { did: String },
     DidLinks,
@@ -267,6 +269,10 @@ impl AdminApi {
             AdminCommand::UserDevices { name } => reply(UserDevices { devices: engine.people().devices(&name).await? }),
             AdminCommand::UserRevoke { name, device } => {
                 reply(RevokedDevices { revoked: users::revoke(engine, &name, device.as_ref()).await? })
+            }
+            AdminCommand::AgentSafetyNumber { agent, person } => {
+                let number = self.peers.safety_number(&agent, &person).await?;
+                reply(AgentSafetyNumber { agent, person, safety_number: number })
             }
             AdminCommand::UserForget { name } => {
                 let report = engine.records().forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;

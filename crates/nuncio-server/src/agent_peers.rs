@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_a2h::client::{AgentToken, HttpRelay, LocalRelay, Relay, RelayAddress};
-use nuncio_a2h::peer::{Peer, PeerConfig};
+use nuncio_a2h::peer::{Peer, PeerConfig, SendError};
 use nuncio_backend::fetch::GuardedFetch;
 use nuncio_backend::runners::PeerLookup;
 use nuncio_core::Code;
@@ -109,6 +109,28 @@ impl AgentPeers {
         let token = Arc::new(AgentToken::new(setting.agent_id.clone(), setting.token()?));
         let fetch = Arc::clone(&self.fetch);
         Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
+    }
+
+    /// The number that the owner of an agent and a person compare, to know that nobody intercepts their messages.
+    pub(crate) async fn safety_number(&self, agent: &AgentName, person: &PersonName) -> Result<String, StartError> {
+        let absent = || {
+            let message = format!(
+                "agent {agent} is not connected to people's devices here: the name is wrong, no server runs in this data \
+                 directory, or the agent has no tool with `run = {{ device = true }}`"
+            );
+            StartError::new(Code::UnknownAgent, message)
+        };
+        let peer = self.peer(agent).ok_or_else(absent)?;
+        let number = peer.keys().safety_number(&RelayParty::Person(person.clone())).await;
+        let number = match number {
+            Err(SendError::NoDevice(_) | SendError::Meet(_)) => None,
+            number => number.map_err(|error| StartError::new(Code::EndpointUnreachable, error.to_string()))?,
+        };
+        let none = || {
+            let message = format!("{person} has no device with keys, so there is no number to compare yet");
+            StartError::new(Code::KeysNotFound, message)
+        };
+        number.ok_or_else(none)
     }
 
     /// Deletes the data that agents store about a person: keys, sessions and unhandled messages.

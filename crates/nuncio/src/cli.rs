@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Grant(DataDirCommand<Grant>),
     /// Invite people, list them and remove their devices
     User(DataDirCommand<User>),
+    /// Compare keys with the people who use your agents
+    Agent(DataDirCommand<AgentSubcommand>),
     /// Run this machine as a person's device: grant agents permissions and approve their calls
     Device(DeviceArguments),
     /// Answer calls that wait for an operator's approval
@@ -348,6 +350,17 @@ pub(crate) enum User {
         /// All devices of the person
         #[arg(long)]
         all: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentSubcommand {
+    /// Show the number that you and a person compare, to be sure that nobody intercepts your messages
+    SafetyNumber {
+        /// Name of the agent
+        name: String,
+        /// Name of the person
+        person: String,
     },
 }
 

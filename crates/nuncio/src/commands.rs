@@ -1,5 +1,6 @@
 //! The commands of `nuncio`, one module each.
 
+mod agent;
 mod audit_explain;
 mod audit_list;
 pub(crate) mod chat;
@@ -38,6 +39,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Key(key) => key::run(key, json).await,
         Command::Grant(grant) => operator::grant(grant, json).await,
         Command::User(user) => user::run(user, json).await,
+        Command::Agent(agent) => agent::run(agent, json).await,
         Command::Device(device) => device::run(device, json).await,
         Command::Approve(approve) => operator::approve(approve, json).await,
         Command::Task(task) => task::run(task, json).await,

@@ -39,6 +39,7 @@ impl AdminCommand {
                 | Self::GrantList
                 | Self::UserList
                 | Self::UserDevices { .. }
+                | Self::AgentSafetyNumber { .. }
                 | Self::ApproveList
                 | Self::TaskList
                 | Self::TaskShow { .. }

@@ -100,6 +100,13 @@ replies! {
     UserDevices { devices: Vec<Device> }
     RevokedDevices { revoked: Vec<Device> }
 
+    AgentSafetyNumber {
+        agent: AgentName,
+        person: PersonName,
+        /// Twelve groups of five digits.
+        safety_number: String,
+    }
+
     ForgottenUser {
         /// The pseudonym that replaces the person's name in all records.
         forgotten: PersonName,
