@@ -47,6 +47,13 @@ impl ActiveConsents {
         })
     }
 
+    /// Whether the person granted the scope and the agent changed since, so that the person must confirm it again.
+    pub(super) fn is_suspended(&self, person: &PersonName, agent: &AgentName, scope: &ScopeId) -> bool {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let relation = table.relations.get(person).and_then(|relations| relations.get(agent.as_str()));
+        relation.is_some_and(|relation| relation.is_active() && relation.suspended().any(|id| id == scope))
+    }
+
     /// The relation that has the one-time consent `grant`, with that consent used up.
     pub(super) fn with_used(&self, grant: &GrantId) -> Option<Relation> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -121,6 +128,11 @@ impl AccessControl {
         }
     }
 
+    /// Whether the caller's person must confirm the scope again, because the agent changed since they granted it.
+    pub(crate) fn is_suspended(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> bool {
+        caller.person.as_ref().is_some_and(|person| self.table.consents.is_suspended(person, agent, scope))
+    }
+
     pub(super) async fn reload_consents(&self) -> Result<(), EngineError> {
         let consents = &self.table.consents;
         loop {
@@ -193,6 +205,12 @@ mod tests {
         };
         table.set_consent(&Relation { pending: Some(pending), revision: 1, ..once.clone() });
         assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);
+        let is_suspended = |person: &str, scope: &str| {
+            let (person, agent) = (PersonName::parse(person).unwrap(), AgentName::parse("hotel").unwrap());
+            table.consents.is_suspended(&person, &agent, &ScopeId::parse(scope).unwrap())
+        };
+        assert!(is_suspended("ada", "clipboard:read"));
+        assert!(!is_suspended("ada", "location:read") && !is_suspended("bob", "clipboard:read"));
         // An older revision that arrives late is ignored.
         table.set_consent(&once);
         assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);

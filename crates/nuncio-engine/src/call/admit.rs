@@ -62,7 +62,7 @@ impl CallChain<'_> {
             return Ok(CallRefusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
         if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
-            return Ok(AdmissionResult::Refused(ungranted(tool)));
+            return Ok(AdmissionResult::Refused(self.ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -83,7 +83,7 @@ impl CallChain<'_> {
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, permission.is_some(), approved_by)) {
                 Decision::Allow => break permission,
-                Decision::Deny(_) => return Ok(AdmissionResult::Refused(ungranted(tool))),
+                Decision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
                     return Ok(CallRefusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
@@ -157,6 +157,26 @@ impl CallChain<'_> {
         self.calls.approvals.ask(question, approver, call.deadline, call.cancel).await
     }
 
+    /// The refusal of a call whose scope the caller does not have.
+    pub(super) fn ungranted(&self, tool: &Tool) -> CallRefusal {
+        let call = &self.call;
+        let scope = tool.scope.as_ref();
+        let suspended = scope.filter(|scope| {
+            tool.on_device() && self.calls.access.is_suspended(call.caller, &call.published.agent.name, scope)
+        });
+        let why = match (suspended, &call.caller.person) {
+            (Some(scope), Some(person)) => format!(
+                "the agent has changed since {person} allowed {scope}, so {person} must confirm it again on their device"
+            ),
+            _ => {
+                let scope = scope.map(ToString::to_string).unwrap_or_default();
+                format!("the scope {scope} has not been granted")
+            }
+        };
+        let message = denial(Some(&why));
+        CallRefusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
+    }
+
     /// The caller's permission to use the tool now.
     pub(super) fn permission(&self, tool: &Tool) -> Option<ScopePermission> {
         let Some(scope) = &tool.scope else { return Some(ScopePermission::lasting(PermissionSource::NoScope)) };
@@ -166,10 +186,4 @@ impl CallChain<'_> {
             false => access.table.permission(caller, agent, scope, self.calls.context.now()),
         }
     }
-}
-
-pub(super) fn ungranted(tool: &Tool) -> CallRefusal {
-    let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
-    let message = denial(Some(&format!("the scope {scope} has not been granted")));
-    CallRefusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
 }

@@ -13,7 +13,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::admit::{AdmittedCall, CallRefusal, ungranted};
+use super::admit::{AdmittedCall, CallRefusal};
 use super::request::FinishedCall;
 use super::{CallChain, denial, output};
 use crate::error::EngineError;
@@ -126,7 +126,7 @@ impl CallChain<'_> {
             match committed {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     spends.retain(|change| used_grant(change).is_none());
-                    let Some(permission) = self.permission(tool) else { return Ok(Err(ungranted(tool))) };
+                    let Some(permission) = self.permission(tool) else { return Ok(Err(self.ungranted(tool))) };
                     self.references.rule = Some(permission.source);
                     spends.extend(permission.once.map(|grant| AccessChange::UseGrant(grant).into()));
                 }
