@@ -89,6 +89,9 @@ pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
 
     /// Handles any other event. Later events wait until this method returns.
     async fn on_event(&self, _peer: &Peer, _what: &RelayEventKind) {}
+
+    /// Handles a change of the connection: `None` when the relay accepted this peer, or the error that ended it.
+    async fn on_connection(&self, _peer: &Peer, _lost: Option<&SendError>) {}
 }
 
 /// A received and opened message, stored in this form until it is handled.

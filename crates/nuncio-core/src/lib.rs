@@ -12,6 +12,7 @@ pub mod audit;
 pub mod backoff;
 pub mod bounded_cache;
 pub mod bundle;
+pub mod call_source;
 pub mod caller;
 pub mod code;
 pub mod conversation;

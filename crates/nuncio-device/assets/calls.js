@@ -27,6 +27,10 @@ class Card {
     this.tick();
   }
 
+  buttons() {
+    return this.node.querySelectorAll(".buttons [data-part]");
+  }
+
   part(name) {
     return this.node.querySelector(`[data-part="${name}"]`);
   }
@@ -43,16 +47,19 @@ class Card {
     this.part("icon").setAttribute("d", call.icon);
     this.part("label").textContent = call.label;
     this.part("means").textContent = call.means ?? "";
-    this.part("scope").textContent = call.scope;
+    this.part("label").title = call.scope;
     this.part("stake").textContent = call.stake;
     this.part("stake").classList.add(`level-${call.level}`);
     this.part("arguments").textContent = call.arguments;
     this.part("allow").textContent = call.level === "medium" ? say("allow_a_day") : say("allow_once");
+    this.part("source").textContent = call.source;
+    if (call.level === "medium") this.part("day").textContent = call.day_means;
+    else for (const part of ["once", "day"]) this.part(part).remove();
     if (call.agents_words) this.part("words").classList.add("theirs");
     if (call.description) this.part("description").textContent = call.description;
     else this.part("says").remove();
-    for (const answer of ["deny", "allow"]) {
-      this.part(answer).addEventListener("click", () => this.answer(answer));
+    for (const button of this.buttons()) {
+      button.addEventListener("click", () => this.answer(button.dataset.part));
     }
   }
 
@@ -65,7 +72,7 @@ class Card {
 
   wait(waits) {
     // Not disabled: Deny keeps the focus.
-    for (const answer of ["deny", "allow"]) this.part(answer).setAttribute("aria-disabled", String(waits || this.sent === true));
+    for (const button of this.buttons()) button.setAttribute("aria-disabled", String(waits || this.sent === true));
   }
 
   tick() {
@@ -85,7 +92,7 @@ class Card {
     } catch {
       status = 0;
     }
-    if (status === 200) announce(answer === "allow" ? say("allowed") : say("denied"));
+    if (status === 200) announce(answer === "deny" ? say("denied") : say("allowed"));
     else if (status === 409) {
       this.sent = false;
       this.seen();
@@ -103,9 +110,36 @@ class Card {
   }
 }
 
+/** Marks the tab while a call waits. */
+function badge(waits) {
+  const icon = document.querySelector("link[rel=icon]");
+  icon.dataset.usual ??= icon.href;
+  icon.href = waits ? icon.dataset.waiting : icon.dataset.usual;
+}
+
+/** A system notice about a call while the page is in the background, if the reader switched notices on. */
+function systemNotice(call) {
+  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+  const notice = new Notification(say("wants", { agent: call.agent_name, tool: call.tool }), { tag: call.id });
+  notice.addEventListener("click", () => window.focus());
+}
+
+/** Offers system notices on the first page until the reader has decided. */
+function offerNotices() {
+  const button = byId("notify");
+  if (!button || !("Notification" in window) || Notification.permission !== "default") return;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    button.hidden = true;
+    const answer = await Notification.requestPermission();
+    announce(answer === "granted" ? say("notices_on") : say("notices_off"));
+  });
+}
+
 /** Shows pending calls; call the returned function with the whole list whenever it changes. */
 export function calls() {
   const cards = new Map();
+  offerNotices();
   const title = document.title;
   const place = byId("calls");
   const dialog = byId("ask");
@@ -135,8 +169,10 @@ export function calls() {
       const card = new Card(call);
       cards.set(call.id, card);
       announce(say("wants", { agent: call.agent_name, tool: call.tool }));
+      systemNotice(call);
       if (place) place.append(card.node);
     }
+    badge(cards.size > 0);
     document.title = cards.size > 0 ? `(${cards.size}) ${title}` : title;
     const first = cards.values().next().value;
     if (place) {

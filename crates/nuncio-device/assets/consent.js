@@ -13,3 +13,11 @@ document.addEventListener("news", (event) => {
 form.addEventListener("input", () => {
   form.dataset.touched = "yes";
 });
+
+/** Says what saving means while no permission is selected. */
+function warnIfNothing() {
+  const switches = [...form.querySelectorAll("input[name=scope]")];
+  byId("none-selected").hidden = switches.length === 0 || switches.some((one) => one.checked);
+}
+form.addEventListener("change", warnIfNothing);
+warnIfNothing();

@@ -35,6 +35,11 @@ if (inside) {
   events.addEventListener("talk", (event) => {
     document.dispatchEvent(new CustomEvent("talk", { detail: JSON.parse(event.data) }));
   });
+  events.addEventListener("server", (event) => {
+    const { text } = JSON.parse(event.data);
+    byId("server").hidden = !text;
+    byId("server").textContent = text ?? "";
+  });
   events.addEventListener("notice", (event) => notice(JSON.parse(event.data)));
   events.addEventListener("open", () => {
     byId("lost").hidden = true;

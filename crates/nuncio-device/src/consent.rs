@@ -34,12 +34,15 @@ use crate::former_devices::{self, FormerDevice};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
+use crate::tools::ToolLimits;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessRequest {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
+    /// The agent's description of itself, sanitised.
+    pub description: Option<String>,
     /// Hash of the manifest that makes the request; consent is given for this manifest only.
     pub manifest_hash: Digest,
     pub manifest_version: u64,
@@ -66,6 +69,12 @@ pub struct RequestedScope {
     pub term: Option<GrantTerm>,
     /// Whether an earlier grant of the scope is suspended until new consent.
     pub suspended: bool,
+    /// Whether this device has a tool for every call under the scope.
+    pub available: bool,
+    /// Limits of this device's tools under the scope.
+    pub limits: Vec<ToolLimits>,
+    /// Longest time of one call, in seconds.
+    pub seconds: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -105,6 +114,7 @@ impl AgentConsentService {
             scopes: self.requested_scopes(&known, &checked, standing.as_ref()),
             changed,
             name: known.name,
+            description: known.description,
         })
     }
 
@@ -125,6 +135,8 @@ impl AgentConsentService {
                     self.context.presets().device_floor(&scope.id),
                     self.context.config.floors.get(&scope.id).copied(),
                 ];
+                let local = tools.iter().map(|tool| self.context.config.tools.find(&tool.name, &tool.scope));
+                let local: Vec<_> = local.collect();
                 let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
                 let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
                 RequestedScope {
@@ -136,6 +148,9 @@ impl AgentConsentService {
                     granted,
                     term: term.filter(|_| granted),
                     suspended: standing.is_some_and(|standing| standing.suspended.contains(&scope.id)),
+                    available: local.iter().all(Option::is_some),
+                    limits: local.iter().flatten().filter_map(|tool| tool.limits()).collect(),
+                    seconds: tools.iter().map(|tool| tool.timeout.as_secs()).max().unwrap_or_default(),
                     id: scope.id.clone(),
                 }
             })
@@ -319,6 +334,7 @@ impl AgentConsentService {
         let before = known_agents::load(&self.context.records, agent)?;
         let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.context.now()));
         known.name = nuncio_core::text::name(&view.display_name);
+        known.description = view.description.as_deref().map(nuncio_core::text::plain);
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
         known.at = self.context.now();

@@ -1,8 +1,10 @@
 //! Consent windows: after a yes to a call of medium sensitivity the person is not asked again until 24 hours after the
-//! last use. Each window is for one agent, agent device, scope and conversation.
+//! last use. Each window is for one agent, agent device, scope, conversation, and source of the call: the app and its own
+//! conversation with the agent.
 
 use std::time::Duration;
 
+use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
@@ -26,11 +28,14 @@ pub(crate) struct ConsentWindowKey<'a> {
     pub(crate) by: &'a DeviceId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) scope: &'a ScopeId,
+    /// Digest of the call's source; calls without a source share one window.
+    pub(crate) source: Option<Digest>,
 }
 
 impl ConsentWindowKey<'_> {
     fn name(&self) -> String {
-        format!("window/{}/{}/{}/{}", self.agent, self.by, self.conversation, self.scope)
+        let source = self.source.map(|source| format!("/{source}")).unwrap_or_default();
+        format!("window/{}/{}/{}/{}{source}", self.agent, self.by, self.conversation, self.scope)
     }
 }
 

@@ -9,12 +9,13 @@ use nuncio_core::manifest::Presets;
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::audit::AuditLog;
 use crate::device::{DeviceConfig, DeviceIdentity};
 use crate::device_events::DeviceEvent;
 use crate::record_store::RecordStore;
+use crate::server_connection::ServerConnection;
 
 pub(crate) struct DeviceContext {
     pub(crate) config: DeviceConfig,
@@ -25,6 +26,7 @@ pub(crate) struct DeviceContext {
     pub(crate) sign: SignFn,
     pub(crate) lock: Mutex<()>,
     pub(crate) events: broadcast::Sender<DeviceEvent>,
+    pub(crate) connection: watch::Sender<ServerConnection>,
 }
 
 impl DeviceContext {
@@ -45,6 +47,11 @@ impl DeviceContext {
     pub(crate) fn notify(&self, event: DeviceEvent) {
         // Without subscribers the event is dropped.
         let _ = self.events.send(event);
+    }
+
+    /// Sets the state of the connection to the server; subscribers are woken only if it changed.
+    pub(crate) fn set_connection(&self, state: ServerConnection) {
+        self.connection.send_if_modified(|known| std::mem::replace(known, state) != state);
     }
 
     pub(crate) fn presets(&self) -> &Presets {

@@ -8,7 +8,9 @@ use nuncio_a2h::client::{
     DeviceLogin, HttpRelay, Invitation, RelayAddress, RelayError, RelayEventKind, RelayIdentity, SignFn,
     enrol as enrol_at_relay,
 };
-use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SentConfirmation, StreamEvent, UnopenedMessage};
+use nuncio_a2h::peer::{
+    InboundMessage, Peer, PeerConfig, PeerHandler, SendError, SentConfirmation, StreamEvent, UnopenedMessage,
+};
 use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedCall};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
@@ -21,7 +23,7 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::ports::{Clock, Entropy, Fetch, WebSocketDialer};
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -40,6 +42,7 @@ use crate::known_agents;
 use crate::other_device_claims::OtherDeviceClaims;
 use crate::prompt::Prompt;
 use crate::record_store::RecordStore;
+use crate::server_connection::ServerConnection;
 use crate::talk::{AgentMessageService, ReplyStreams};
 use crate::tools::LocalTools;
 
@@ -208,7 +211,18 @@ impl Device {
                 handler: Arc::new(DeviceHandler(this.clone())),
             });
             let (lock, events) = (Mutex::default(), broadcast::Sender::new(MAX_QUEUED_EVENTS));
-            DeviceServices::new(DeviceContext { config, identity, records, relay, peer, sign, lock, events })
+            let connection = watch::Sender::new(ServerConnection::Connecting);
+            DeviceServices::new(DeviceContext {
+                config,
+                identity,
+                records,
+                relay,
+                peer,
+                sign,
+                lock,
+                events,
+                connection,
+            })
         });
         Ok(Some(Self { services }))
     }
@@ -253,6 +267,22 @@ impl Device {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<DeviceEvent> {
         self.context().events.subscribe()
+    }
+
+    /// The connection to the server, and its changes.
+    #[must_use]
+    pub fn connection(&self) -> watch::Receiver<ServerConnection> {
+        self.context().connection.subscribe()
+    }
+
+    /// Asks the server now whether it accepts this device.
+    pub async fn check_connection(&self) -> ServerConnection {
+        let state = match self.own_devices().list().await {
+            Ok(_) => ServerConnection::Connected,
+            Err(error) => ServerConnection::after(&error),
+        };
+        self.context().set_connection(state);
+        state
     }
 
     pub(crate) fn context(&self) -> &DeviceContext {
@@ -344,6 +374,12 @@ impl PeerHandler for DeviceHandler {
     async fn on_stream(&self, _: &Peer, event: StreamEvent) {
         let Some(device) = self.0.upgrade() else { return };
         device.messages.forward_stream(event);
+    }
+
+    async fn on_connection(&self, _: &Peer, lost: Option<&SendError>) {
+        let Some(device) = self.0.upgrade() else { return };
+        let lost = lost.map(|error| ServerConnection::after(&error.clone().into()));
+        device.context.set_connection(lost.unwrap_or(ServerConnection::Connected));
     }
 
     async fn on_event(&self, _: &Peer, what: &RelayEventKind) {

@@ -21,6 +21,9 @@ pub struct KnownAgent {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
+    /// The agent's description of itself, sanitised.
+    #[serde(default)]
+    pub description: Option<String>,
     /// Version of the stored manifest.
     pub version: u64,
     /// The agent's manifest as last fetched.
@@ -54,6 +57,7 @@ impl KnownAgent {
         Self {
             name: agent.to_string(),
             agent,
+            description: None,
             version: 0,
             manifest: Value::Null,
             entries: Vec::new(),

@@ -30,6 +30,7 @@ pub mod pages;
 pub mod policy;
 pub mod prompt;
 mod record_store;
+mod server_connection;
 pub mod talk;
 pub mod tools;
 
@@ -44,3 +45,4 @@ pub use error::DeviceError;
 pub use former_devices::FormerDevice;
 pub use known_agents::KnownAgent;
 pub use localized_text::{LANGUAGES, LocalizedText, ScopeTexts};
+pub use server_connection::ServerConnection;

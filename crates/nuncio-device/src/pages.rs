@@ -42,7 +42,9 @@ mod texts;
 mod welcome;
 mod wording;
 
-pub use notices::{NoticeChannel, NotificationTool};
+pub use nuncio_http::pages::Language;
+
+pub use notices::{NoticeChannel, NotificationTool, NotifyingPrompt};
 pub use page_access::PageAccess;
 pub use path::PagesPath;
 pub use prompt_queue::PromptQueue;

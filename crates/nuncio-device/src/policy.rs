@@ -40,9 +40,7 @@ impl PolicyFile {
         };
         let at_most = |rule: &PolicyRule| rule.at_most.unwrap_or(Sensitivity::Medium);
         match self.rule.iter().find(fits) {
-            Some(rule) if rule.answer == PromptAnswer::Yes && question.sensitivity <= at_most(rule) => {
-                PromptAnswer::Yes
-            }
+            Some(rule) if question.sensitivity <= at_most(rule) => rule.answer,
             _ => PromptAnswer::No,
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct PromptQuestion {
     pub scope: ScopeId,
     pub scope_words: ScopeTexts,
     pub sensitivity: Sensitivity,
+    /// App and conversation behind the call, as the agent states them.
+    pub source: Option<CallSource>,
     /// Deadline for the person's answer.
     pub until: Timestamp,
 }
@@ -43,8 +46,12 @@ pub enum AgentVerification {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum PromptAnswer {
+    /// Allows the call, and at medium sensitivity further ones from the same source for a day.
     #[serde(rename = "allow")]
     Yes,
+    /// Allows this call and no other.
+    #[serde(rename = "once")]
+    Once,
     #[serde(rename = "deny")]
     No,
 }
@@ -115,6 +122,7 @@ pub(crate) mod tests {
             scope: ScopeId::parse("filesystem:read").unwrap(),
             scope_words: ScopeTexts::default(),
             sensitivity: Sensitivity::Medium,
+            source: None,
             until: Timestamp::from_millis(0),
         }
     }

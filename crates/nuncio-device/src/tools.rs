@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_core::ids::{AgentId, ScopeId, ToolName};
+use serde::Serialize;
 use serde_json::Value;
 
 mod desktop;
@@ -34,8 +36,25 @@ pub enum ToolFailure {
     Failed(String),
 }
 
+/// Limits within which a tool works, for the person who decides whether an agent may use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ToolLimits {
+    /// Files and folders that the tool may read.
+    pub reads: Vec<PathBuf>,
+    /// Files and folders that the tool may also change.
+    pub writes: Vec<PathBuf>,
+    pub network: bool,
+    /// Largest file that one call can read, in bytes.
+    pub file_bytes: Option<usize>,
+}
+
 #[async_trait]
 pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
+    /// The limits of the tool; `None` if it has none of its own.
+    fn limits(&self) -> Option<ToolLimits> {
+        None
+    }
+
     /// Runs the tool. The future is dropped when `time` is over.
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
 

@@ -8,6 +8,8 @@ mod call_limits;
 mod call_outcomes;
 #[path = "it/calls_run_once.rs"]
 mod calls_run_once;
+#[path = "it/connection.rs"]
+mod connection;
 #[path = "it/consent.rs"]
 mod consent;
 #[path = "it/devices.rs"]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nuncio_core::call_source::CallSource;
 use nuncio_core::conversation::MsgSubtype;
 use nuncio_core::device_time::AGENT_WAITS;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
@@ -33,6 +34,8 @@ pub struct CallOptions {
     pub scope: Option<ScopeId>,
     /// Run time limit once the call may start; by default the one in the manifest.
     pub timeout: Option<Duration>,
+    /// Caller and conversation behind the call, for the person who decides on it.
+    pub source: Option<CallSource>,
     /// Collects references to the messages by which the call is sent.
     pub sent: SentCallMessages,
 }
@@ -158,7 +161,7 @@ impl DeviceToolCaller {
             }
         };
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolCall { call_id, tool_name, arguments, permission_scope: scope, timeout_ms })
+        Ok(ToolCall { call_id, tool_name, arguments, permission_scope: scope, timeout_ms, source: options.source })
     }
 
     /// Scope and timeout that the agent's manifest declares for a tool.

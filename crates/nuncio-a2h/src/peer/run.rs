@@ -51,6 +51,7 @@ impl Peer {
             self.abort_incoming_streams().await;
             let pause = state.failures.next_delay();
             if let Err(error) = ended {
+                self.state.handler.on_connection(self, Some(&error)).await;
                 tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
             }
             tokio::select! {
@@ -62,6 +63,7 @@ impl Peer {
 
     async fn run_until_error(&self, state: &mut RunState) -> Result<(), SendError> {
         self.state.keys.publish_keys().await?;
+        self.state.handler.on_connection(self, None).await;
         self.state.outbox.back.notify_waiters();
         // Done once per process: after a reconnection the stored messages are those that this process already handles.
         if !state.resumed {

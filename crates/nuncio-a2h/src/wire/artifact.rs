@@ -1,8 +1,9 @@
 //! Tool calls and responses, sealed between agent and device (A2H §3), so that the server cannot read them.
 
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{CallId, ScopeId, ToolName};
 use nuncio_core::string_enum;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// Payload of a message with `content_type = "artifact"`.
@@ -32,6 +33,14 @@ pub struct ToolCall {
     pub permission_scope: ScopeId,
     /// Limit of the tool's run time once the call may start, in milliseconds.
     pub timeout_ms: u64,
+    /// Caller and conversation behind the call; an addition to A2H that other devices ignore.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "readable_source")]
+    pub source: Option<CallSource>,
+}
+
+/// Reads the source of a call; a member of that name with another form counts as none.
+fn readable_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CallSource>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 /// A tool call that cannot be read, but names its id, so that it can be answered.
@@ -180,6 +189,23 @@ mod tests {
         nameless["artifact"]["call_id"] = json!(7);
         assert_eq!(MalformedCall::read(&nameless), None, "there is nothing to answer to");
         assert_eq!(MalformedCall::read(&json!({"type": "text", "text": "hi"})), None);
+    }
+
+    #[test]
+    fn source_of_a_call_round_trips_and_another_form_of_it_is_ignored() {
+        let call = |source: Value| {
+            json!({"type": "artifact", "artifact": {
+                "subtype": "tool_call", "call_id": "call_1", "tool_name": "read_file", "arguments": {},
+                "permission_scope": "filesystem:read", "timeout_ms": 5000, "source": source,
+            }})
+        };
+        round_trip(&call(json!({"caller": "key:key_1", "app": "notes", "conversation": "ses_1"})));
+        round_trip(&call(json!({"caller": "local"})));
+        for other in [json!("notes"), json!(null), json!({"app": 1})] {
+            let payload = serde_json::from_value(call(other)).unwrap();
+            let ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) } = payload else { panic!("a call") };
+            assert_eq!(call.source, None);
+        }
     }
 
     /// Covers every row of the status table in A2H §3.3.

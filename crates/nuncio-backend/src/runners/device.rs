@@ -48,6 +48,7 @@ async fn call_tool(agent: &Peer, person: PersonName, call: &RunCall) -> Result<V
         call_id: Some(execution.unwrap_or_else(|| call.id.clone())),
         scope: call.tool.scope.clone(),
         timeout: Some(call.tool.timeout),
+        source: Some(call.source.clone()),
         sent: call.sent.clone(),
     };
     let conversation = agent.conversation_with(&RelayParty::Person(person)).await?;

@@ -10,6 +10,7 @@ use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{McpStart, ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::Agent;
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -101,6 +102,7 @@ impl RunnersFixture {
             id: CallId::parse("call-1").unwrap(),
             arguments,
             caller: Principal::Local,
+            source: CallSource { caller: "local".to_owned(), app: None, conversation: None },
             deadline: self.clock.now().after(Duration::from_secs(60)),
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
             program_start: StartSignal::default(),

@@ -3,6 +3,7 @@
 use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome};
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::call_source::CallSource;
 use nuncio_core::device_time::PERSON_ANSWERS;
 use nuncio_core::policy::Decision;
 use nuncio_core::text::plain;
@@ -22,6 +23,14 @@ use crate::tools::{ToolCaller, ToolFailure};
 
 /// Limit of a tool's result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
+
+/// Whether a permitted call opens or extends the consent window of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowUse {
+    Open,
+    /// The person allowed this call only.
+    None,
+}
 
 enum PromptResult {
     Answered(PromptAnswer),
@@ -57,12 +66,17 @@ impl CallHandler {
             permitted.ledger.seq,
             self.context.now(),
         )?;
+        let mut window_use = WindowUse::Open;
         let mut decision = if in_window { PriorDecision::RecentYes } else { PriorDecision::Unasked };
         let call_facts = self.call_facts(incoming);
         let attended = self.context.config.prompt.is_attended();
         if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
             let refused = match self.ask(incoming, &permitted, &known).await? {
                 PromptResult::Answered(PromptAnswer::Yes) => None,
+                PromptResult::Answered(PromptAnswer::Once) => {
+                    window_use = WindowUse::None;
+                    None
+                }
                 PromptResult::Answered(PromptAnswer::No) => {
                     // A device without a user waits before it denies, because the person may answer on another device.
                     if !attended && known.has_other_devices() {
@@ -86,7 +100,7 @@ impl CallHandler {
         let claim = self.claim(incoming.origin(), self.context.now()).await?;
         let mut ledger = permitted.ledger;
         let outcome = match claim {
-            ClaimResult::Mine => match self.begin(incoming, decision)? {
+            ClaimResult::Mine => match self.begin(incoming, decision, window_use)? {
                 Ok(permitted) => {
                     ledger.clone_from(&permitted.ledger);
                     let caller = ToolCaller { agent: incoming.agent.clone(), name: known.name };
@@ -121,6 +135,7 @@ impl CallHandler {
         &self,
         incoming: &IncomingCall,
         mut decision: PriorDecision,
+        window_use: WindowUse,
     ) -> Result<Result<CheckedCall, ToolOutcome>, DeviceError> {
         let _lock = self.context.state_lock();
         let Some(mut known) = known_agents::load(&self.context.records, &incoming.agent)? else {
@@ -143,7 +158,7 @@ impl CallHandler {
             )));
         }
         let mut changes = vec![calls::moved(incoming.origin(), &incoming.call, CallState::Running, self.context.now())];
-        if permitted.stake == Sensitivity::Medium {
+        if permitted.stake == Sensitivity::Medium && window_use == WindowUse::Open {
             changes.push(consent_windows::used(window_key, permitted.ledger.seq, self.context.now()));
         }
         known.spend(&permitted.tool.scope);
@@ -223,6 +238,7 @@ impl CallHandler {
             description: LocalizedText::of(permitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: permitted.tool.scope.clone(),
+            source: call.source.as_ref().map(CallSource::readable),
             scope_words: known.scope_texts(&permitted.tool.scope, self.context.presets()).unwrap_or_default(),
             sensitivity: permitted.stake,
             until,
@@ -234,7 +250,8 @@ impl CallHandler {
             outcome = self.wait_for_revocation(incoming) => PromptResult::Revoked(outcome?),
         };
         // Timers stop while the machine sleeps, so a yes is also compared with the wall clock.
-        let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes)) && self.context.now() > until;
+        let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes | PromptAnswer::Once))
+            && self.context.now() > until;
         Ok(if late { PromptResult::TimedOut } else { result })
     }
 
@@ -282,6 +299,7 @@ impl CallHandler {
 impl IncomingCall {
     fn window_key<'a>(&'a self, permitted: &'a CheckedCall) -> ConsentWindowKey<'a> {
         let InboundMessage { device, conversation, .. } = &self.message;
-        ConsentWindowKey { agent: &self.agent, by: device, conversation, scope: &permitted.tool.scope }
+        let source = self.call.source.as_ref().map(CallSource::digest);
+        ConsentWindowKey { agent: &self.agent, by: device, conversation, scope: &permitted.tool.scope, source }
     }
 }

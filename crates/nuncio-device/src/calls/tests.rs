@@ -17,6 +17,7 @@ fn call(id: &str, arguments: Value) -> ToolCall {
         arguments,
         permission_scope: ScopeId::parse("filesystem:read").unwrap(),
         timeout_ms: 5000,
+        source: None,
     }
 }
 

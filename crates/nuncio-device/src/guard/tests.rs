@@ -114,6 +114,7 @@ fn call(tool: &str, permission: &str, arguments: Value) -> ToolCall {
         arguments,
         permission_scope: scope(permission),
         timeout_ms: 5000,
+        source: None,
     }
 }
 

@@ -177,6 +177,7 @@ pub(super) async fn show(
     let texts = &visit.text.agent;
     let news: Option<&'static str> = match shown.after.as_deref() {
         Some("allowed") => Some(&texts.was_allowed),
+        Some("nothing") => Some(&texts.was_nothing),
         Some("revoked") => Some(&texts.was_revoked),
         Some("stricter") => Some(&texts.was_set),
         Some("keys") => Some(&texts.was_accepted),
@@ -255,7 +256,8 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, fo
     }
     let granted = granted_scopes(&ask, &form.sent, pages.device.context().now());
     let allowed = pages.device.consents().allow(&ask, &granted).await.map(drop);
-    finish(&pages, &form.visit, &agent, "allowed", allowed).await
+    let action = if granted.is_empty() { "nothing" } else { "allowed" };
+    finish(&pages, &form.visit, &agent, action, allowed).await
 }
 
 /// Scopes that the person selected in the form, with their terms; scopes that were not requested are ignored.

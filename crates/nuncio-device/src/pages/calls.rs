@@ -36,6 +36,10 @@ pub(super) struct PendingCallView {
     icon: &'static str,
     level: &'static str,
     stake: String,
+    /// App, person and conversation behind the call.
+    source: String,
+    /// What "for 24 hours" means for this call.
+    day_means: String,
     /// Remaining time for the person's answer, in milliseconds.
     left: i64,
 }
@@ -47,6 +51,7 @@ pub(super) fn waiting(pages: &Pages, visit: &SignedInRequest) -> Vec<PendingCall
 
 fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> PendingCallView {
     let language = visit.language.tag();
+    let person = pages.device.identity().person.as_str();
     PendingCallView {
         verified: wording::verified(visit.text, &question.verified),
         description: question.description.in_language(language).map(str::to_owned),
@@ -56,6 +61,8 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
         icon: wording::icon(&question.scope),
         level: question.sensitivity.as_str(),
         stake: visit.text.stake.level(question.sensitivity).name.to_owned(),
+        source: wording::source(visit.text, person, question.source.as_ref()),
+        day_means: if question.source.is_some() { &visit.text.home.day_app } else { &visit.text.home.day_any }.clone(),
         left: question.until.as_millis() - pages.device.context().now().as_millis(),
         id: question.id,
         agent: question.agent,
@@ -100,6 +107,7 @@ pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> 
 pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let answer = match field(&form.sent, "answer") {
         Some("allow") => PromptAnswer::Yes,
+        Some("once") => PromptAnswer::Once,
         Some("deny") => PromptAnswer::No,
         _ => return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": "answer"}))).into_response(),
     };

@@ -17,6 +17,7 @@ use super::frame::SignedInRequest;
 use super::notices::AgentNotice;
 use super::{Pages, calls};
 use crate::device_events::DeviceEvent;
+use crate::server_connection::ServerConnection;
 use crate::talk::ReplyEvent;
 
 /// Comment line of the event stream that keeps the connection alive.
@@ -30,6 +31,14 @@ struct EventFeed {
     events: broadcast::Receiver<DeviceEvent>,
     replies: broadcast::Receiver<ReplyEvent>,
     notices: broadcast::Receiver<AgentNotice>,
+    connection: watch::Receiver<ServerConnection>,
+}
+
+/// State of the connection to the server, with its text if the person must know about it.
+#[derive(Serialize)]
+struct ConnectionView {
+    state: ServerConnection,
+    text: Option<&'static str>,
 }
 
 /// `GET /events`: server-sent events for an open page.
@@ -42,7 +51,9 @@ pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -
     let events = pages.device.events();
     let (replies, _) = pages.device.messages().live();
     let notices = pages.shared.notices.listen();
-    let feed = EventFeed { pages, visit, prompts, events, replies, notices };
+    let mut connection = pages.device.connection();
+    connection.mark_changed();
+    let feed = EventFeed { pages, visit, prompts, events, replies, notices, connection };
     let lines = stream::unfold(feed, |mut feed| async move {
         let line = feed.next().await?;
         Some((Ok::<_, Infallible>(line), feed))
@@ -59,6 +70,11 @@ impl EventFeed {
             changed = self.prompts.changed() => {
                 changed.ok()?;
                 Some(line("calls", &calls::waiting(&self.pages, &self.visit)))
+            }
+            changed = self.connection.changed() => {
+                changed.ok()?;
+                let state = *self.connection.borrow_and_update();
+                Some(line("server", &ConnectionView { state, text: self.visit.text.connection(state) }))
             }
             // If events were missed, the page is made to reload everything.
             event = self.events.recv() => line_of("news", event, || line("news", &DeviceEvent::AuditChanged)),

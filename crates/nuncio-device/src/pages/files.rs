@@ -4,6 +4,7 @@ use nuncio_http::pages::assets::{Asset, Assets, version};
 
 const DEVICE_ASSETS: &[Asset] = nuncio_http::assets![
     "device.css",
+    "waiting.svg",
     "device.js",
     "words.js",
     "calls.js",

@@ -154,6 +154,7 @@ pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(St
 impl SignedInRequest {
     pub(super) fn frame(&self, pages: &Pages, current: NavEntry) -> PageFrame {
         let mut frame = PageFrame::new(self, Some(&self.session), current);
+        frame.server = self.text.connection(*pages.device.connection().borrow());
         frame.owner = Some((pages.device.identity().person.to_string(), pages.device.identity().device.to_string()));
         frame
     }
@@ -221,6 +222,8 @@ pub(super) struct PageFrame {
     pub(super) base: String,
     pub(super) assets: String,
     pub(super) links: Vec<NavLink>,
+    /// Text about a connection to the server that does not work.
+    pub(super) server: Option<&'static str>,
     /// Name of the person and id of the device.
     pub(super) owner: Option<(String, String)>,
     /// `?lang=…` if the URL chose the language, otherwise empty; appended to links.
@@ -248,6 +251,7 @@ impl PageFrame {
             base: request.base.clone(),
             assets: format!("{}/assets/{}", request.base, files::FILES.version()),
             links: if inside { names.into_iter().map(link).collect() } else { Vec::new() },
+            server: None,
             owner: None,
             lang: if request.chosen { format!("?lang={}", request.language.tag()) } else { String::new() },
             token: session.map(|session| session.token.clone()).unwrap_or_default(),

@@ -1,14 +1,17 @@
-//! Notifications that agents send: shown on the desktop, or on open pages if there is no desktop.
+//! Notifications: those that agents send, on the desktop or on open pages, and those about questions that wait.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
+use nuncio_http::pages::Language;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
+use super::texts::Texts;
+use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
 use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
 
 /// Notification from an agent for open pages. All texts are plain text.
@@ -59,5 +62,32 @@ impl LocalTool for NotificationTool {
         // Without an open page the agent gets the error.
         self.notices.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))
+    }
+}
+
+/// Limit of the time in which the desktop shows a notification.
+const NOTICE_TIME: Duration = Duration::from_secs(5);
+
+/// Prompt that also shows a desktop notification, so that the person learns of a question when no page is visible.
+#[derive(Debug)]
+pub struct NotifyingPrompt {
+    pub prompt: Arc<dyn Prompt>,
+    pub desktop: DesktopNotificationTool,
+    pub language: Language,
+}
+
+#[async_trait]
+impl Prompt for NotifyingPrompt {
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
+        let text = &Texts::of(self.language).notice;
+        let title = text.waits.replace("{tool}", question.tool.as_str()).replace("{agent}", &question.agent_name);
+        let (desktop, notice) = (self.desktop.clone(), json!({"title": title, "body": text.answer}));
+        // Without a desktop there is no notification; the pages show the question in any case.
+        tokio::spawn(async move { desktop.run(&notice, NOTICE_TIME).await });
+        self.prompt.ask(question).await
+    }
+
+    fn is_attended(&self) -> bool {
+        self.prompt.is_attended()
     }
 }

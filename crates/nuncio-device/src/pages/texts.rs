@@ -8,22 +8,29 @@ use nuncio_http::texts;
 use serde::Deserialize;
 
 use crate::error::DeviceError;
+use crate::server_connection::ServerConnection;
 
 texts! {
     FrameTexts {
         home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
-        lost, back,
+        lost, unreachable, removed, back,
     }
     DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     HomeTexts {
-        agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }
+        agent_says, arguments, known, silence, deny, once, notify, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one,
+        from_app, from_local, from_caller, from_unknown, in_conversation, single_call, day_app, day_any,
+        without_script,
+    }
+    /// Desktop notification about a question that waits.
+    NoticeTexts { waits, answer }
     VerifiedTexts { first_contact, did }
     TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
     AgentTexts {
         asks, asks_again, may, version, verified_how, agents_words, tools, required, suspended, granted, ask_me, ask_me_set,
         allow, allow_again, deny, deny_why, deny_again_why, not_now, revoke, revoke_why, number, number_why, number_none, keys_changed, keys_changed_why, keys_new_number, keys_accept,
-        happened, talk, unknown, changed_meanwhile, was_allowed, was_revoked, was_set, was_accepted, last_used,
+        happened, talk, unknown, changed_meanwhile, was_allowed, was_nothing,
+        none_selected, describes, reads_folders, writes_folders, no_folders, no_tool, file_limit, time_limit, uses_network, was_revoked, was_set, was_accepted, last_used,
         none_asked,
     }
     TalkTexts {
@@ -36,7 +43,7 @@ texts! {
         title, holds, holds_one, holds_none, broken, broken_at, broken_cut, broken_keep, broken_what_now, fresh,
         fresh_show, misread, agent, any_agent, outcome, any_outcome, scope, any_scope, day, day_utc, filter, everything,
         fits, fits_one, nothing, ran, wanted, became_ran, became_refused, became_failed, became_elsewhere,
-        elsewhere_why, asked, asked_yes, not_asked, refused_unasked, details, number, call, digest, hash, before, turn, newest, older,
+        elsewhere_why, asked, asked_yes, not_asked, refused_unasked, failed_read, details, number, call, digest, hash, before, turn, newest, older,
         export, export_why, export_go, kept,
     }
     DevicesTexts {
@@ -51,13 +58,13 @@ texts! {
     }
     /// Texts of the enrolment page.
     WelcomeTexts {
-        title, lede, join, join_why, address, code, fingerprint, fingerprint_hint, name, name_usual, join_go, restore,
+        title, lede, join, join_why, link, link_hint, address, code, fingerprint, fingerprint_hint, name, name_usual, join_go, restore,
         restore_why, file, file_hint, choose, passphrase, restore_go, wrong_address, wrong_code, wrong_fingerprint,
-        wrong_file,
+        wrong_file, wrong_link,
     }
     SensitivityTexts { low, medium, high, low_hint, medium_hint, high_hint, low_asks, medium_asks, high_asks }
     RemoveTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
-    ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare, at }
+    ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare }
 }
 
 pub(super) struct LevelTexts<'a> {
@@ -83,6 +90,7 @@ pub(super) struct Texts {
     pub(super) frame: FrameTexts,
     pub(super) door: DoorTexts,
     pub(super) home: HomeTexts,
+    pub(super) notice: NoticeTexts,
     pub(super) verified: VerifiedTexts,
     pub(super) stake: SensitivityTexts,
     pub(super) term: TermTexts,
@@ -106,6 +114,15 @@ pub(super) struct Texts {
 }
 
 impl Texts {
+    /// What the person must know about the connection to the server; `None` while it works.
+    pub(super) fn connection(&self, state: ServerConnection) -> Option<&str> {
+        match state {
+            ServerConnection::Connecting | ServerConnection::Connected => None,
+            ServerConnection::Unreachable => Some(&self.frame.unreachable),
+            ServerConnection::Removed => Some(&self.frame.removed),
+        }
+    }
+
     /// Error message for the person; an error code without a text in the catalog shows the error's own message.
     pub(super) fn trouble(&self, error: &DeviceError) -> String {
         let words = self.trouble.get(error.code.as_str());
@@ -148,7 +165,7 @@ mod tests {
         let far = DeviceError::new(nuncio_core::Code::EndpointUnreachable, "tcp connect error (os error 111)");
         assert_eq!(
             Texts::of(Language::Chinese).trouble(&far),
-            "无法连接中继。请检查地址和网络，然后重试。 (endpoint_unreachable)"
+            "无法连接服务器。请检查地址和网络，然后重试。 (endpoint_unreachable)"
         );
         let odd = DeviceError::new(nuncio_core::Code::Internal, "odd\u{202e}");
         assert_eq!(Texts::of(Language::English).trouble(&odd), "odd ");

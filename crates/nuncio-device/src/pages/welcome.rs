@@ -11,6 +11,7 @@ use axum::routing::get;
 use http::StatusCode;
 use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
+use nuncio_core::invite_link::InviteLink;
 use nuncio_core::text::plain;
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_http::pages::sender::{Fields, field};
@@ -87,6 +88,7 @@ struct WelcomePage {
 
 #[derive(Default)]
 struct FormValues {
+    link: String,
     address: String,
     code: String,
     fingerprint: String,
@@ -95,10 +97,16 @@ struct FormValues {
 }
 
 impl FormValues {
+    /// Whether the invite was entered as separate values.
+    fn has_parts(&self) -> bool {
+        [&self.address, &self.code, &self.fingerprint].into_iter().any(|value| !value.trim().is_empty())
+    }
+
     /// Submitted values, to fill the form again; the passphrase is left out.
     fn submitted(sent: &Fields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
         Self {
+            link: text("link"),
             address: text("address"),
             code: text("code"),
             fingerprint: text("fingerprint"),
@@ -151,6 +159,16 @@ async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: Pag
 fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
+    if !value("link").is_empty() {
+        let link = InviteLink::parse(value("link")).ok().filter(|link| reaches_safely(&link.server));
+        let link = link.ok_or_else(|| text.wrong_link.clone())?;
+        return Ok(Invitation {
+            url: link.server,
+            trust: AddressTrust::Configured,
+            code: link.code,
+            fingerprint: Some(link.fingerprint),
+        });
+    }
     let url = Url::parse(value("address")).ok().filter(|url| url.has_host() && reaches_safely(url));
     let hex: String = value("fingerprint").chars().filter(|c| !c.is_whitespace()).collect();
     if value("code").is_empty() {

@@ -1,5 +1,6 @@
 //! Texts and icons that several device pages use.
 
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::ScopeId;
 use nuncio_http::pages::Language;
 
@@ -13,6 +14,24 @@ pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
         AgentVerification::FirstContact => text.verified.first_contact.clone(),
         AgentVerification::Did { did } => text.verified.did.replace("{did}", did),
     }
+}
+
+/// For whom, in which app and in which conversation the agent asks, as the agent states it.
+pub(super) fn source(text: &Texts, person: &str, source: Option<&CallSource>) -> String {
+    let text = &text.home;
+    let Some(CallSource { caller, app, conversation }) = source else {
+        return text.from_unknown.replace("{person}", person);
+    };
+    let asked = match app {
+        Some(app) => text.from_app.replace("{app}", app),
+        None if caller == "local" => text.from_local.clone(),
+        None => text.from_caller.replace("{caller}", caller),
+    };
+    let place = match conversation {
+        Some(conversation) => text.in_conversation.replace("{conversation}", conversation),
+        None => text.single_call.clone(),
+    };
+    format!("{} {place}", asked.replace("{person}", person))
 }
 
 /// Icon for the family of a scope, as an SVG path in a square of 24 by 24.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use super::{ConfinementRules, LocalTool, ToolFailure};
+use super::{ConfinementRules, LocalTool, ToolFailure, ToolLimits};
 
 /// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
@@ -106,6 +106,11 @@ pub struct ProgramTool {
 
 #[async_trait]
 impl LocalTool for ProgramTool {
+    fn limits(&self) -> Option<ToolLimits> {
+        let ConfinementRules { read, write, network, .. } = &self.reach;
+        Some(ToolLimits { reads: read.clone(), writes: write.clone(), network: *network, file_bytes: None })
+    }
+
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         if let Some(Err(faults)) = self.input.as_ref().map(|input| input.check(arguments)) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::ConversationId;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
@@ -189,4 +190,43 @@ async fn administrator_minimum_sensitivity_overrides_manifest_and_persons_settin
     ada.device.consents().set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
     ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("tell", json!({})).await, denied(DenialReason::UserRefused));
+}
+
+/// Calls `read_file` for an app in one of its conversations.
+async fn read_for(scene: &Scene, app: &str, conversation: &str) -> Result<Value, ToolError> {
+    let source = CallSource {
+        caller: format!("key:{app}"),
+        app: Some(app.to_owned()),
+        conversation: Some(conversation.to_owned()),
+    };
+    let options = CallOptions { source: Some(source), ..CallOptions::default() };
+    let conversation = scene.conversation().await;
+    scene.agent.peer.calls().call_tool_with(&conversation, "read_file", json!({"path": "a"}), options).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consent_for_a_day_holds_only_for_the_app_and_conversation_of_the_question() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&ALL).await;
+    ada.prompt.will_say(&[PromptAnswer::Yes]);
+    assert_eq!(read_for(&scene, "notes", "ses_1").await, Ok(json!({"run": 1})));
+    let source = ada.prompt.asked.lock().unwrap()[0].source.clone().unwrap();
+    assert_eq!((source.app.as_deref(), source.conversation.as_deref()), (Some("notes"), Some("ses_1")));
+    assert_eq!(read_for(&scene, "notes", "ses_1").await, Ok(json!({"run": 2})), "the same app and conversation");
+    assert_eq!(ada.prompt.count(), 1);
+    ada.prompt.will_say(&[PromptAnswer::No, PromptAnswer::No, PromptAnswer::No]);
+    assert_eq!(read_for(&scene, "notes", "ses_2").await, denied(DenialReason::UserRefused));
+    assert_eq!(read_for(&scene, "other", "ses_1").await, denied(DenialReason::UserRefused));
+    assert_eq!(scene.call("read_file", json!({"path": "a"})).await, denied(DenialReason::UserRefused), "no source");
+    assert_eq!(ada.prompt.count(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn medium_call_that_is_allowed_once_is_asked_about_again() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&ALL).await;
+    ada.prompt.will_say(&[PromptAnswer::Once, PromptAnswer::No]);
+    assert_eq!(scene.call("read_file", json!({"path": "a"})).await, Ok(json!({"run": 1})));
+    assert_eq!(scene.call("read_file", json!({"path": "a"})).await, denied(DenialReason::UserRefused));
+    assert_eq!(ada.prompt.count(), 2);
 }

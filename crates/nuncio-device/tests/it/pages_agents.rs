@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nuncio_core::agent::Sensitivity;
+use nuncio_device::tools::SharedFolders;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
 use serde_json::json;
@@ -128,4 +129,43 @@ async fn html_in_agent_names_and_scope_texts_is_escaped_on_agent_pages() {
         assert!(!page.body.contains("<script>alert") && !page.body.contains("<img src=x"), "{path}: {}", page.body);
     }
     assert!(reader.get(&format!("/agents/{}", scene.id)).await.body.contains("&#60;img src=x"), "it is there as text");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consent_page_shows_the_agents_description_and_the_folders_and_limits_that_apply() {
+    let scene = Scene::start().await;
+    let description = json!({"description": "Reads notes & <b>sorts</b> them."});
+    scene.owner.send(nuncio_testkit::Method::PATCH, &format!("/agents/{}", scene.id), &description).await;
+    let notes = tempfile::tempdir().unwrap();
+    let folders = SharedFolders::new([notes.path().to_owned()]).unwrap();
+    let ada = scene.device_with_tools("ada", |tools| tools.under(scope("filesystem:read"), Arc::new(folders))).await;
+    let page = Reader::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
+    let folder = notes.path().canonicalize().unwrap();
+    for words in [
+        "How the agent describes itself:",
+        "Reads notes &#38; &#60;b&#62;sorts&#60;/b&#62; them.",
+        &format!("Only in these folders: {}", folder.display()),
+        "At most 44 KB of a file per call.",
+        "seconds per call.",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn saving_consent_with_nothing_selected_says_that_every_call_is_refused() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    let reader = Reader::at(&scene, &ada).await;
+    let path = format!("/agents/{}", scene.id);
+    let page = reader.get(&path).await.body;
+    assert!(page.contains("id=\"none-selected\""), "{page}");
+    let hash = between(&page, "name=\"hash\" value=\"", "\"").to_owned();
+    let saved = reader.post(&format!("{path}/allow"), &[("hash", &hash)]).await;
+    assert_eq!(saved.header("location"), Some(format!("{path}?after=nothing").as_str()), "{saved:?}");
+    let page = reader.get(&format!("{path}?after=nothing")).await.body;
+    assert!(page.contains("this agent may do nothing on this device"), "{page}");
+    let selected = [("hash", hash.as_str()), ("scope", "notification:send")];
+    let saved = reader.post(&format!("{path}/allow"), &selected).await;
+    assert_eq!(saved.header("location"), Some(format!("{path}?after=allowed").as_str()), "{saved:?}");
 }

@@ -250,6 +250,26 @@ impl Scene {
         run(device, prompt, tool, key_store, self.clock.clone())
     }
 
+    /// Enrols and starts a device whose tools `change` makes from the usual ones.
+    pub(crate) async fn device_with_tools(
+        &self,
+        person: &str,
+        change: impl FnOnce(LocalTools) -> LocalTools,
+    ) -> Running {
+        let machine = self.machine();
+        let mut config = machine.config();
+        config.tools = change(config.tools);
+        let invitation = Invitation {
+            url: self.gateway.url().parse().unwrap(),
+            trust: AddressTrust::Configured,
+            code: invite(&self.gateway, person).await,
+            fingerprint: None,
+        };
+        let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
+        device.peer().keys().publish_keys().await.unwrap();
+        machine.run(device)
+    }
+
     pub(crate) fn machine(&self) -> Machine {
         let key_store = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());

@@ -3,11 +3,18 @@
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
+use nuncio_core::time::Timestamp;
+use nuncio_device::pages::{Language, NotifyingPrompt};
+use nuncio_device::prompt::{AgentVerification, DenyAllPrompts, Prompt as _, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{
     ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure,
 };
+use nuncio_device::{LocalizedText, ScopeTexts};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -85,22 +92,18 @@ async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value,
     DesktopNotificationTool(desktop.clone()).run(&arguments, TIME).await
 }
 
-#[tokio::test]
-async fn markup_in_a_desktop_notification_is_escaped() {
-    let bus = Bus::start();
-    let desktop = bus.desktop(&[]);
-    let nobody = notify(&desktop, json!({"title": "hello"})).await;
-    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
-
-    let (_screen, display) = screen();
+/// Starts a virtual screen and a notification daemon, and waits until it shows notifications.
+async fn notification_daemon(bus: &Bus, desktop: &DesktopEnvironment) -> (Running, Running) {
+    let (screen, display) = screen();
     let mut dunst = Command::new("dunst");
     dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
-    let _dunst = Running(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
-    eventually("it shows notices", async || notify(&desktop, json!({"title": "first"})).await.ok()).await;
-    let body = "Grüße, <a href=\"https://example.com\">here</a> & now\u{202e}";
-    let shown = notify(&desktop, json!({"title": "Your <b>train</b>", "body": body})).await;
-    assert_eq!(shown, Ok(json!({"shown": true})));
+    let dunst = Running(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
+    eventually("it shows notices", async || notify(desktop, json!({"title": "first"})).await.ok()).await;
+    (screen, dunst)
+}
 
+/// Closes all notifications and returns the daemon's list of them.
+fn shown_notifications(bus: &Bus) -> String {
     let ask = |method: &str| {
         let to = ["--session", "--print-reply", "--dest=org.freedesktop.Notifications"];
         let mut ask = Command::new("dbus-send");
@@ -110,7 +113,22 @@ async fn markup_in_a_desktop_notification_is_escaped() {
         String::from_utf8(said.stdout).unwrap()
     };
     ask("NotificationCloseAll");
-    let history = ask("NotificationListHistory");
+    ask("NotificationListHistory")
+}
+
+#[tokio::test]
+async fn markup_in_a_desktop_notification_is_escaped() {
+    let bus = Bus::start();
+    let desktop = bus.desktop(&[]);
+    let nobody = notify(&desktop, json!({"title": "hello"})).await;
+    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
+
+    let _daemon = notification_daemon(&bus, &desktop).await;
+    let body = "Grüße, <a href=\"https://example.com\">here</a> & now\u{202e}";
+    let shown = notify(&desktop, json!({"title": "Your <b>train</b>", "body": body})).await;
+    assert_eq!(shown, Ok(json!({"shown": true})));
+
+    let history = shown_notifications(&bus);
     // The daemon puts its own markup around our text.
     for part in [
         "\"Nuncio\"",
@@ -120,6 +138,37 @@ async fn markup_in_a_desktop_notification_is_escaped() {
     ] {
         assert!(history.contains(part), "{part}: {history}");
     }
+}
+
+#[tokio::test]
+async fn waiting_question_is_shown_as_a_desktop_notification() {
+    let bus = Bus::start();
+    let desktop = bus.desktop(&[]);
+    let _daemon = notification_daemon(&bus, &desktop).await;
+    let prompt = NotifyingPrompt {
+        prompt: Arc::new(DenyAllPrompts),
+        desktop: DesktopNotificationTool(desktop),
+        language: Language::English,
+    };
+    let question = PromptQuestion {
+        id: "1".to_owned(),
+        agent: AgentId::parse("agt_1").unwrap(),
+        agent_name: "Notes".to_owned(),
+        verified: AgentVerification::FirstContact,
+        call: CallId::parse("call_1").unwrap(),
+        conversation: ConversationId::parse("cnv_1").unwrap(),
+        tool: ToolName::parse("read_file").unwrap(),
+        description: LocalizedText::default(),
+        arguments: "{}".to_owned(),
+        scope: ScopeId::parse("filesystem:read").unwrap(),
+        scope_words: ScopeTexts::default(),
+        sensitivity: Sensitivity::Medium,
+        source: None,
+        until: Timestamp::from_millis(0),
+    };
+    assert_eq!(prompt.ask(&question).await, PromptAnswer::No, "the answer is that of the inner prompt");
+    let is_shown = async || shown_notifications(&bus).contains("Notes wants to run read_file").then_some(());
+    eventually("the notification is shown", is_shown).await;
 }
 
 #[tokio::test]

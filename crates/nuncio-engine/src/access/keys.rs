@@ -7,6 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{KeyId, PersonName};
+use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
 use super::signing::caller_of;
@@ -64,6 +65,13 @@ impl AccessControl {
     #[must_use]
     pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
         self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.context.now())).cloned()
+    }
+
+    /// Name under which people know the app of a caller: the name of its key.
+    #[must_use]
+    pub(crate) fn app_name(&self, caller: &Principal) -> Option<String> {
+        let Principal::Key(id) = caller else { return None };
+        self.table.snapshot().keys_by_id.get(id).and_then(|key| key.name.clone())
     }
 
     /// Signing keys including expired ones; [`SigningKey::is_valid`] tells them apart.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_core::agent::{RunSpec, Tool};
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
+use nuncio_core::call_source::CallSource;
 use nuncio_core::execution::{CallAuthorization, ExecutionFailure};
 use nuncio_core::ids::GrantId;
 use nuncio_core::time::Timestamp;
@@ -197,6 +198,11 @@ impl CallChain<'_> {
             arguments,
             caller: call.caller.principal.clone(),
             person: call.caller.person.clone(),
+            source: CallSource {
+                caller: call.caller.principal.to_string(),
+                app: self.calls.access.app_name(&call.caller.principal),
+                conversation: call.turn.as_ref().map(|(session, _)| session.to_string()),
+            },
             deadline,
             trace: self.trace(),
             program_start: self.program_start.clone(),

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::audit::references::MessageReference;
+use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{CallId, ExecutionId, PersonName};
 use nuncio_core::message::{Block, Content};
 use nuncio_core::principal::Principal;
@@ -25,6 +26,8 @@ pub struct RunCall {
     pub caller: Principal,
     /// The person on whose behalf the caller acts.
     pub person: Option<PersonName>,
+    /// Caller and conversation, for a person who decides on the call.
+    pub source: CallSource,
     /// The call chain drops the future at this time; the runner must then stop the program.
     pub deadline: Timestamp,
     /// Identifiers to forward, such as a trace id.

@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
 use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, Prompt};
 use nuncio_device::tools::LocalTools;
-use nuncio_device::{Device, DeviceError, DeviceEvent};
+use nuncio_device::{Device, DeviceError, DeviceEvent, ServerConnection};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_server::telemetry::{self, LogFormat};
 use owo_colors::OwoColorize as _;
@@ -244,6 +244,7 @@ async fn serve(
     }
     let stop = CancellationToken::new();
     let watching = tokio::spawn(print_consent_requests(device.clone()));
+    let connection = tokio::spawn(print_connection_changes(device.clone()));
     let page_server = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));
     let result = tokio::select! {
         result = device.run(stop.clone()) => result.map_err(device_error),
@@ -252,12 +253,26 @@ async fn serve(
         _ = terminate.recv() => Ok(()),
     };
     watching.abort();
+    connection.abort();
     stop.cancel();
     if let Some(page_server) = page_server {
         // An open browser connection delays the exit by at most two seconds.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(2), page_server).await;
     }
     result
+}
+
+/// Prints what to do when the server no longer accepts this device.
+async fn print_connection_changes(device: Device) {
+    let mut connection = device.connection();
+    while connection.changed().await.is_ok() {
+        let state = *connection.borrow_and_update();
+        if state == ServerConnection::Removed
+            && let Some(advice) = log::connection_advice(Some(state.as_str()))
+        {
+            eprintln!("{}", advice.red());
+        }
+    }
 }
 
 /// Prints a notice when a changed agent asks for consent again.

@@ -248,7 +248,8 @@ async fn terminal_prompt_shows_the_call_and_a_typed_yes_runs_it() {
     assert!(answer.contains(SECRET), "{answer}");
     running.interrupt();
     let shown = running.wait_for_end().stderr;
-    for words in ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/N"]
+    for words in
+        ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/o/N"]
     {
         assert!(shown.contains(words), "{words}: {shown}");
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use nuncio_core::digest::Digest;
+use nuncio_core::invite_link::InviteLink;
 use serde_json::{Value, json};
 
 use super::device::Laptop;
@@ -62,6 +64,13 @@ async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_o
     assert!(answer.contains(SECRET), "{answer}");
     let number = laptop.device(&["verify", "script"]).json();
     assert_eq!(text(&number["safety_number"]).split_whitespace().count(), 12, "{number}");
+    // The agent's owner sees the same number.
+    let owner = laptop.home.json_command(&["agent", "safety-number", "script", "ada"]).json();
+    assert_eq!(owner["safety_number"], number["safety_number"]);
+    for (agent, person, code) in [("nobody", "ada", "unknown_agent"), ("script", "zoe", "keys_not_found")] {
+        let refused = laptop.home.json_command(&["agent", "safety-number", agent, person]).failure();
+        assert_eq!(refused.0, code, "{refused:?}");
+    }
     assert_eq!(laptop.device(&["accept", "script", "--yes"]).failure().0, "bad_request", "nothing changed");
     until("it is written down", async || (laptop.device(&["audit"]).json()["verified"] == 1).then_some(())).await;
     let file = laptop.home.path("audit.jsonl");
@@ -270,8 +279,54 @@ async fn calls_of_an_agent_with_changed_keys_fail_until_the_keys_are_accepted() 
     assert_eq!(accepted["was"], before["safety_number"]);
     assert_ne!(accepted["safety_number"], before["safety_number"]);
     assert_eq!(laptop.device(&["verify", "script"]).json()["safety_number"], accepted["safety_number"]);
+    let owner = laptop.home.json_command(&["agent", "safety-number", "script", "ada"]).json();
+    assert_eq!(owner["safety_number"], accepted["safety_number"], "the owner sees the new number");
     assert_eq!(laptop.device(&["accept", "script", "--yes"]).failure().0, "bad_request", "once is enough");
     let answer = laptop.read(&session, "c_3", "treasure.md").await;
     assert!(answer.contains(SECRET), "{answer}");
     running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_nothing() {
+    let laptop = Laptop::new();
+    let invite = laptop.home.json_command(&["user", "invite", "bob"]).json();
+    let link = text(&invite["link"]);
+    let (cut, own) = (&link[..link.len() - 4], laptop.server.url());
+    for wrong in [cut, own, "https://agents.example/join#inv_1.short"] {
+        let refused = laptop.home.nuncio(&["device", "join", wrong, "--home"]).arg(laptop.home.path("tablet")).run();
+        assert_eq!(refused.status, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("this is no invite link") && !refused.stderr.contains("inv_"), "{refused:?}");
+    }
+    // A link with the key of another server is refused before anything of the device is used.
+    let other = laptop.home.json_command(&["user", "invite", "eve"]).json();
+    let forged = InviteLink {
+        fingerprint: Digest::of_bytes(b"another key"),
+        ..InviteLink::parse(text(&other["link"])).unwrap()
+    };
+    let refused = laptop.device_at("tablet", &["join", &forged.to_string(), "--no-run"]).failure();
+    assert_eq!(refused.0, "peer_untrusted", "{refused:?}");
+
+    let command = laptop.home.nuncio(&["--json", "device", "join", link, "--port", "0", "--home"]);
+    let running = command.arg(laptop.home.path("tablet")).start();
+    assert_eq!(running.greeting["person"], "bob");
+    assert!(text(&running.greeting["pages"]).starts_with("http://127.0.0.1:"), "{:?}", running.greeting);
+    running.stop();
+    let status = laptop.device_at("tablet", &["status"]).json();
+    assert_eq!((&status["person"], &status["server"]), (&json!("bob"), &json!("connected")));
+    // The link lets in one device.
+    let again = laptop.device_at("second", &["join", link, "--no-run"]).failure();
+    assert_eq!(again.0, "invite_invalid", "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_of_a_revoked_device_is_removed_with_advice() {
+    let laptop = Laptop::new();
+    let running = laptop.run();
+    assert_eq!(laptop.device(&["status"]).json()["server"], "connected");
+    laptop.home.json_command(&["user", "revoke", "ada", "--all"]).json();
+    until("the device knows", async || (laptop.device(&["status"]).json()["server"] == "removed").then_some(())).await;
+    running.stop();
+    let shown = laptop.home.nuncio(&["device", "status", "--home"]).arg(laptop.home_folder()).run();
+    assert!(shown.stderr.contains("removed from your account") && shown.stderr.contains("device join"), "{shown:?}");
 }

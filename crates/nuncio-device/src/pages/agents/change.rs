@@ -27,7 +27,6 @@ pub(super) struct ChangeView {
 pub(super) struct ChangeRow {
     pub(super) words: String,
     pub(super) about: String,
-    pub(super) pointer: String,
     pub(super) was: Option<String>,
     pub(super) now: Option<String>,
 }
@@ -52,7 +51,6 @@ impl ChangeView {
                 ChangeRow {
                     words: explanation($change.rule.as_str()),
                     about: about($change.tool.as_deref(), $change.scope.as_deref()),
-                    pointer: plain(&$change.pointer),
                     was: $change.old.as_ref().map(shortened),
                     now: $change.new.as_ref().map(shortened),
                 }

@@ -1,7 +1,10 @@
 //! View of an agent's access request: scopes grouped by sensitivity, highest first, each with its own switch.
 
+use std::collections::BTreeSet;
+
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::grant::GrantTerm;
+use nuncio_core::text::plain;
 
 use super::change::ChangeView;
 use crate::consent::{AccessRequest, RequestedScope};
@@ -13,6 +16,7 @@ use crate::pages::wording;
 pub(super) struct ConsentView {
     pub(super) id: String,
     pub(super) name: String,
+    pub(super) description: Option<String>,
     pub(super) version: u64,
     pub(super) hash: String,
     pub(super) verified: String,
@@ -43,6 +47,8 @@ pub(super) struct ConsentScopeView {
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
+    /// Folders and limits that apply on this device, one sentence each.
+    pub(super) limits: Vec<String>,
     pub(super) terms: Vec<SelectOption>,
     /// Choices of how often the person is asked; empty at the highest sensitivity.
     pub(super) stricter: Vec<SelectOption>,
@@ -71,6 +77,7 @@ impl ConsentView {
             groups: groups.into_iter().filter_map(group).collect(),
             change: ask.changed.as_ref().map(|changed| ChangeView::new(visit, &ask, changed)),
             name: ask.name,
+            description: ask.description,
         }
     }
 }
@@ -89,9 +96,37 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> Consent
         on: scope.granted || (!again && scope.sensitivity == Sensitivity::Low && scope.id.is_read_only()),
         granted: scope.granted,
         suspended: scope.suspended,
+        limits: limits(text, scope),
         terms: terms(text, scope),
         stricter: stricter(text, scope),
     }
+}
+
+/// Folders and limits of this device for a scope, as the person reads them.
+fn limits(text: &Texts, scope: &RequestedScope) -> Vec<String> {
+    let text = &text.agent;
+    if !scope.available {
+        let missing = if scope.id.as_str().starts_with("filesystem:") { &text.no_folders } else { &text.no_tool };
+        return vec![missing.clone()];
+    }
+    let mut lines = Vec::new();
+    for limits in &scope.limits {
+        for (label, folders) in [(&text.reads_folders, &limits.reads), (&text.writes_folders, &limits.writes)] {
+            if !folders.is_empty() {
+                let folders: Vec<_> = folders.iter().map(|folder| plain(&folder.display().to_string())).collect();
+                lines.push(format!("{label} {}", folders.join(", ")));
+            }
+        }
+        let size = limits.file_bytes.map(|bytes| text.file_limit.replace("{size}", &(bytes / 1024).to_string()));
+        lines.extend(size);
+        lines.extend(limits.network.then(|| text.uses_network.clone()));
+    }
+    if scope.seconds > 0 {
+        lines.push(text.time_limit.replace("{seconds}", &scope.seconds.to_string()));
+    }
+    let mut seen = BTreeSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
+    lines
 }
 
 fn terms(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {

@@ -123,7 +123,7 @@ impl AuditEntryView {
             at: entry.timestamp,
             class: class.unwrap_or("became-failed"),
             outcome: outcome.map_or_else(|| plain(&entry.status), str::to_owned),
-            why: why(visit.text, status, entry.reason.as_deref(), entry.asked),
+            why: why(visit.text, status, entry.reason.as_deref(), entry.asked, &entry.scope),
             asked,
             icon: wording::icon(&entry.scope),
             scope: entry.scope.to_string(),
@@ -149,8 +149,16 @@ pub(super) fn outcome(text: &Texts, status: AuditStatus) -> (&'static str, &str)
 }
 
 /// Reason of a call's outcome as text; an unknown reason code is shown as logged.
-fn why(text: &Texts, status: Option<AuditStatus>, reason: Option<&str>, asked: bool) -> Option<String> {
+fn why(
+    text: &Texts,
+    status: Option<AuditStatus>,
+    reason: Option<&str>,
+    asked: bool,
+    scope: &ScopeId,
+) -> Option<String> {
     match reason {
+        // A failed read changes nothing, so it has no effect to warn of.
+        Some("TOOL_PLATFORM_ERROR") if scope.is_read_only() => Some(text.happened.failed_read.clone()),
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
         Some(reason) => Some(text.reason.get(reason).cloned().unwrap_or_else(|| plain(reason))),
         None if status == Some(AuditStatus::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
@@ -214,7 +222,13 @@ mod tests {
             for status in AuditStatus::ALL {
                 assert!(!outcome(text, status).1.is_empty());
             }
-            assert_eq!(why(text, Some(AuditStatus::Failed), Some("NEW\u{202E}"), false), Some("NEW ".to_owned()));
+            let failed = |reason: &str, scope: &str| {
+                why(text, Some(AuditStatus::Failed), Some(reason), false, &ScopeId::parse(scope).unwrap())
+            };
+            assert_eq!(failed("NEW\u{202E}", "filesystem:read"), Some("NEW ".to_owned()));
+            let read = failed("TOOL_PLATFORM_ERROR", "filesystem:read");
+            assert_eq!(read.as_ref(), Some(&text.happened.failed_read), "a failed read claims no effect");
+            assert_ne!(failed("TOOL_PLATFORM_ERROR", "filesystem:write"), read);
         }
     }
 

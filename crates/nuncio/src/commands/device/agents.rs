@@ -93,6 +93,8 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
             eprintln!("{:<8}{}", label.dimmed(), cell(number));
         }
         eprintln!("{}", "Ask the agent's owner through another channel whether they see the current number.".dimmed());
+        let command = format!("nuncio agent safety-number {agent} {}", cell(&changed["person"]));
+        eprintln!("{} {command}", "They see it with:".dimmed());
     }
     match if yes { Some(true) } else { confirm("Do they?", json).await? } {
         Some(true) => {}

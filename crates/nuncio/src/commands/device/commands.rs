@@ -188,7 +188,7 @@ impl DeviceCommands {
             DeviceCommand::Recover { passphrase } => {
                 json!({"recovered": device.backups().recover(&passphrase.0).await.map_err(device_error)?})
             }
-            DeviceCommand::Status => status(device)?,
+            DeviceCommand::Status => status(device).await?,
             DeviceCommand::Open => match &self.links {
                 Some(links) => json!({"url": links.link()}),
                 None => {
@@ -255,16 +255,17 @@ async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     };
     let was = device.peer().keys().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;
     Ok(json!({
-        "agent": agent, "device": new.bundle.keys.device_id, "why": new.why.to_string(),
+        "agent": agent, "person": device.identity().person, "device": new.bundle.keys.device_id, "why": new.why.to_string(),
         "fingerprint": new.bundle.keys.signing_key.fingerprint(), "was": was, "is": new.safety_number,
     }))
 }
 
-fn status(device: &Device) -> anyhow::Result<Value> {
+async fn status(device: &Device) -> anyhow::Result<Value> {
+    let server = device.check_connection().await;
     let identity = device.identity();
     let audit = device.audit().verify();
     Ok(json!({
-        "person": identity.person, "device": identity.device, "url": identity.url,
+        "person": identity.person, "device": identity.device, "url": identity.url, "server": server,
         "agents": device.consents().agents().map_err(device_error)?.len(),
         "audit": audit.as_ref().map_or_else(|why| json!(why.to_string()), |count| json!(count)),
     }))

@@ -51,6 +51,26 @@ pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> 
         }
         println!("{:<10}{}", "programs".dimmed(), confinement());
         println!("{:<10}{sealed_by}", "sealed by".dimmed());
+        println!("{:<10}{}", "server".dimmed(), cell(&answer["server"]));
+        if let Some(advice) = connection_advice(answer["server"].as_str()) {
+            eprintln!("{}", advice.red());
+        }
     });
     Ok(())
+}
+
+/// What the person can do about a connection to the server that does not work.
+pub(super) fn connection_advice(state: Option<&str>) -> Option<&'static str> {
+    match state? {
+        "unreachable" => Some(
+            "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the \
+             operator of the server.",
+        ),
+        "removed" => Some(
+            "This device was removed from your account: agents can no longer use it. Ask the operator of the server \
+             if you did not expect this. To use this machine again, get a new invite and join in another folder: \
+             nuncio device join LINK --home DIR",
+        ),
+        _ => None,
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::{Agent, CommandLine, McpServer, McpTransport, Tool};
+use nuncio_core::call_source::CallSource;
 use nuncio_core::declaration;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
@@ -158,6 +159,7 @@ impl ConnectedServer {
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             caller: Principal::Local,
             person: None,
+            source: CallSource { caller: Principal::Local.to_string(), app: None, conversation: None },
             deadline: SystemClock.now().after(time),
             trace: BTreeMap::new(),
             program_start: StartSignal::default(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, SharedPagesState, serve, welcome};
+use nuncio_device::pages::{
+    Language, NotificationTool, NotifyingPrompt, PageAccess, PagesPath, SharedPagesState, serve, welcome,
+};
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, LocalTools};
 use nuncio_device::{Device, DeviceConfig};
@@ -63,8 +65,13 @@ impl PagesListener {
         Ok(Self { listener: listener.into_std()?, state, links })
     }
 
+    /// Prompt on the pages, with a desktop notification for each question.
     pub(super) fn prompt(&self) -> Arc<dyn Prompt> {
-        Arc::clone(&self.state.prompts) as _
+        Arc::new(NotifyingPrompt {
+            prompt: Arc::clone(&self.state.prompts) as _,
+            desktop: DesktopNotificationTool(DesktopEnvironment::here()),
+            language: system_language(),
+        })
     }
 
     /// Adds a notification tool, which shows notifications on the device pages if there is no desktop.
@@ -107,4 +114,14 @@ fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
     let path = PagesPath::random(&SystemEntropy);
     write_private_file(&file, path.as_str()).map_err(|why| config_error(&file, &why))?;
     Ok(path)
+}
+
+/// Language of the person's system, by the usual variables.
+fn system_language() -> Language {
+    let variables = ["LC_ALL", "LC_MESSAGES", "LANG"];
+    let named = variables.into_iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    match named {
+        Some(value) if value.starts_with("zh") => Language::Chinese,
+        _ => Language::English,
+    }
 }

@@ -65,8 +65,11 @@ impl Prompt for TerminalPrompt {
                     eprintln!("Ignored: the answer came too soon after the question.");
                 }
                 Some((_, line)) => {
-                    let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-                    break if yes { PromptAnswer::Yes } else { PromptAnswer::No };
+                    break match line.trim().to_lowercase().as_str() {
+                        "y" | "yes" => PromptAnswer::Yes,
+                        "o" | "once" => PromptAnswer::Once,
+                        _ => PromptAnswer::No,
+                    };
                 }
                 // The input ended, so no answer can come.
                 None if self.alone => break PromptAnswer::No,
@@ -86,6 +89,12 @@ fn show(question: &PromptQuestion) {
     eprintln!();
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
     eprintln!("  {}  {verified}", "verified".dimmed());
+    if let Some(source) = &question.source {
+        let app = source.app.as_deref().unwrap_or(&source.caller);
+        let conversation = source.conversation.as_deref().unwrap_or("a single call, outside any conversation");
+        eprintln!("  {}  {app}", "for app ".dimmed());
+        eprintln!("  {}  {conversation}", "talk    ".dimmed());
+    }
     if let Some(description) = question.description.in_language("en") {
         eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
     }
@@ -94,12 +103,17 @@ fn show(question: &PromptQuestion) {
     for line in question.arguments.lines() {
         eprintln!("    {line}");
     }
-    let allow = match question.sensitivity {
-        Sensitivity::Low | Sensitivity::High => "Allow this once?",
-        Sensitivity::Medium => "Allow it, and more of it here within 24 hours of the last?",
+    let (allow, answers) = match (question.sensitivity, &question.source) {
+        (Sensitivity::Low | Sensitivity::High, _) => ("Allow this once?", "y/N"),
+        (Sensitivity::Medium, Some(_)) => {
+            ("Allow it for 24 hours in this app and conversation [y], or only once [o]?", "y/o/N")
+        }
+        (Sensitivity::Medium, None) => {
+            ("Allow it for 24 hours in your conversation with this agent [y], or only once [o]?", "y/o/N")
+        }
     };
     let left = SystemClock.now().until(question.until).as_secs();
-    eprintln!("{allow} {} ", format!("[y/N, {left} seconds]").dimmed());
+    eprintln!("{allow} {} ", format!("[{answers}, {left} seconds]").dimmed());
 }
 
 #[cfg(test)]
@@ -129,6 +143,7 @@ mod tests {
             scope: ScopeId::parse("filesystem:read").unwrap(),
             scope_words: nuncio_device::ScopeTexts::default(),
             sensitivity: Sensitivity::Medium,
+            source: None,
             until: Timestamp::from_millis(0),
         };
         TerminalPrompt { alone: true, lines: Mutex::new(lines) }.ask(&question).await
@@ -140,6 +155,7 @@ mod tests {
         for (typed, expected) in [
             (&[(LATE_MS, "y")][..], PromptAnswer::Yes),
             (&[(LATE_MS, " YES ")], PromptAnswer::Yes),
+            (&[(LATE_MS, "o")], PromptAnswer::Once),
             (&[(LATE_MS, "")], PromptAnswer::No),
             (&[(LATE_MS, "sure")], PromptAnswer::No),
             // A line typed right after the question appears does not count.

@@ -17,7 +17,10 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
         "script wants to run read_file",
         "\"path\": \"treasure.md\"",
         "Read local files",
-        "Medium sensitivity",
+        "Some risk",
+        "Asked for ada",
+        "Conversation ses_",
+        "only for this app in this conversation",
         "by the keys it presented",
         "s left",
     ] {

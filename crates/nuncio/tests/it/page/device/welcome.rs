@@ -3,6 +3,8 @@
 use super::*;
 use crate::webdriver::ENTER;
 
+const ALERT: &str = "document.querySelector('[role=alert]')?.innerText";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn device_is_enrolled_with_an_invite_on_its_own_page() {
     install_crypto();
@@ -31,10 +33,15 @@ async fn device_is_enrolled_with_an_invite_on_its_own_page() {
     save_screenshot(&browser, "welcome-zh-CN").await;
     browser.click("[data-language=en]").await;
     browser.until("document.documentElement.lang === 'en'").await;
+    browser.write("#link", &format!("{}/join#inv_1{ENTER}", server.url())).await;
+    let wrong = browser.until(ALERT).await;
+    assert_eq!(wrong, "This is not a complete invite link. Copy the whole link, including the part after #.");
+    browser.run("document.getElementById('link').value = ''", &[]).await;
+    browser.click("details summary").await;
     browser.write("#address", server.url()).await;
     browser.write("#code", invite["code"].as_str().unwrap()).await;
     browser.write("#fingerprint", &format!("12 34{ENTER}")).await;
-    let wrong = browser.until("document.querySelector('[role=alert]')?.innerText").await;
+    let wrong = browser.until(&format!("({ALERT})?.startsWith('The fingerprint') && {ALERT}")).await;
     assert_eq!(wrong, "The fingerprint is not valid: it has 64 characters from 0 to f.");
     assert_eq!(browser.eval("document.getElementById('address').value").await, server.url(), "what was written stays");
     browser.run("document.getElementById('fingerprint').value = ''", &[]).await;

@@ -1,0 +1,45 @@
+//! Whether the device can work with its server, as its person must know it.
+
+use nuncio_core::Code;
+use nuncio_core::string_enum;
+
+use crate::error::DeviceError;
+
+string_enum! {
+    pub enum ServerConnection {
+        /// The device has not tried yet.
+        Connecting = "connecting",
+        Connected = "connected",
+        /// The server does not answer; the device keeps trying.
+        Unreachable = "unreachable",
+        /// The server no longer accepts this device: it was removed or revoked, or its person was.
+        Removed = "removed",
+    }
+}
+
+impl ServerConnection {
+    /// State after a request failed.
+    pub(crate) fn after(error: &DeviceError) -> Self {
+        match error.code {
+            Code::DeviceRefused | Code::Unauthorized | Code::DeviceNotFound | Code::PersonNotFound => Self::Removed,
+            _ => Self::Unreachable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_credentials_mean_removed_and_other_errors_mean_unreachable() {
+        for (code, state) in [
+            (Code::DeviceRefused, ServerConnection::Removed),
+            (Code::Unauthorized, ServerConnection::Removed),
+            (Code::EndpointUnreachable, ServerConnection::Unreachable),
+            (Code::RateLimited, ServerConnection::Unreachable),
+        ] {
+            assert_eq!(ServerConnection::after(&DeviceError::new(code, "")), state, "{code}");
+        }
+    }
+}
