@@ -21,6 +21,7 @@ use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::guard::{denied, failed};
+use crate::kept_arguments;
 use crate::known_agents;
 use crate::other_device_claims::OtherDeviceClaims;
 
@@ -176,6 +177,7 @@ impl CallHandler {
     fn tidy(&self) -> Result<(), DeviceError> {
         let _lock = self.context.state_lock();
         let mut changes = self.context.audit_log().forget(self.context.now())?;
+        changes.extend(kept_arguments::forget(&self.context.records, self.context.now())?);
         changes.extend(calls::forget(&self.context.records, self.context.now().before(AUDIT_RETENTION))?);
         Ok(self.context.records.save(changes)?)
     }
@@ -287,7 +289,7 @@ impl CallHandler {
     ) -> Result<Vec<RecordChange>, DeviceError> {
         let (status, reason) = audit_status(state);
         let log = self.context.audit_log();
-        Ok(log.append(AuditEntry {
+        let mut changes = log.append(AuditEntry {
             call_id: call.call_id.clone(),
             agent_id: origin.agent.clone(),
             tool_name: call.tool_name.clone(),
@@ -300,7 +302,12 @@ impl CallHandler {
             message_id: origin.message_id().ok(),
             envelope_digest: origin.envelope,
             ledger,
-        })?)
+        })?;
+        if let Ok(message) = origin.message_id() {
+            let (records, now) = (&self.context.records, self.context.now());
+            changes.extend(kept_arguments::keep(records, &message, &call.arguments, now)?);
+        }
+        Ok(changes)
     }
 }
 

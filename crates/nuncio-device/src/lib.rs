@@ -23,6 +23,7 @@ mod error;
 mod former_devices;
 pub mod guard;
 mod introduction;
+mod kept_arguments;
 mod known_agents;
 mod localized_text;
 mod other_device_claims;

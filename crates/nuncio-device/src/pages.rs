@@ -122,6 +122,7 @@ fn routes(pages: Pages, address: SocketAddr) -> Router {
         .route("/talk/{id}/drop", post(talk::drop_failed))
         .route("/happened", get(happened::list))
         .route("/happened/export", get(happened::export))
+        .route("/happened/arguments", get(happened::list).post(happened::set_arguments))
         .route("/devices", get(devices::list))
         .route("/devices/invite", get(devices::again).post(devices::invite))
         .route("/devices/backup", get(devices::again).post(devices::back_up))

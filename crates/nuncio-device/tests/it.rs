@@ -25,6 +25,8 @@ mod keyring;
 mod pages_activity;
 #[path = "it/pages_agents.rs"]
 mod pages_agents;
+#[path = "it/pages_arguments.rs"]
+mod pages_arguments;
 #[path = "it/pages_welcome.rs"]
 mod pages_welcome;
 #[path = "it/scene.rs"]

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
+use nuncio_core::ids::MessageId;
+use serde_json::Value;
 
 use super::{AuditChainError, AuditFilter, AuditPage, ChainedEntry};
 use crate::context::DeviceContext;
 use crate::error::DeviceError;
+use crate::kept_arguments;
 
 /// Reads and verifies the audit log while calls append to it.
 pub struct AuditReader {
@@ -40,6 +43,27 @@ impl AuditReader {
             context.audit_log().page(&filter, before, limit)
         });
         read.await.map_err(|_| DeviceError::new(Code::Internal, "reading the audit log was aborted"))
+    }
+
+    /// Whether the arguments of calls are kept, outside the audit log.
+    pub fn keeps_arguments(&self) -> Result<bool, DeviceError> {
+        Ok(kept_arguments::is_on(&self.context.records)?)
+    }
+
+    /// Keeps the arguments of calls from now on.
+    pub fn start_keeping_arguments(&self) -> Result<(), DeviceError> {
+        Ok(kept_arguments::switch_on(&self.context.records)?)
+    }
+
+    /// Keeps no more arguments and deletes those that were kept.
+    pub fn stop_keeping_arguments(&self) -> Result<(), DeviceError> {
+        let _lock = self.context.state_lock();
+        Ok(kept_arguments::switch_off(&self.context.records)?)
+    }
+
+    /// The kept arguments of a call, by the message that carried it.
+    pub fn arguments(&self, message: &MessageId) -> Result<Option<Value>, DeviceError> {
+        Ok(kept_arguments::load(&self.context.records, message, self.context.now())?)
     }
 
     /// The audit log as JSON lines, oldest first, each entry with its hash.

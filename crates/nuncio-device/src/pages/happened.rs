@@ -9,9 +9,10 @@ use http::StatusCode;
 use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
-use nuncio_http::pages::written;
+use nuncio_http::pages::sender::field;
+use nuncio_http::pages::{see, written};
 
-use super::frame::{NavEntry, PageFrame, SelectOption, SignedInRequest};
+use super::frame::{NavEntry, PageForm, PageFrame, SelectOption, SignedInRequest};
 use super::{Pages, download};
 use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditStatus};
 use crate::error::DeviceError;
@@ -47,6 +48,8 @@ struct AuditLogPage {
     /// Link to the newest entries with the same filter.
     fresh: String,
     export: String,
+    /// Whether the arguments of calls are kept.
+    keeps_arguments: bool,
 }
 
 struct LogVerification {
@@ -60,6 +63,16 @@ struct LogVerification {
 pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: SignedInRequest) -> Response {
     let wanted = AuditQuery::read(query.as_deref().unwrap_or_default());
     visit.respond(page(&pages, &visit, wanted).await.map(|page| written(StatusCode::OK, &page)))
+}
+
+/// `POST /happened/arguments`: keeps the arguments of calls from now on, or stops and deletes them.
+pub(super) async fn set_arguments(State(pages): State<Pages>, form: PageForm) -> Response {
+    let audit = pages.device.audit();
+    let set = match field(&form.sent, "keep") {
+        Some("on") => audit.start_keeping_arguments(),
+        _ => audit.stop_keeping_arguments(),
+    };
+    form.visit.respond(set.map(|()| see(&form.visit.to("/happened"))))
 }
 
 async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<AuditLogPage, DeviceError> {
@@ -106,6 +119,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
         everything: visit.to("/happened"),
         fresh: visit.to(&wanted.address(None)),
         export: visit.to("/happened/export"),
+        keeps_arguments: pages.device.audit().keeps_arguments()?,
         day: wanted.day,
         offset: wanted.offset,
     })

@@ -45,6 +45,7 @@ texts! {
         fits, fits_one, nothing, ran, wanted, became_ran, became_refused, became_failed, became_elsewhere,
         elsewhere_why, asked, asked_yes, not_asked, refused_unasked, failed_read, details, number, call, digest, hash, before, turn, newest, older,
         export, export_why, export_go, kept,
+        arguments, keep, keep_is_on, keep_is_off, keep_start, keep_stop,
     }
     DevicesTexts {
         title, this, trusted, trusted_hint, waiting, waiting_hint, no_keys, no_keys_hint, removed, removed_hint,

@@ -14,6 +14,7 @@ use crate::localized_text::ScopeTexts;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::{Pages, wording};
+use crate::prompt::readable;
 
 const MAX_NAME_CHARS: usize = 60;
 
@@ -36,6 +37,8 @@ pub(super) struct AuditEntryView {
     /// Whether the agent wrote the label of the scope.
     pub(super) agents_words: bool,
     pub(super) call: String,
+    /// The call's arguments, if the person's switch was on when it ended.
+    pub(super) arguments: Option<String>,
     pub(super) digest: String,
     pub(super) hash: String,
     pub(super) before: String,
@@ -113,6 +116,8 @@ impl AuditEntryView {
             (_, true) => &text.asked,
         };
         let (class, outcome) = status.map(|status| outcome(visit.text, status)).unzip();
+        let kept = entry.message_id.as_ref().and_then(|id| names.pages.device.audit().arguments(id).ok().flatten());
+        let arguments = kept.as_ref().map(readable);
         let (label, agents_words) = names.scope(&entry.agent_id, &entry.scope);
         let agent = names.agent(&entry.agent_id);
         Self {
@@ -130,6 +135,7 @@ impl AuditEntryView {
             label,
             agents_words,
             call: entry.call_id.to_string(),
+            arguments,
             digest: plain(&entry.arguments_digest),
             hash,
             before: prev_hash.to_string(),
