@@ -264,6 +264,10 @@ mod tests {
             format!("{} filter lowr", at("'lowr'")),
         ];
         assert_eq!(shown, expected);
+        let guarded = Template::parse("{% if args.a %}{{ args.a.b }}{% endif %}{{ args.b }}").unwrap().names();
+        let guarded: Vec<_> =
+            guarded.iter().map(|name| format!("{:?}", name.kind).contains("is_guarded: true")).collect();
+        assert_eq!(guarded, [true, true, false]);
         assert!(
             Template::parse("{{ loop }}{% for x in [1] %}{{ loop.cycle('a') }}{% endfor %}").unwrap().names().len()
                 == 1

@@ -56,6 +56,9 @@ pub fn check_environment(declared: &DeclaredAgent, file: &Path) -> EnvironmentFi
             }
         }
     }
+    for found in [&mut findings.faults, &mut findings.notes] {
+        found.sort_by_key(|fault| (fault.line, fault.column));
+    }
     findings
 }
 
@@ -130,8 +133,8 @@ mod tests {
         let expected = [
             "agent.toml:18:20: tool \"gone\".run.command[0]: there is no program \"no-such-program\" in PATH",
             "agent.toml:23:20: tool \"plain\".run.command[0]: FOLDER/./plain.sh is not executable",
-            "agent.toml:29:12: brain.command[0]: there is no program \"no-brain\" in PATH",
             "agent.toml:26:12: mcp \"m\".command[0]: FOLDER/./server cannot be started: No such file or directory (os error 2)",
+            "agent.toml:30:12: brain.command[0]: there is no program \"no-brain\" in PATH",
         ];
         assert_eq!((faults, notes), (expected.join("\n"), String::new()));
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_anp::client::AgentTarget;
 use nuncio_core::agent::{Agent, BrainSpec, McpServer, McpTransport, RunSpec, Tool};
+use nuncio_core::ids::ToolName;
 use nuncio_skill::client::SkillTarget;
 use url::Url;
 
@@ -83,7 +84,7 @@ fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result
     let has = |name: &str| {
         offer.tools.iter().any(|tool| tool.name.as_str() == name) || offer.unusable.iter().any(|why| why.contains(name))
     };
-    match named.chain(imported.map(|name| name.as_str())).find(|name| !has(name)) {
+    match named.chain(imported.map(ToolName::as_str)).find(|name| !has(name)) {
         Some(missing) => {
             let names: Vec<&str> = offer.tools.iter().map(|tool| tool.name.as_str()).collect();
             Err(format!("has no tool `{missing}`; it has: {}", names.join(", ")))

@@ -163,7 +163,9 @@ async fn environment_templates_are_filled_with_call_arguments() {
     let agent = workshop.resolve(&tool("say", run)).await.unwrap();
     let said = workshop.run(&agent, "say", json!({"room": "12; id"})).await.unwrap();
     assert_eq!(said.message_content(), "room 12; id".into());
-    for (arguments, complaint) in [(json!({}), "undefined value"), (json!({"room": "1\n2"}), "control character")] {
+    for (arguments, complaint) in
+        [(json!({}), "`args.room` has no value"), (json!({"room": "1\n2"}), "control character")]
+    {
         let why = failure_text(workshop.run(&agent, "say", arguments).await);
         assert!(why.starts_with("the value of `ROOM` cannot be filled in") && why.contains(complaint), "{why}");
     }

@@ -61,12 +61,12 @@ impl CommandLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
     fn render(words: &[&str], args: Value) -> Result<Vec<String>, String> {
         let arguments = words.iter().map(|word| Template::parse(*word).unwrap()).collect();
         let line = CommandLine { program: "find".to_owned(), arguments };
-        line.render(json!({ "args": args })).map(|words| words[1..].to_vec())
+        line.render(Map::from_iter([("args".to_owned(), args)])).map(|words| words[1..].to_vec())
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::fault::AgentFileFault;
 
-/// A position in an agent file.
+/// Where something is written in an agent file, without the text itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFilePosition {
     /// Name of the agent file as given to the parser.

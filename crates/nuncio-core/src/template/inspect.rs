@@ -64,7 +64,9 @@ pub(super) fn names(text: &str) -> Vec<TemplateName> {
     let NameInspector { mut names, guards, .. } = inspector;
     for name in &mut names {
         if let TemplateNameKind::Variable(path) = &mut name.kind {
-            path.is_guarded = guards.contains(&(path.root.clone(), path.steps.clone()));
+            // A test of `args.room` also guards `args.room.id`.
+            path.is_guarded = (0..=path.steps.len())
+                .any(|length| guards.contains(&(path.root.clone(), path.steps[..length].to_vec())));
         }
     }
     names.sort_by_key(|name| name.offset);

@@ -28,7 +28,8 @@ pub(super) fn print(list: &AuditRecordList, is_filtered: bool) {
         (true, false) => println!("No tool has been called."),
         (false, _) => {
             let headings = ["#", "WHEN (UTC)", "CALLER", "AGENT", "TOOL OR SUBJECT", "OUTCOME"];
-            fitted_table(&headings, list.records.iter().map(audit_row));
+            // The number and the time are never split.
+            fitted_table(&headings, 2, list.records.iter().map(audit_row));
         }
     }
 }
@@ -46,7 +47,9 @@ fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
     if let Ok(event) = AuditEventRecord::deserialize(&record) {
         let by = std::iter::once(caller(&event.by)).chain(event.account);
         let action = event.action.map(|action| format!("{action}: ")).unwrap_or_default();
-        let outcome = format!("{action}{}", cell(&record["happened"])).replace('_', " ");
+        // Commands of operators are ordered, and then done or failed.
+        let happened = cell(&record["happened"]).replace("operator_ordered", "ordered").replace("operator_order_", "");
+        let outcome = format!("{action}{happened}").replace('_', " ");
         let subject = event.subject.or(event.person.map(|person| person.to_string()));
         let subject = subject.map(text).unwrap_or_default();
         return vec![seq, moment_text(event.at), text_of_all(by), text_or_dash(event.agent), subject, outcome];

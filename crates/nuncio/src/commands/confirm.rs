@@ -22,11 +22,12 @@ pub(super) async fn confirm(question: &str, json: bool) -> anyhow::Result<Option
 
 /// Asks before an action that cannot be undone, unless `--yes` was given; with `--json` or without a terminal, `--yes` is
 /// needed.
-pub(super) async fn require_yes(question: &str, yes: bool, json: bool) -> anyhow::Result<()> {
-    match if yes { Some(true) } else { confirm(question, json).await? } {
+pub(super) async fn require_yes(effect: &str, yes: bool, json: bool) -> anyhow::Result<()> {
+    let question = format!("{effect} This cannot be undone. Continue?");
+    match if yes { Some(true) } else { confirm(&question, json).await? } {
         Some(true) => Ok(()),
         Some(false) => Err(wrong_usage("nothing was changed")),
-        None => Err(wrong_usage(format!("{question} To confirm without a terminal, add --yes"))),
+        None => Err(wrong_usage(format!("{effect} This cannot be undone; add --yes to confirm it without a terminal"))),
     }
 }
 

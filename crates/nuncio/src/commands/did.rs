@@ -56,7 +56,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, j
                     (AdminCommand::DidRotate { subject: DidSubject::Service }, effect)
                 }
             };
-            require_yes(&format!("{effect} This cannot be undone. Continue?"), yes, json).await?;
+            require_yes(&effect, yes, json).await?;
             run_command(&data, command, json, print_rotated).await
         }
     }

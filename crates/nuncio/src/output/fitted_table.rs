@@ -12,13 +12,14 @@ const GAP: usize = 2;
 /// A column is never made narrower than this.
 const MIN_COLUMN: usize = 6;
 
-/// Prints rows under headings within the width of the terminal, or within 80 columns if there is none.
-pub(crate) fn fitted_table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+/// Prints rows under headings within the width of the terminal, or within 80 columns if there is none. The first `fixed`
+/// columns keep their width.
+pub(crate) fn fitted_table(headings: &[&str], fixed: usize, rows: impl Iterator<Item = Vec<String>>) {
     let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let width = if std::io::stdout().is_terminal() { measured.unwrap_or(DEFAULT_WIDTH) } else { DEFAULT_WIDTH };
     let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
     let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
-    let widths = column_widths(&rows, width);
+    let widths = column_widths(&rows, fixed, width);
     for (number, row) in rows.iter().enumerate() {
         for line in lines(row, &widths) {
             if number == 0 { println!("{}", line.bold()) } else { println!("{line}") }
@@ -26,14 +27,14 @@ pub(crate) fn fitted_table(headings: &[&str], rows: impl Iterator<Item = Vec<Str
     }
 }
 
-/// The width of each column; the widest column gives way until the table fits.
-fn column_widths(rows: &[Vec<String>], width: usize) -> Vec<usize> {
+/// The width of each column; the widest one behind the `fixed` first columns gives way until the table fits.
+fn column_widths(rows: &[Vec<String>], fixed: usize, width: usize) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let mut widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
     let room = width.saturating_sub(GAP * columns.saturating_sub(1));
     while widths.iter().sum::<usize>() > room {
-        match widths.iter_mut().max().filter(|width| **width > MIN_COLUMN) {
+        match widths.iter_mut().skip(fixed).max().filter(|width| **width > MIN_COLUMN) {
             Some(widest) => *widest -= 1,
             None => break,
         }
@@ -86,7 +87,7 @@ mod tests {
     fn long_cells_continue_on_the_next_line_within_the_width() {
         let did = "did:wba:travel.example.com:agents:travel:e1_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789";
         let rows = [cells(&["#", "CALLER", "OUTCOME"]), cells(&["1", did, "refused: scope_not_granted"])];
-        let widths = column_widths(&rows, 40);
+        let widths = column_widths(&rows, 1, 40);
         let printed = lines(&rows[1], &widths);
         assert!(printed.iter().all(|line| line.chars().count() <= 40), "{printed:?}");
         assert!(printed.len() > 1 && printed[0].starts_with("1  did:wba:"), "{printed:?}");
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn rows_that_fit_are_printed_on_one_line_each() {
         let rows = [cells(&["#", "TOOL"]), cells(&["1", "add"])];
-        assert_eq!(lines(&rows[1], &column_widths(&rows, 80)), ["1  add"]);
+        assert_eq!(lines(&rows[1], &column_widths(&rows, 0, 80)), ["1  add"]);
     }
 
     #[test]

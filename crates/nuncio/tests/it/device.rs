@@ -108,8 +108,6 @@ async fn device_example_reads_a_file_on_the_device_of_the_person_who_allowed_it(
     let session = laptop.client.session("device", &[]).await;
     let answer = laptop.client.say(&session, "Please read treasure.md").await;
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), SECRET);
-    let answer = laptop.client.say(&session, "read .").await;
-    assert_eq!(last_text(answer["messages"].as_array().unwrap()), "treasure.md");
     running.stop();
 }
 
