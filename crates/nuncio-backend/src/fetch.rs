@@ -197,7 +197,7 @@ impl Fetch for GuardedFetch {
     }
 
     fn check(&self, url: &Url, trust: AddressTrust) -> Result<(), FetchError> {
-        let refused = |why| FetchError::Refused { url: shown(url), why };
+        let refused = |why| FetchError::Refused { url: display_url(url), why };
         self.route(&self.requests, url, trust).map(drop).map_err(refused)
     }
 }

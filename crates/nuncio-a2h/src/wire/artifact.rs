@@ -182,7 +182,7 @@ mod tests {
         }
         for member in ["tool_name", "arguments", "permission_scope", "timeout_ms"] {
             let mut wrong = good.clone();
-            wrong["artifact"].as_object_mut().unwrap().remove(member);
+            wrong["artifact"].as_object_mut().unwrap().shift_remove(member);
             assert!(MalformedCall::read(&wrong).unwrap().why.contains(member));
         }
         let mut nameless = good.clone();

@@ -29,7 +29,7 @@ impl MessageService {
             None => Ok(()),
             Some(missing) => {
                 let supported: Vec<_> = supported.iter().map(|name| plain(name)).collect();
-                let (address, list) = (shown(&self.endpoint), supported.join(", "));
+                let (address, list) = (display_url(&self.endpoint), supported.join(", "));
                 let message = format!("{address} does not support {} now; it supports {list}", missing.as_str());
                 let error = ClientError::new(Reason::NotAgreed, message).details(json!({"supported": supported}));
                 Err(error.advice("nothing was negotiated and nothing called; ask its operator, or try again later"))

@@ -135,9 +135,9 @@ impl AnpClient {
         };
         let difference = format!(
             "{} was agreed upon, and the description has {} at {}",
-            shown(agreed),
+            display_url(agreed),
             plain(id.unwrap_or_default()),
-            shown(described_at)
+            display_url(described_at)
         );
         if agent.is_on_own_host(agreed) {
             match self.openrpc(agent, agreed).await.and_then(|document| methods(interface, &document, agreed)) {

@@ -82,11 +82,12 @@ fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result
     });
     let imported = server.import.iter().filter_map(|import| import.only.as_ref()).flatten();
     let has = |name: &str| {
-        offer.tools.iter().any(|tool| tool.name.as_str() == name) || offer.unusable.iter().any(|why| why.contains(name))
+        offer.tools.iter().any(|offered| offered.tool.name.as_str() == name)
+            || offer.unusable.iter().any(|why| why.contains(name))
     };
     match named.chain(imported.map(ToolName::as_str)).find(|name| !has(name)) {
         Some(missing) => {
-            let names: Vec<&str> = offer.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let names: Vec<&str> = offer.tools.iter().map(|offered| offered.tool.name.as_str()).collect();
             Err(format!("has no tool `{missing}`; it has: {}", names.join(", ")))
         }
         None => {

@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AuditRecordService, RECORDS_PER_READ};
+use super::{AuditChainService, RECORDS_PER_READ};
 use crate::error::EngineError;
 
 /// Conditions that a listed audit record meets; an absent one is always met.
@@ -33,7 +33,7 @@ pub struct ListedAuditRecord {
     pub caller_name: Option<String>,
 }
 
-impl AuditRecordService {
+impl AuditChainService {
     /// At most `limit` audit records that meet the filter, newest first.
     pub async fn list_newest(&self, filter: &AuditFilter, limit: usize) -> Result<Vec<ListedAuditRecord>, EngineError> {
         let names = self.key_names().await?;

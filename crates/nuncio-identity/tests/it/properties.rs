@@ -174,7 +174,8 @@ proptest! {
         let ours = SigningKey::from_seed(&seed);
         let theirs = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
         let signature = ours.sign(&message);
-        prop_assert_eq!(&signature[..], theirs.sign(&message).as_ref());
+        let theirs_signature = theirs.sign(&message);
+        prop_assert_eq!(&signature[..], theirs_signature.as_ref());
         let public = UnparsedPublicKey::new(&ED25519, theirs.public_key());
         prop_assert!(public.verify(&message, &signature).is_ok());
         prop_assert!(ours.public().verify(&message, &signature).is_ok());

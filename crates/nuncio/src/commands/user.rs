@@ -15,7 +15,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<User>, 
         User::Invite { name, expires } => {
             let seconds = expires.map(|text| parsed(invite_seconds(&text))).transpose()?;
             let command = AdminCommand::UserInvite { name: parsed(PersonName::parse(&name))?, seconds };
-            run_command(&data, command, json, print_invitation).await
+            run_command(&data, command, json, |invitation| print_invitation(&invitation)).await
         }
         User::List => run_command(&data, AdminCommand::UserList, json, print_users).await,
         User::Devices { name } => {
@@ -47,7 +47,7 @@ fn invite_seconds(text: &str) -> Result<u64, String> {
 
 /// Prints the link alone on standard output, so that it can be piped; the rest on standard error. While no server
 /// runs there is no link, and the code is printed instead.
-fn print_invitation(invitation: UserInvitation) {
+fn print_invitation(invitation: &UserInvitation) {
     eprintln!("{} is invited until {}.", invitation.user.bold(), invitation.expires_at);
     let Some(link) = &invitation.link else {
         println!("{}", invitation.code);

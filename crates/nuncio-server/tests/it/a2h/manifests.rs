@@ -88,7 +88,7 @@ async fn manifest_with_an_input_schema_without_type_is_published() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let mut manifest = seed();
-    manifest["tools"][0]["input_schema"].as_object_mut().unwrap().remove("type");
+    manifest["tools"][0]["input_schema"].as_object_mut().unwrap().shift_remove("type");
     assert_eq!(ada.publish(&id, &manifest).await.status, 200);
     assert_eq!(ada.get(&format!("/agents/{id}")).await.data()["capability_manifest"], manifest);
 }

@@ -40,7 +40,7 @@ pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<Option<Ag
     let draft = match (options.process, tools) {
         (Some(language), _) => process::draft(language, &name, &options.folder),
         (None, None) if model.is_none() => return Ok(None),
-        (None, tools) => draft(&name, model.as_ref(), tools),
+        (None, tools) => draft(&name, model.as_ref(), tools.as_ref()),
     };
     // An invalid generated file is a defect of this program.
     declaration::parse("agent.toml", &draft.text).map_err(|faults| {
@@ -72,10 +72,10 @@ fn check_combination(options: &Init) -> anyhow::Result<()> {
     }
 }
 
-fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<ToolSections>) -> AgentFileDraft {
-    let text = agent_file(name, model, tools.as_ref());
-    let (skipped, count) = tools.as_ref().map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
-    AgentFileDraft { text, files: Vec::new(), skipped, secrets: secrets(model, tools.as_ref()), tools: count }
+fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSections>) -> AgentFileDraft {
+    let text = agent_file(name, model, tools);
+    let (skipped, count) = tools.map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
+    AgentFileDraft { text, files: Vec::new(), skipped, secrets: secrets(model, tools), tools: count }
 }
 
 fn secrets(model: Option<&ModelName>, tools: Option<&ToolSections>) -> Vec<String> {

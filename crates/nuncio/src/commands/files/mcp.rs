@@ -64,8 +64,7 @@ async fn choose(
             let what = tool
                 .title
                 .as_ref()
-                .map(TextByLanguage::in_english)
-                .unwrap_or_else(|| tool.description.lines().next().unwrap_or_default());
+                .map_or_else(|| tool.description.lines().next().unwrap_or_default(), TextByLanguage::in_english);
             let what: String = clean(what).chars().take(60).collect();
             eprintln!("  {}{warning}  {what}", tool.name);
         }

@@ -317,7 +317,7 @@ fn body(
         headers.push(("Content-Type".to_owned(), (*kind).clone()));
     }
     // A parameter may have the name of the body.
-    if let Some(taken) = arguments.properties.remove("body") {
+    if let Some(taken) = arguments.properties.shift_remove("body") {
         return Err(format!("it has both a body and a parameter \"body\" ({})", taken["type"]));
     }
     let template = match required {

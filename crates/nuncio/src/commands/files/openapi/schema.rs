@@ -134,7 +134,7 @@ fn drop_read_only(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     let is_read_only = |property: &Value| property.get("readOnly") == Some(&Value::Bool(true));
     for (name, _) in properties.filter(|(_, property)| is_read_only(property)) {
         if let Some(Value::Object(properties)) = out.get_mut("properties") {
-            properties.remove(name);
+            properties.shift_remove(name);
         }
         if let Some(Value::Array(required)) = out.get_mut("required") {
             required.retain(|entry| entry.as_str() != Some(name));
