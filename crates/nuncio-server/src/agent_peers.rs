@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nuncio_a2h::client::{AgentToken, HttpRelay, LocalRelay, Relay, RelayAddress};
+use nuncio_a2h::client::{AgentToken, HttpRelay, LocalRelay, Relay, RelayAddress, RelayError};
 use nuncio_a2h::peer::{Peer, PeerConfig, SendError};
 use nuncio_backend::fetch::GuardedFetch;
 use nuncio_backend::runners::PeerLookup;
@@ -124,6 +124,10 @@ impl AgentPeers {
         let number = peer.keys().safety_number(&RelayParty::Person(person.clone())).await;
         let number = match number {
             Err(SendError::NoDevice(_) | SendError::Meet(_)) => None,
+            Err(SendError::Relay(RelayError::Refused { code: Code::PersonNotFound, .. })) => {
+                let message = format!("there is no person {person}, or they do not use agent {agent}");
+                return Err(StartError::new(Code::PersonNotFound, message));
+            }
             number => number.map_err(|error| StartError::new(Code::EndpointUnreachable, error.to_string()))?,
         };
         let none = || {

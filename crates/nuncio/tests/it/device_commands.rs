@@ -67,7 +67,7 @@ async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_o
     // The agent's owner sees the same number.
     let owner = laptop.home.json_command(&["agent", "safety-number", "script", "ada"]).json();
     assert_eq!(owner["safety_number"], number["safety_number"]);
-    for (agent, person, code) in [("nobody", "ada", "unknown_agent"), ("script", "zoe", "keys_not_found")] {
+    for (agent, person, code) in [("nobody", "ada", "unknown_agent"), ("script", "zoe", "person_not_found")] {
         let refused = laptop.home.json_command(&["agent", "safety-number", agent, person]).failure();
         assert_eq!(refused.0, code, "{refused:?}");
     }

@@ -13,7 +13,7 @@ async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere(
     browser.go(&link).await;
     let command = browser.until("document.getElementById('command').textContent").await;
     assert_eq!(command, format!("nuncio device join '{link}'"));
-    assert_eq!(browser.eval("document.getElementById('incomplete').hidden").await, true);
+    assert_eq!(browser.eval("document.getElementById('incomplete').checkVisibility()").await, false);
     assert_eq!(browser.eval("document.querySelector('.on-phone').checkVisibility()").await, false, "a computer");
     let requests = browser.eval("performance.getEntriesByType('resource').map(entry => entry.name)").await;
     assert!(!requests.as_array().unwrap().is_empty() && !requests.to_string().contains(secret), "{requests}");
