@@ -81,7 +81,8 @@ fn table() -> Vec<(&'static str, MethodRouter<AapServerState>)> {
 async fn meta(State(aap): State<AapServerState>) -> Response {
     let agents = aap.engine.agents();
     let document = aap.meta.get_or_put(agents.agents_edition(), (), || {
-        sorted(&project::meta(agents.list().iter().map(|agent| &**agent))).to_string().into()
+        let meta = project::meta(agents.list().iter().map(|agent| &**agent));
+        serde_json::to_vec(&meta).unwrap_or_default().into()
     });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document).into_response()
 }
@@ -94,11 +95,6 @@ async fn create_session(State(aap): State<AapServerState>, request: Request) -> 
     aap.engine.access().admit_app(&caller, &aap.engine.agents().agent(&new.agent)?.agent)?;
     let id = aap.engine.conversations().create_session(&caller, new, idempotency).await?;
     Ok((StatusCode::CREATED, axum::Json(CreatedSession { session_id: id.to_string() })).into_response())
-}
-
-/// Converts a response body to JSON with its members in alphabetical order, as earlier releases sent them.
-fn sorted(body: &impl Serialize) -> Value {
-    serde_json::to_value(body).unwrap_or_default()
 }
 
 #[derive(Deserialize)]
@@ -115,7 +111,7 @@ async fn list_sessions(
     let caller = aap.caller(&request)?;
     let page = aap.engine.conversations().sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
     let sessions = page.items.iter().map(project::session_info).collect();
-    Ok(axum::Json(sorted(&SessionsPage { sessions, next: page.next })).into_response())
+    Ok(axum::Json(SessionsPage { sessions, next: page.next }).into_response())
 }
 
 /// Handles `GET /sessions/:id`.
@@ -123,7 +119,7 @@ async fn show_session(State(aap): State<AapServerState>, SessionPath(id): Sessio
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let session = aap.engine.conversations().session(&caller, &id).await?;
-    Ok(axum::Json(sorted(&project::session_info(&session))).into_response())
+    Ok(axum::Json(project::session_info(&session)).into_response())
 }
 
 /// Handles `DELETE /sessions/:id`.
@@ -159,7 +155,7 @@ async fn history(
     };
     let messages = aap.engine.conversations().history(&caller, &id, stored).await?;
     let history = [(kind.as_str().to_owned(), messages)].into();
-    Ok(axum::Json(sorted(&HistoryAnswer { history })).into_response())
+    Ok(axum::Json(HistoryAnswer { history }).into_response())
 }
 
 /// Handles `POST /sessions/:id/turns`.

@@ -107,8 +107,8 @@ fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
     let input_line = json!({
         "agent": prompt.agent.name,
         "history": prompt.history,
-        "tools": prompt.tools.iter().map(tool).collect::<Vec<Value>>(),
         "options": prompt.options,
+        "tools": prompt.tools.iter().map(tool).collect::<Vec<Value>>(),
     });
     let mut line = input_line.to_string().into_bytes();
     line.push(b'\n');

@@ -15,7 +15,7 @@ pub(super) fn read(root: &TomlTable<'_>) -> ProgramAccess {
 
 fn paths(table: &TomlTable<'_>, key: &'static str) -> Vec<String> {
     let Some(item) = table.item(key) else { return Vec::new() };
-    let paths = item.distinct_texts().unwrap_or_default();
+    let Some(paths) = item.distinct_texts() else { return Vec::new() };
     for path in paths.iter().filter(|path| path.contains('\0') || path.starts_with('~') && !is_home(path)) {
         item.position.fault(
             format!("{path:?} is not a path"),

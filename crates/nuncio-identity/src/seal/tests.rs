@@ -39,11 +39,12 @@ fn envelope() -> Value {
         "msg_subtype": "artifact_tool_call", "content_type": "artifact", "created_at": "2026-11-15T11:00:00.007Z",
         "in_reply_to": "msg_1",
     });
-    let payload = json!({"type": "artifact", "artifact": {
-        "subtype": "tool_call", "call_id": "call_1", "tool_name": "notify", "arguments": {"text": "您的房间准备好了"},
-        "permission_scope": "notification:send", "timeout_ms": 10_000,
-    }})
-    .to_string();
+    // The published vector has the members in this order.
+    let artifact = json!({
+        "arguments": {"text": "您的房间准备好了"}, "call_id": "call_1", "permission_scope": "notification:send",
+        "subtype": "tool_call", "timeout_ms": 10_000, "tool_name": "notify",
+    });
+    let payload = json!({"artifact": artifact, "type": "artifact"}).to_string();
     let typed: EnvelopeHeader = serde_json::from_value(header.clone()).unwrap();
     let written = typed.canonical();
     let hash = sha256(&written);

@@ -2,6 +2,7 @@
 
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
+use nuncio_core::digest::canonical;
 use nuncio_core::ids::ConversationId;
 use nuncio_identity::seal::{OpenError, PlaintextMessage, RecipientDevice, RelayMetadata, SealError};
 use serde_json::{Value, json};
@@ -74,6 +75,7 @@ fn header_changed_together_with_relay_metadata_fails_the_signature() {
         ] {
             let error = refused(mode, &call("m1"), |relay, envelope| {
                 envelope["hdr"][field] = value.clone();
+                envelope["hdr"] = serde_json::from_slice(&canonical(&envelope["hdr"])).unwrap();
                 relay.conversation =
                     ConversationId::parse(envelope["hdr"]["conversation_id"].as_str().unwrap()).unwrap();
                 relay.conversation_type = serde_json::from_value(envelope["hdr"]["conversation_type"].clone()).unwrap();

@@ -92,7 +92,7 @@ async fn serve_prints_the_access_state_and_how_to_change_it() {
     let greeted = async |flags: &[&str]| {
         let arguments = [&["serve", crate::home::SCRIPT, "--listen", "localhost:0"], flags].concat();
         let served = home.nuncio(&arguments).start_interactive();
-        until("its greeting", async || served.stdout().contains("    -d '{").then_some(())).await;
+        until("its greeting", async || served.stdout().contains("nuncio chat ").then_some(())).await;
         served.interrupt();
         served.wait_for_end().stdout.replace('\n', " ")
     };

@@ -251,6 +251,6 @@ async fn terminal_prompt_shows_the_call_and_a_typed_yes_runs_it() {
     {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert_eq!(shown.matches("[y/N").count(), 1, "{shown}");
+    assert_eq!(shown.matches("[y/o/N").count(), 1, "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }

@@ -59,14 +59,14 @@ fn each_value_type_has_its_own_control_and_required_fields_come_first() {
             ("f/weight_kg", "number", true),
             ("f/condition", "choice", true),
             ("f/note", "line", true),
-            ("f/anything", "json", false),
             ("f/boxes", "number", false),
-            ("f/day", "time", false),
+            ("f/signed", "check", false),
             ("f/picked_up", "time", false),
+            ("f/day", "time", false),
+            ("f/seals", "lines", false),
             ("f/place/shelf", "line", true),
             ("f/place/deeper", "json", false),
-            ("f/seals", "lines", false),
-            ("f/signed", "check", false),
+            ("f/anything", "json", false),
         ]
     );
     let labels: Vec<_> = form.fields().take(3).map(|field| field.label.as_str()).collect();
@@ -128,7 +128,7 @@ fn every_invalid_field_has_a_fault_and_keeps_its_typed_text() {
     let (form, result) = filled(&parcel(), &typed);
     assert_eq!(result, None);
     let faults: Vec<_> = faults_by_label(&form).into_iter().map(|(label, _)| label).collect();
-    let all = ["Weight kg", "Condition", "A note", "Anything", "Boxes", "Day", "Picked up", "Shelf", "Seals"];
+    let all = ["Weight kg", "Condition", "A note", "Boxes", "Picked up", "Day", "Seals", "Shelf", "Anything"];
     assert_eq!(faults, all);
     for (name, text) in typed {
         assert_eq!(form.fields().find(|field| field.name == name).unwrap().typed, text);

@@ -70,7 +70,7 @@ list = { type = "array", items = { type = "object", properties = { a = {} }, add
 =>
 r#"
 agent.toml:7:46: tool "find".run.http.url: the input has no property "qq", so every call would fail
-  did you mean "q"? properties: "list", "q", "room"
+  did you mean "q"? properties: "q", "room", "list"
 agent.toml:7:70: tool "find".run.http.body: the input has no property "nr", so every call would fail
   properties: "id"
 agent.toml:7:89: tool "find".run.http.body: the input has no property "b", so every call would fail

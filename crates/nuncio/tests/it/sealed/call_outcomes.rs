@@ -131,7 +131,7 @@ struct DeviceTerminal(RunningProgram);
 
 impl DeviceTerminal {
     fn questions(&self) -> usize {
-        self.0.stderr().matches("[y/N").count()
+        self.0.stderr().matches("/N, ").count()
     }
 
     /// Waits until the terminal has shown `count` prompts.

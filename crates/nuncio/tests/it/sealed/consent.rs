@@ -39,9 +39,14 @@ impl DeviceToolSetup {
 
     /// Makes a call, which must be refused before anything is sent.
     async fn refused(&self, id: &str) {
+        self.refused_because(id, UNGRANTED).await;
+    }
+
+    /// Like [`Self::refused`], with the reason that the caller gets.
+    async fn refused_because(&self, id: &str, reason: &str) {
         let before = (self.device.runs(), self.carried().await);
         let answer = self.read(id).await;
-        assert!(answer.contains(UNGRANTED) && !answer.contains(SECRET), "{answer}");
+        assert!(answer.contains(reason) && !answer.contains(SECRET), "{answer}");
         assert_eq!((self.device.runs(), self.carried().await), before, "nothing left");
         let record = self.home.audit().into_iter().rfind(|record| record["tool"] == "read_file").unwrap();
         assert_eq!(record["decision"]["code"], "scope_not_granted", "{record}");
@@ -99,7 +104,7 @@ async fn scope_with_raised_sensitivity_is_suspended_until_new_consent() {
             .filter(|one| !one["pending_reauth"].is_null())
     })
     .await;
-    house.refused("c2").await;
+    house.refused_because("c2", "ada must confirm it again on their device").await;
     let (id, agent) = (pending["id"].as_str().unwrap(), AgentId::parse("script").unwrap());
     let manifest = house.device.relay.ask("GET", &format!("/agents/{agent}"), None).await.unwrap();
     let again = json!({"granted_scopes": [SCOPE], "manifest_hash": manifest["capability_manifest_hash"]});

@@ -33,7 +33,7 @@ fn specification_response(_: &nuncio_a2h::wire::artifact::ToolCall) -> ToolOutco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn specification_tool_call_reaches_the_device_unchanged() {
+async fn specification_tool_call_reaches_the_device_with_only_its_source_added() {
     let world = SealedSetup::new().await;
     let device = world.device(specification_response).await;
     let (client, session) = world.session().await;
@@ -41,7 +41,11 @@ async fn specification_tool_call_reaches_the_device_unchanged() {
     assert!(answer.to_string().contains("...file content..."), "{answer}");
     let received = device.heard.lock().unwrap();
     assert_eq!(received.len(), 1);
-    assert_eq!(canonical(&received[0].payload), bytes(CALL), "{}", received[0].payload);
+    let mut payload = received[0].payload.clone();
+    // The app and the conversation are an addition to the specification, for the question to the person.
+    let source = payload["artifact"].as_object_mut().unwrap().shift_remove("source").unwrap();
+    assert_eq!(source["conversation"], session.as_str(), "{source}");
+    assert_eq!(canonical(&payload), bytes(CALL), "{payload}");
     assert_eq!((received[0].content_type, received[0].mode), (ContentType::Artifact, SealMode::Stateful));
 }
 

@@ -19,7 +19,7 @@ fn room_is_found_booked_and_looked_up_in_chinese_conversation() {
         guest: room-401
         says: 请问用什么姓名预订？
         guest: 我叫王伟
-        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guest_name":"王伟","guests":2,"room_id":"room-401"}
+        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-401","guest_name":"王伟"}
         gets: {"reservation":{"reservation_id":"GH-000001","room_id":"room-401","type":"suite","check_in":"2026-12-24","check_out":"2026-12-26","nights":2,"guests":2,"guest_name":"王伟","total":658,"currency":"EUR","status":"confirmed"}}
         says: 预订成功！王伟，room-401 已为您保留，2026年12月24日至2026年12月26日，共 2 晚，总价 658 欧元。您的预订号是 GH-000001。
         guest: 谢谢
@@ -56,7 +56,7 @@ fn chinese_booking_asks_for_missing_slots_one_after_another() {
         guest: 那就订２０３吧
         says: 请问用什么姓名预订？
         guest: Li Wei
-        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guest_name":"Li Wei","guests":2,"room_id":"room-203"}
+        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guests":2,"room_id":"room-203","guest_name":"Li Wei"}
         gets: Tool call denied
         says: 没有得到许可，所以没有预订。
         "#,
@@ -84,7 +84,7 @@ fn one_chinese_sentence_can_fill_all_slots() {
         &TestAgent::hotel(),
         r#"
         guest: 请帮我预订203房间，2026年12月24日至26日，两位客人，姓名王小明
-        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guest_name":"王小明","guests":2,"room_id":"room-203"}
+        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-203","guest_name":"王小明"}
         "#,
     );
 }

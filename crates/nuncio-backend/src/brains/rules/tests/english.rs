@@ -18,7 +18,7 @@ fn room_is_found_booked_and_cancelled_in_english_conversation() {
         guest: 203 please
         says: Under which name shall I book it?
         guest: My name is Ada Lovelace.
-        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guest_name":"Ada Lovelace","guests":2,"room_id":"room-203"}
+        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-203","guest_name":"Ada Lovelace"}
         gets: {"reservation":{"reservation_id":"GH-7K3QXM","room_id":"room-203","type":"deluxe","check_in":"2026-12-24","check_out":"2026-12-26","nights":2,"guests":2,"guest_name":"Ada Lovelace","total":359,"currency":"EUR","status":"confirmed"}}
         says: Booked! room-203 is yours, Ada Lovelace, from 24 December 2026 to 26 December 2026: 2 nights, €359 in all. Your reservation number is GH-7K3QXM.
         guest: Thank you!
@@ -51,11 +51,11 @@ fn missing_slots_are_asked_for_until_answered() {
         guest: number 102
         says: Under which name shall I book it?
         guest: May Four
-        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guest_name":"May Four","guests":2,"room_id":"room-102"}
+        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guests":2,"room_id":"room-102","guest_name":"May Four"}
         gets: Tool execution failed: room-102 is already taken for the night of 2026-11-16. Search again.
         says: I could not book it: room-102 is already taken for the night of 2026-11-16. Search again.
         guest: then book room 103
-        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guest_name":"May Four","guests":2,"room_id":"room-103"}
+        calls: make_reservation {"check_in":"2026-11-16","check_out":"2026-11-19","guests":2,"room_id":"room-103","guest_name":"May Four"}
         gets: Tool call denied: too dear
         says: You did not allow it, so nothing was booked.
         "#,
@@ -109,7 +109,7 @@ fn one_english_sentence_can_fill_all_slots() {
         &TestAgent::hotel(),
         r#"
         guest: Please book room 203 for 2 people from Dec 24, 2026 for two nights under the name of Ada King-Noel
-        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guest_name":"Ada King-Noel","guests":2,"room_id":"room-203"}
+        calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-203","guest_name":"Ada King-Noel"}
         "#,
     );
 }
@@ -218,11 +218,11 @@ fn agent_without_texts_uses_built_in_sentences() {
         guest: flip it over
         says: Up?
         guest: yes
-        calls: flip {"times":3,"up":true}
+        calls: flip {"up":true,"times":3}
         gets: flipped
         says: flipped
         guest: flip
-        calls: flip {"times":3,"up":true}
+        calls: flip {"up":true,"times":3}
         gets: Tool call denied
         says: I was not given permission, so nothing was done.
         "#,

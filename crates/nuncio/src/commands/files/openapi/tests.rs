@@ -73,7 +73,7 @@ fn request_body_is_the_arguments_or_the_argument_body() {
     assert_eq!(sections.names, ["add", "replace", "delete_pets_id"]);
     for part in [
         "name = { type = [\"string\", \"null\"] }",
-        "age = { type = \"integer\", exclusiveMinimum = 0, minimum = 0 }",
+        "age = { type = \"integer\", minimum = 0, exclusiveMinimum = 0 }",
         "required = [\"name\"]",
         "body = \"{{ args.body | tojson }}\"",
         "scope = \"pets:write\"",

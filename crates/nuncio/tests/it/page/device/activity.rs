@@ -103,14 +103,11 @@ async fn second_device_is_invited_confirmed_and_removed_on_the_devices_page() {
     accessible(&ada.browser, "an invite on a phone").await;
     ada.browser.look(ReaderSettings::default()).await;
 
-    // The printed command is run unchanged on another machine of the person.
+    // The printed command is run on another machine of the person.
     let command = command.as_str().unwrap();
-    let (arguments, fingerprint) = command.split_once(" --fingerprint ").unwrap();
-    let fingerprint = fingerprint.trim_matches('"');
-    let arguments: Vec<_> = arguments.split(' ').collect();
-    let ["nuncio", "device", "enrol", url, code] = arguments[..] else { panic!("{command}") };
-    let enrol = ["--json", "device", "enrol", url, code, "--fingerprint", fingerprint, "--name", "phone"];
-    let phone = ada.home.nuncio(&enrol).arg("--home").arg(ada.home.path("phone")).run().json();
+    let link = command.strip_prefix("nuncio device join '").and_then(|rest| rest.strip_suffix('\'')).unwrap();
+    let join = ["--json", "device", "join", link, "--name", "phone", "--no-run"];
+    let phone = ada.home.nuncio(&join).arg("--home").arg(ada.home.path("phone")).run().json();
     let phone = phone["device"].as_str().unwrap();
     ada.browser.until("!document.getElementById('fresh').hidden").await;
     ada.browser.click("#fresh a").await;
