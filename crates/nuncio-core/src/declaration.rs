@@ -18,6 +18,7 @@ mod notes;
 mod options;
 mod published;
 mod reader;
+pub mod reference;
 mod run;
 mod schemas;
 mod scopes;

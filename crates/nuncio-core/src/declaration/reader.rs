@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::reference;
 use super::similar;
 use super::source::{AgentFileSource, FilePosition, cut};
 use crate::ids::InvalidName;
@@ -153,9 +154,10 @@ impl<'a> TomlTable<'a> {
     pub(super) fn entries(&self) -> Vec<(&'a str, TomlItem<'a>)> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
-        let read = |(key, value): (&'a Spanned<_>, _)| {
+        let read = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
             let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
-            (key.as_ref(), TomlItem::new(&self.position, key, value))
+            let position = self.position.entry(value.span().start, &segment(key));
+            (key.as_ref(), TomlItem { position, value: value.get_ref() })
         };
         entries.into_iter().map(read).collect()
     }
@@ -166,6 +168,7 @@ impl<'a> TomlTable<'a> {
 
     /// Reports a key that is not allowed in this table, with the reason.
     pub(super) fn refuse(&self, key: &'static str, why: &str) {
+        self.assert_listed(key);
         self.refused.borrow_mut().push(key);
         if let Some(position) = self.key_position(key) {
             position.fault("not allowed here", why);
@@ -198,10 +201,17 @@ impl<'a> TomlTable<'a> {
     }
 
     fn know(&self, key: &'static str) {
+        self.assert_listed(key);
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
             known.push(key);
         }
+    }
+
+    /// Fails in debug builds if the reference does not list the key.
+    fn assert_listed(&self, key: &str) {
+        let table = self.position.path();
+        debug_assert!(reference::has_key(table, key), "declaration/reference lists no key {key:?} of {table:?}");
     }
 
     /// Position of the key in the file, not of its value.
@@ -243,6 +253,11 @@ impl<'a> TomlItem<'a> {
     }
 
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Option<T> {
+        let path = self.position.path();
+        debug_assert!(
+            reference::has_words(path, words.iter().map(|(word, _)| *word)),
+            "declaration/reference lists other words for {path:?}"
+        );
         let text = self.any_text()?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         found.or_else(|| {
@@ -256,6 +271,8 @@ impl<'a> TomlItem<'a> {
     }
 
     pub(super) fn whole_number(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let path = self.position.path();
+        debug_assert!(reference::has_range(path, &range), "declaration/reference lists another range for {path:?}");
         let allowed = format!("a whole number from {} to {}", range.start(), range.end());
         let DeValue::Integer(digits) = self.value else {
             return self.wrong_kind(&allowed);
@@ -268,6 +285,11 @@ impl<'a> TomlItem<'a> {
 
     /// The TOML value as a number within a range, whole or not; another value is a fault.
     pub(super) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
+        let path = self.position.path();
+        debug_assert!(
+            reference::has_number_range(path, &range),
+            "declaration/reference lists another range for {path:?}"
+        );
         let allowed = format!("a number from {} to {}", range.start(), range.end());
         let (number, found) = match self.value {
             DeValue::Integer(digits) => {

@@ -7,6 +7,9 @@ const MAX_CANDIDATES: usize = 100;
 /// Length of the longest word, in characters, for which a similar word is searched.
 const MAX_LENGTH: usize = 64;
 
+/// Largest number of similar words in a message.
+pub(super) const MAX_SIMILAR: usize = 3;
+
 /// The candidate that is closest to `word`, if one is close enough.
 pub(super) fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (word, length) = (word.to_lowercase(), word.chars().count());

@@ -22,6 +22,9 @@ pub(super) struct FilePosition<'a> {
     source: &'a AgentFileSource<'a>,
     offset: usize,
     key: String,
+    /// Path of the key as the reference writes it: without the names and numbers of sections, and with `*` for a name
+    /// of the author's.
+    path: String,
 }
 
 impl<'a> AgentFileSource<'a> {
@@ -43,7 +46,7 @@ impl<'a> AgentFileSource<'a> {
 
     /// A position in the agent file without a key.
     pub(super) fn position(&'a self, offset: usize) -> FilePosition<'a> {
-        FilePosition { source: self, offset, key: String::new() }
+        FilePosition { source: self, offset, key: String::new(), path: String::new() }
     }
 
     pub(super) fn has_faults(&self) -> bool {
@@ -104,11 +107,12 @@ impl<'a> FilePosition<'a> {
 
     /// The position of a key inside the key at this position.
     pub(super) fn inside(&self, offset: usize, key: &str) -> Self {
-        let key = match self.key.as_str() {
-            "" => key.to_owned(),
-            outer => format!("{outer}.{key}"),
-        };
-        Self { offset, key, ..*self }
+        Self { offset, key: below(&self.key, key), path: below(&self.path, key), source: self.source }
+    }
+
+    /// The position of a key that is a name of the author's, inside the key at this position.
+    pub(super) fn entry(&self, offset: usize, key: &str) -> Self {
+        Self { offset, key: below(&self.key, key), path: below(&self.path, "*"), source: self.source }
     }
 
     /// The same position, for a key that is missing inside the key at this position.
@@ -119,13 +123,18 @@ impl<'a> FilePosition<'a> {
     /// The position of an item of the list at this position.
     pub(super) fn numbered(&self, offset: usize, index: usize) -> Self {
         let key = format!("{}[{index}]", self.key);
-        Self { offset, key, ..*self }
+        Self { offset, key, ..self.clone() }
     }
 
     /// The position of a table in the array at this position, identified by its name.
     pub(super) fn named(&self, offset: usize, name: &str) -> Self {
         let key = format!("{} {:?}", self.key, cut(name));
-        Self { offset, key, ..*self }
+        Self { offset, key, ..self.clone() }
+    }
+
+    /// Path of the key in the reference.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     /// The position of a byte offset in `value`, the value of the string at this position.
@@ -143,6 +152,10 @@ impl<'a> FilePosition<'a> {
         let help = Some(help).filter(|help| !help.is_empty());
         AgentFileFault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help }
     }
+}
+
+fn below(outer: &str, key: &str) -> String {
+    if outer.is_empty() { key.to_owned() } else { format!("{outer}.{key}") }
 }
 
 /// Shortens a text of the agent file for a message.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::names::{DeclaredNames, OptionSecrecy};
 use super::reader::{TomlItem, TomlTable};
+use super::reference;
 use super::similar;
 use super::source::{FilePosition, cut};
 use super::template_paths::{SchemaPath, UnknownKey, follow};
@@ -75,6 +76,12 @@ impl TemplateUse<'_> {
 
 /// Reads a template and checks that it uses only the variables of its use.
 pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+    let path = item.position.path();
+    debug_assert!(
+        reference::template_variables(path)
+            .is_some_and(|listed| matches!(used, TemplateUse::Reply(_)) || listed == used.variables()),
+        "declaration/reference lists no template with these variables for {path:?}"
+    );
     let text = item.any_text()?;
     let template = match Template::parse(text) {
         Ok(template) => template,

@@ -299,3 +299,16 @@ skill = { type = "knowledge", access = "public", auth = "none" }
     let skills: Vec<_> = agent.skills().map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
     assert_eq!(skills, [("Find", "Finds."), ("Desk", "回答问题。")]);
 }
+
+#[test]
+fn toml_examples_in_the_agent_file_documentation_make_a_valid_file() {
+    for page in
+        [include_str!("../../../../../docs/agent-file.md"), include_str!("../../../../../docs/zh-CN/agent-file.md")]
+    {
+        let written = page.split("\n<!--").next().unwrap();
+        let examples = written.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let text: String = examples.collect();
+        assert!(text.contains("[agent]") && text.contains("[[tool]]"));
+        parse("agent-file.md", &text).unwrap_or_else(|faults| panic!("{faults}"));
+    }
+}
