@@ -61,7 +61,7 @@ enum XtaskCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// Write the schemas of Skill Sharing into `schema/`
+    /// Write the schemas of Skill Sharing and agent files into `schema/`, and the reference in `docs/agent-file.md`
     Schema {
         /// Write nothing; fail when they are not up to date
         #[arg(long)]

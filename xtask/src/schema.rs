@@ -1,5 +1,7 @@
-//! `cargo xtask schema`: writes the schemas of Skill Sharing, generated from the wire types.
+//! `cargo xtask schema`: writes the schemas of Skill Sharing, generated from the wire types, and the schema and
+//! reference of agent files.
 
+mod agent_file;
 mod json;
 mod mdx;
 mod ts;
@@ -16,9 +18,10 @@ const RELEASE: &str = "2026-11-18";
 pub(crate) fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let (draft, release) = (root.join("schema/draft"), root.join("schema").join(RELEASE));
     if check {
-        let fresh = compare(&draft).and_then(|()| compare(&release));
+        let fresh = compare(&draft).and_then(|()| compare(&release)).and_then(|()| agent_file::compare(root));
         return fresh.context("run `cargo xtask schema`");
     }
+    agent_file::write(root)?;
     write(&draft)?;
     if !release.exists() {
         return write(&release);
@@ -56,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_schema_files_equal_those_generated_from_the_types() {
+    fn published_schemas_and_reference_equal_those_generated_from_the_code() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        assert!(run(&root, true).is_ok(), "run `cargo xtask schema`");
+        run(&root, true).unwrap_or_else(|fault| panic!("{fault:#}"));
     }
 }

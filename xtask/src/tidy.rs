@@ -87,7 +87,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "nuncio-fuzz",
         &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-http", "nuncio-aap", "nuncio-anp", "nuncio-skill"],
     ),
-    ("xtask", &["nuncio-skill"]),
+    ("xtask", &["nuncio-core", "nuncio-skill"]),
 ];
 
 /// Workspace crates that a protocol front may depend on. A crate with `src/server/front.rs` is a front.
