@@ -254,10 +254,7 @@ impl<'a> TomlItem<'a> {
 
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Option<T> {
         let path = self.position.path();
-        debug_assert!(
-            reference::has_words(path, words.iter().map(|(word, _)| *word)),
-            "declaration/reference lists other words for {path:?}"
-        );
+        debug_assert!(reference::has_words(path, words), "declaration/reference lists other words for {path:?}");
         let text = self.any_text()?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         found.or_else(|| {

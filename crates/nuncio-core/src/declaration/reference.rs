@@ -252,17 +252,21 @@ pub fn children(table: &str) -> Vec<&'static AgentFileKey> {
     keys().filter(|key| key.table() == table).collect()
 }
 
-/// At most three paths that are similar to one that does not exist.
+/// At most three paths that are similar to one that does not exist. `agent.` before it may stand for the file.
 #[must_use]
 pub fn similar_paths(path: &str) -> Vec<&'static str> {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_lowercase();
-    let distance = |key: &&AgentFileKey| {
-        let whole = strsim::osa_distance(&path.to_lowercase(), key.path);
+    let path = path.to_lowercase();
+    let inside = path.strip_prefix("agent.").unwrap_or(&path);
+    // A third of the letters may differ, at most three.
+    let limit = inside.chars().count().div_ceil(3).min(3);
+    let name = inside.rsplit('.').next().unwrap_or(inside);
+    let distance = |key: &AgentFileKey| {
+        let whole = strsim::osa_distance(inside, key.path).min(strsim::osa_distance(&path, key.path));
         // A key of the right name in another table comes after a misspelt key of this table.
-        if last(path) == key.name() { whole.min(3) } else { whole }
+        if name == key.name() { whole.min(limit) } else { whole }
     };
-    let mut near: Vec<_> =
-        keys().map(|key| (distance(&key), key.path)).filter(|(distance, _)| *distance <= 3).collect();
+    let near = keys().map(|key| (distance(key), key.path)).filter(|(distance, _)| *distance <= limit);
+    let mut near: Vec<_> = near.collect();
     near.sort_unstable();
     near.into_iter().map(|(_, path)| path).take(similar::MAX_SIMILAR).collect()
 }
@@ -314,9 +318,9 @@ pub(super) fn has_key(table: &str, key: &str) -> bool {
 }
 
 /// Whether the reference has the same words for the key at the path. Used by the parser in debug builds.
-pub(super) fn has_words<'a>(path: &str, words: impl Iterator<Item = &'a str> + Clone) -> bool {
+pub(super) fn has_words<T>(path: &str, words: &[(&'static str, T)]) -> bool {
     forms(path).any(|form| match form {
-        ValueForm::Word(listed) | ValueForm::Words(listed) => listed.iter().copied().eq(words.clone()),
+        ValueForm::Word(listed) | ValueForm::Words(listed) => listed.iter().eq(words.iter().map(|(word, _)| word)),
         _ => false,
     })
 }

@@ -150,5 +150,6 @@ fn misspelt_path_gets_at_most_three_similar_ones() {
     assert_eq!(similar_paths("tool.timeout").first(), Some(&"tool.timeout_ms"));
     assert!(similar_paths("tool.sensitivity").contains(&"scope.sensitivity"));
     assert_eq!(similar_paths("tool.description").len(), 3);
+    assert_eq!(similar_paths("agent.nmae"), ["agent.name"]);
     assert_eq!(similar_paths("zzzzzzzzzz"), [""; 0]);
 }
