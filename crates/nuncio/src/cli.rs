@@ -84,10 +84,17 @@ pub(crate) enum Command {
     Validate(Validate),
     /// Show what a new manifest breaks and which permissions need new consent
     Diff(Diff),
-    /// Explain an error code and what to do about it
+    /// Explain an error code, or a key of the agent file such as agent.tool.run
+    #[command(
+        after_help = "nuncio explain tool_not_found     the page of an error code\nnuncio explain agent              the sections of the agent file\nnuncio explain agent.tool.run     a key: type, default, example, meaning"
+    )]
     Explain {
-        /// The code; lists all codes when omitted
+        /// The code, or `agent.` and the path of a key; lists all codes when omitted
+        #[arg(value_name = "CODE|KEY")]
         code: Option<String>,
+        /// Print the JSON Schema of agent files, for editors
+        #[arg(long, conflicts_with = "code")]
+        schema: bool,
     },
     /// Print a completion script for a shell
     #[command(

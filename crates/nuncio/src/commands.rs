@@ -54,7 +54,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Invoke(options) => invoke::run(options, json).await,
         Command::Validate(options) => validate::run(&options, json).await,
         Command::Diff(options) => diff::run(&options, json),
-        Command::Explain { code } => explain::run(code.as_deref(), json),
+        Command::Explain { schema: true, .. } => {
+            explain::print_schema();
+            Ok(())
+        }
+        Command::Explain { code, .. } => explain::run(code.as_deref(), json),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { dir } => shell::man(dir.as_deref(), json),
         Command::Demo(Demo::Hotel { db }) => {

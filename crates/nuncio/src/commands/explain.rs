@@ -1,9 +1,12 @@
-//! `nuncio explain`: the pages of the error codes.
+//! `nuncio explain`: the pages of the error codes, and the reference of the agent file.
+
+mod agent_file;
 
 use std::cmp::Reverse;
 
 use anstream::{eprintln, println};
 use nuncio_core::Code;
+use nuncio_core::declaration::reference;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -16,27 +19,33 @@ const MAX_SUGGESTIONS: usize = 3;
 /// Column where the summaries begin in the list of codes.
 const SUMMARY_COLUMN: usize = 24;
 
-/// Prints the page of a code, or the list of codes.
+/// Prints the JSON Schema of agent files.
+pub(crate) fn print_schema() {
+    println!("{:#}", reference::schema());
+}
+
+/// Prints the page of a code or the entry of a key of the agent file, or the list of codes.
 pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     let Some(name) = code else {
         let codes = sorted_codes();
         match json {
             true => println!("{}", json!({"codes": codes})),
-            false => codes.into_iter().for_each(print_summary),
+            false => {
+                codes.into_iter().for_each(print_summary);
+                println!("\nKeys of the agent file: nuncio explain agent");
+            }
         }
         return Ok(());
     };
+    if agent_file::is_path(name) {
+        return agent_file::explain(name, json).map_err(|message| report(&message, json));
+    }
     let Some(code) = Code::parse(&name.to_lowercase()) else {
         let hint = match suggestions(name).as_slice() {
             [] => "`nuncio explain` lists them all".to_owned(),
             near => format!("perhaps: {}. `nuncio explain` lists them all", near.join(", ")),
         };
-        let message = format!("there is no code {name:?}; {hint}");
-        match json {
-            true => println!("{}", json!({"error": message, "code": Code::NotFound})),
-            false => eprintln!("{} {}", "error:".red().bold(), clean(&message)),
-        }
-        return Err(AlreadyReported.into());
+        return Err(report(&format!("there is no code {name:?}; {hint}"), json));
     };
     if json {
         println!("{}", json!({"code": code, "page": code.page()}));
@@ -49,6 +58,14 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn report(message: &str, json: bool) -> anyhow::Error {
+    match json {
+        true => println!("{}", json!({"error": message, "code": Code::NotFound})),
+        false => eprintln!("{} {}", "error:".red().bold(), clean(message)),
+    }
+    AlreadyReported.into()
 }
 
 fn sorted_codes() -> Vec<Code> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anstream::println;
 use nuncio_core::Code;
-use nuncio_core::declaration::STARTER;
+use nuncio_core::declaration::{STARTER, reference};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -26,6 +26,9 @@ mod start_progress;
 mod toml;
 
 pub(crate) use lint::lint;
+
+/// Name of the JSON Schema beside an agent file, which editors read.
+const SCHEMA_FILE: &str = ".agent.schema.json";
 
 /// Writes an agent file to start from: the commented starter, or a file generated for the chosen start. An existing file
 /// is never replaced.
@@ -48,13 +51,16 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     for (name, text) in draft.iter().flat_map(|draft| &draft.files) {
         write_new(&folder.join(name), text)?;
     }
-    write_new(&file, text)?;
+    write_new(&file, &format!("#:schema ./{SCHEMA_FILE}\n\n{text}"))?;
+    write_schema(folder).inspect_err(|_| {
+        let _ = std::fs::remove_file(&file);
+    })?;
     if json {
         println!("{}", json!({"written": file, "skipped": draft.map(|draft| draft.skipped).unwrap_or_default()}));
         return Ok(());
     }
     let tools = draft.as_ref().map(|draft| format!(", with {}", counted(draft.tools as u64, "tool")));
-    println!("Wrote {}{}.", file.display().bold(), tools.unwrap_or_default());
+    println!("Wrote {}{}, and {SCHEMA_FILE} for editors beside it.", file.display().bold(), tools.unwrap_or_default());
     for (name, _) in draft.iter().flat_map(|draft| &draft.files) {
         println!("Wrote {}.", folder.join(name).display().bold());
     }
@@ -69,6 +75,13 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     println!("  nuncio lint {folder}     check it");
     println!("  nuncio serve {folder}    serve it at http://localhost:7400");
     Ok(())
+}
+
+/// Writes the JSON Schema that the first line of the agent file names. The file belongs to this program, so that one of
+/// an earlier version is replaced.
+fn write_schema(folder: &Path) -> anyhow::Result<()> {
+    let file = folder.join(SCHEMA_FILE);
+    std::fs::write(&file, format!("{:#}\n", reference::schema())).map_err(|error| write_fault(&file, &error))
 }
 
 /// Writes a file that must not exist yet.

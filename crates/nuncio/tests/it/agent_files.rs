@@ -26,6 +26,17 @@ async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
 }
 
 #[test]
+fn init_writes_the_schema_that_the_first_line_of_the_agent_file_names() {
+    let home = Home::hotel();
+    home.json_command(&["init", "my-agent"]).json();
+    let text = fs::read_to_string(home.path("my-agent/agent.toml")).unwrap();
+    let schema = text.lines().next().unwrap().strip_prefix("#:schema ./").unwrap();
+    let schema = fs::read_to_string(home.path("my-agent").join(schema)).unwrap();
+    assert_eq!(schema, include_str!("../../../../schema/agent.schema.json"));
+    assert_eq!(home.nuncio(&["explain", "--schema"]).run().stdout, schema);
+}
+
+#[test]
 fn init_refuses_to_overwrite_an_existing_agent_file() {
     let home = Home::hotel();
     home.write_agent("mine");

@@ -92,6 +92,40 @@ fn explain_lists_all_codes_and_suggests_similar_ones_for_an_unknown_code() {
 }
 
 #[test]
+fn explain_prints_every_key_of_the_agent_file_within_80_columns() {
+    let sections: Value = nuncio(&["--json", "explain", "agent"]).run().json();
+    let sections: Vec<_> = sections["keys"].as_array().unwrap().iter().map(|key| key.as_str().unwrap()).collect();
+    assert!(sections.contains(&"agent.tool") && sections.contains(&"agent.agent"), "{sections:?}");
+    for name in ["agent", "agent.tool", "agent.tool.run", "agent.name", "tool.run.http.url", "agent.skill.retry"] {
+        let page = nuncio(&["explain", name]).run();
+        assert_eq!(page.status, Some(0), "{page:?}");
+        assert!(page.stdout.lines().all(|line| line.chars().count() <= 80), "{}", page.stdout);
+    }
+    let page = nuncio(&["explain", "agent.tool.run"]).run().stdout;
+    for part in
+        ["agent.tool.run\n", "default    required\n", "run = { command = [", "agent.tool.run.command  A program"]
+    {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let page: Value = nuncio(&["--json", "explain", "agent.tool.run.http.body"]).run().json();
+    assert_eq!(page["variables"], serde_json::json!(["args", "secrets"]));
+    assert!(page["meaning"]["zh-CN"].is_string(), "{page}");
+}
+
+#[test]
+fn explain_suggests_at_most_three_keys_for_an_unknown_one() {
+    let ran = nuncio(&["explain", "agent.tool.rnu"]).run();
+    assert!(ran.status == Some(1) && ran.stderr.contains("perhaps: agent.tool.run"), "{ran:?}");
+    let ran = nuncio(&["explain", "agent.tool.descripton"]).run();
+    assert!(ran.stderr.contains("agent.tool.description") && ran.stderr.matches(", agent.").count() <= 2, "{ran:?}");
+    let ran = nuncio(&["explain", "agent.nmae"]).run();
+    assert!(ran.stderr.contains("agent.name"), "{ran:?}");
+    let (code, message) = nuncio(&["--json", "explain", "agent.zzzzzzzz"]).run().failure();
+    assert_eq!(code, "not_found");
+    assert!(message.contains("`nuncio explain agent` lists the sections"), "{message}");
+}
+
+#[test]
 fn missing_argument_message_names_the_alternative_arguments() {
     for (command, expected) in [
         (&["did", "rotate"][..], "<AGENT|--service|--to <URL>>"),

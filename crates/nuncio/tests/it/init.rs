@@ -19,8 +19,10 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel", "--yes"]).json();
     assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
     assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
-    let entries: Vec<_> = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(entries, ["agent.toml"], "asking leaves nothing else behind");
+    let entries = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort();
+    assert_eq!(entries, [".agent.schema.json", "agent.toml"], "asking leaves nothing else behind");
     let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
     assert!(text.contains("[[mcp]]\nname = \"hotel\"\ncommand = [\"nuncio\", \"demo\", \"hotel\"]\n"), "{text}");
     assert!(text.contains("run = { mcp = \"hotel\" }"), "{text}");
