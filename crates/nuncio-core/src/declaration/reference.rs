@@ -57,7 +57,7 @@ pub enum ValueForm {
     Text,
     /// A list of texts that is not empty.
     Texts,
-    /// A program and its arguments.
+    /// A program and its arguments, which are templates.
     Command,
     /// A text in the Jinja language; [`VARIABLES`] lists what it may use.
     Template,
@@ -84,6 +84,8 @@ pub enum ValueForm {
     JsonSchema,
     /// A text, or a table of texts by language.
     TextByLanguage,
+    /// A list of texts, or of tables of texts by language.
+    TextsByLanguage,
     /// A table of `true` and `false` whose keys are names.
     Flags,
     Table,
@@ -202,10 +204,12 @@ impl AgentFileKey {
         if self.values == [ValueForm::Sections] { format!("[{table}]") } else { table }
     }
 
-    /// Whether the value is a template or a table of templates.
+    /// Whether the value is a template, or has templates in it.
     #[must_use]
     pub fn is_template(&self) -> bool {
-        self.values.iter().any(|form| matches!(form, ValueForm::Template | ValueForm::Templates))
+        let has_template =
+            |form: &ValueForm| matches!(form, ValueForm::Template | ValueForm::Templates | ValueForm::Command);
+        self.values.iter().any(has_template)
     }
 
     /// The template variables that the value may use; empty if it is no template.

@@ -1,6 +1,6 @@
 //! Keys of `[agent]`.
 
-use super::ValueForm::{Flag, Table, TableLike, Text, Time, WebAddress, Word};
+use super::ValueForm::{Flag, Table, TableLike, Text, TextByLanguage, TextsByLanguage, Time, WebAddress, Word};
 use super::{AgentFileKey, key};
 use crate::policy::Protocol::{A2h, Aap, Anp, Skill};
 
@@ -17,7 +17,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
     )
     .required()
     .seen_by(&[Aap, Skill, Anp, A2h]),
-    key("agent.title", &[Text], r#""Grand Hotel Assistant""#, "Name of the agent for people.", "显示给人看的名称。")
+    key("agent.title", &[TextByLanguage], r#""Grand Hotel Assistant""#, "Name of the agent for people.", "显示给人看的名称。")
         .default_text("the name", "与名称相同")
         .seen_by(&[Aap, Anp]),
     key(
@@ -29,8 +29,15 @@ pub(super) const KEYS: &[AgentFileKey] = &[
     )
     .required()
     .seen_by(&[Aap, Skill, Anp, A2h]),
-    key("agent.description", &[Text], r#""Finds and books rooms.""#, "What the agent does.", "智能体的用途。")
+    key("agent.description", &[TextByLanguage], r#""Finds and books rooms.""#, "What the agent does.", "智能体的用途。")
         .seen_by(&[Aap, Skill, Anp]),
+    key(
+        "agent.examples",
+        &[TextsByLanguage],
+        r#"["What can you do?"]"#,
+        "Messages that the chat page offers before the first message: at most 8, of at most 200 characters each.",
+        "聊天页面在第一条消息之前建议的消息：最多 8 条，每条最多 200 个字符。",
+    ),
     key("agent.owner", &[Table], "", "The organisation or person responsible for the agent.", "对智能体负责的组织或个人。")
         .seen_by(&[Skill, Anp]),
     key("agent.owner.name", &[Text], r#""Grand Hotel""#, "Name of the owner.", "所有者的名称。")

@@ -9,8 +9,8 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "tool.run.command",
         &[Command],
         r#"["date", "+%H:%M"]"#,
-        "A program, started for each call without a shell. It reads the arguments as JSON on standard input and prints the result. It is confined.",
-        "程序，每次调用时启动，不经过 shell；从标准输入读取 JSON 参数，输出即结果；在受限环境中运行。",
+        "A program and its arguments, which are templates. It is started for each call without a shell, reads the arguments of the call as JSON on standard input and prints the result. It is confined.",
+        "程序及其参数（模板），每次调用时启动，不经过 shell；从标准输入读取 JSON 参数，输出即结果；在受限环境中运行。",
     )
     .one_of(),
     key(
@@ -138,6 +138,14 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "通过 ANP 调用的其他主机的智能体：DID（did:wba）或其描述文档的地址。",
     )
     .one_of(),
+    key(
+        "tool.run.intent",
+        &[Text],
+        r#""find a free room""#,
+        "What the tool is for; the method is negotiated with the other agent. It excludes method.",
+        "工具的用途；与对方智能体协商所用的方法。不能与 method 同时使用。",
+    )
+    .only_with("anp"),
     key("tool.run.method", &[Text], r#""search_rooms""#, "Name of the other agent's method.", "对方智能体的方法名。")
         .default_text("the tool's own name", "与工具同名")
         .only_with("anp"),

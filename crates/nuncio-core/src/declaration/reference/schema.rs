@@ -109,6 +109,9 @@ fn form_schema(form: ValueForm, path: &str) -> Map<String, Value> {
         ValueForm::Words(words) => json!({"type": "array", "items": {"enum": words}}),
         ValueForm::JsonSchema => json!({"type": "object"}),
         ValueForm::TextByLanguage => json!({"anyOf": [{"type": "string"}, texts_by_name()]}),
+        ValueForm::TextsByLanguage => {
+            json!({"type": "array", "items": {"anyOf": [{"type": "string"}, texts_by_name()]}})
+        }
         ValueForm::Flags => json!({"type": "object", "additionalProperties": {"type": "boolean"}}),
         ValueForm::Table => return table_schema(path),
         ValueForm::Sections => json!({"type": "array", "items": table_schema(path)}),

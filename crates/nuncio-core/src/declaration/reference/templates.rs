@@ -41,6 +41,7 @@ pub const VARIABLES: &[TemplateVariable] = &[
     variable(
         "args",
         &[
+            "tool.run.command",
             "tool.run.env",
             "tool.run.http.url",
             "tool.run.http.headers",
@@ -55,6 +56,7 @@ pub const VARIABLES: &[TemplateVariable] = &[
     variable(
         "secrets",
         &[
+            "tool.run.command",
             "tool.run.env",
             "tool.run.http.url",
             "tool.run.http.headers",
@@ -64,8 +66,10 @@ pub const VARIABLES: &[TemplateVariable] = &[
             "tool.run.skill.client.id",
             "tool.run.skill.client.secret",
             "tool.run.skill.signature",
+            "mcp.command",
             "mcp.env",
             "mcp.headers",
+            "brain.command",
             "brain.env",
         ],
         "{{ secrets.NOTES_KEY }}",
@@ -145,8 +149,8 @@ const fn filter(
 pub const FILTERS: &[TemplateFilter] = &[
     filter(&["abs"], "{{ -2 | abs }}", "2", "Absolute value.", "绝对值。"),
     filter(&["attr"], "{{ {'a': 1} | attr('a') }}", "1", "Value of a key.", "取键的值。"),
-    filter(&["batch"], "{{ [1, 2, 3] | batch(2) }}", "[[1, 2], [3]]", "Lists of a given length.", "按长度分组。"),
-    filter(&["bool"], "{{ 0 | bool }}", "False", "Whether the value is not empty or zero.", "转换为布尔值。"),
+    filter(&["batch"], "{{ [1, 2, 3] | batch(2) }}", "[[1,2],[3]]", "Lists of a given length.", "按长度分组。"),
+    filter(&["bool"], "{{ 0 | bool }}", "false", "Whether the value is not empty or zero.", "转换为布尔值。"),
     filter(
         &["capitalize"],
         "{{ 'ada' | capitalize }}",
@@ -154,12 +158,12 @@ pub const FILTERS: &[TemplateFilter] = &[
         "First letter upper case, the others lower case.",
         "首字母大写，其余小写。",
     ),
-    filter(&["chain"], "{{ [1] | chain([2]) | list }}", "[1, 2]", "Lists joined to one.", "连接多个列表。"),
+    filter(&["chain"], "{{ [1] | chain([2]) | list }}", "[1,2]", "Lists joined to one.", "连接多个列表。"),
     filter(&["default", "d"], "{{ nothing | default('-') }}", "-", "A value for a missing one.", "缺少值时的替代值。"),
     filter(
         &["dictsort"],
         "{{ {'b': 1, 'a': 2} | dictsort }}",
-        "[[\"a\", 2], [\"b\", 1]]",
+        "[[\"a\",2],[\"b\",1]]",
         "Pairs sorted by key.",
         "按键排序的键值对。",
     ),
@@ -194,12 +198,12 @@ pub const FILTERS: &[TemplateFilter] = &[
         "缩进首行以外的各行。",
     ),
     filter(&["int"], "{{ '7' | int }}", "7", "Conversion to a whole number.", "转换为整数。"),
-    filter(&["items"], "{{ {'a': 1} | items }}", "[[\"a\", 1]]", "Pairs of key and value.", "键值对列表。"),
+    filter(&["items"], "{{ {'a': 1} | items }}", "[[\"a\",1]]", "Pairs of key and value.", "键值对列表。"),
     filter(&["join"], "{{ ['a', 'b'] | join(', ') }}", "a, b", "Items joined to a text.", "把各项连接成文本。"),
     filter(&["last"], "{{ [1, 2] | last }}", "2", "Last item.", "最后一项。"),
     filter(&["length", "count"], "{{ 'abc' | length }}", "3", "Number of items or characters.", "项数或字符数。"),
-    filter(&["lines"], "{{ 'a\\nb' | lines }}", "[\"a\", \"b\"]", "Lines of a text.", "按行拆分文本。"),
-    filter(&["list"], "{{ 'ab' | list }}", "[\"a\", \"b\"]", "Conversion to a list.", "转换为列表。"),
+    filter(&["lines"], "{{ 'a\\nb' | lines }}", "[\"a\",\"b\"]", "Lines of a text.", "按行拆分文本。"),
+    filter(&["list"], "{{ 'ab' | list }}", "[\"a\",\"b\"]", "Conversion to a list.", "转换为列表。"),
     filter(&["lower"], "{{ 'ABC' | lower }}", "abc", "Lower case.", "转换为小写。"),
     filter(
         &["map"],
@@ -226,7 +230,7 @@ pub const FILTERS: &[TemplateFilter] = &[
         "某个键不符合测试的各项。",
     ),
     filter(&["replace"], "{{ 'a-b' | replace('-', ' ') }}", "a b", "Text with a part replaced.", "替换文本的一部分。"),
-    filter(&["reverse"], "{{ [1, 2] | reverse | list }}", "[2, 1]", "Reverse order.", "反转顺序。"),
+    filter(&["reverse"], "{{ [1, 2] | reverse | list }}", "[2,1]", "Reverse order.", "反转顺序。"),
     filter(&["round"], "{{ 2.345 | round(1) }}", "2.3", "Number rounded to some digits.", "四舍五入到指定位数。"),
     filter(
         &["safe"],
@@ -246,12 +250,12 @@ pub const FILTERS: &[TemplateFilter] = &[
     filter(
         &["slice"],
         "{{ [1, 2, 3] | slice(2) }}",
-        "[[1, 2], [3]]",
+        "[[1,2],[3]]",
         "A given number of lists.",
         "拆分为指定数量的列表。",
     ),
-    filter(&["sort"], "{{ [2, 1] | sort }}", "[1, 2]", "Items in order.", "排序。"),
-    filter(&["split"], "{{ 'a,b' | split(',') }}", "[\"a\", \"b\"]", "Parts of a text.", "拆分文本。"),
+    filter(&["sort"], "{{ [2, 1] | sort }}", "[1,2]", "Items in order.", "排序。"),
+    filter(&["split"], "{{ 'a,b' | split(',') }}", "[\"a\",\"b\"]", "Parts of a text.", "拆分文本。"),
     filter(&["string"], "{{ 1 | string }}", "1", "Conversion to text.", "转换为文本。"),
     filter(&["sum"], "{{ [1, 2] | sum }}", "3", "Sum of the items.", "求和。"),
     filter(&["title"], "{{ 'ada l' | title }}", "Ada L", "Each word with a capital.", "每个单词首字母大写。"),
@@ -268,7 +272,7 @@ pub const FILTERS: &[TemplateFilter] = &[
     filter(
         &["zip"],
         "{{ [1, 2] | zip([3, 4]) | list }}",
-        "[[1, 3], [2, 4]]",
+        "[[1,3],[2,4]]",
         "Items of several lists side by side.",
         "并列组合多个列表的各项。",
     ),

@@ -1,6 +1,6 @@
 //! Keys of `[[tool]]`.
 
-use super::ValueForm::{Flag, JsonSchema, Sections, Table, Text, WholeNumber};
+use super::ValueForm::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber};
 use super::{AgentFileKey, key};
 use crate::policy::Protocol::{A2h, Aap, Anp, Skill};
 
@@ -22,7 +22,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
     )
     .required()
     .seen_by(&[Aap, Skill, Anp, A2h]),
-    key("tool.title", &[Text], r#""Add a note""#, "Name of the tool for people.", "显示给人看的名称。")
+    key("tool.title", &[TextByLanguage], r#""Add a note""#, "Name of the tool for people.", "显示给人看的名称。")
         .default_text("the name", "与名称相同")
         .seen_by(&[Aap, Skill, Anp]),
     key(

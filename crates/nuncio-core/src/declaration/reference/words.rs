@@ -116,6 +116,9 @@ impl ValueForm {
             Self::Time => text("date, or time in ISO 8601", "日期或 ISO 8601 时间"),
             Self::JsonSchema => text("JSON Schema as TOML", "以 TOML 书写的 JSON Schema"),
             Self::TextByLanguage => text("text, or table of texts by language", "文本，或按语言列出的文本"),
+            Self::TextsByLanguage => {
+                text("list of texts, or of tables of texts by language", "文本列表，每项也可以按语言列出")
+            }
             Self::Flags => text("table of `true` and `false` by name", "按名称列出的 `true` 和 `false`"),
             Self::Table => text("table", "表"),
             Self::Sections => text("sections", "可重复的节"),
