@@ -16,9 +16,8 @@ use nuncio_engine::access::{AccessControl, key_expired};
 use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::wire::session::{self, CreatedSession, HistoryAnswer, SessionsPage};
 use crate::wire::turn::TurnResponse;
