@@ -12,7 +12,7 @@ checks![
     shape_server_tool_unknown,
     shape_server_tools_malformed,
     shape_client_tool_named_like_enabled_tool,
-    shape_client_tool_named_like_enabled_tool,
+    shape_client_tool_named_like_disabled_tool,
     shape_client_tool_twice,
     shape_client_tool_malformed,
     shape_seed_malformed,
@@ -83,16 +83,16 @@ async fn shape_server_tools_malformed(api: &AapServer) -> CheckVerdict {
 }
 
 async fn shape_client_tool_named_like_enabled_tool(api: &AapServer) -> CheckVerdict {
-    let tools = json!([client_tool("add")]);
-    let enabled = json!({ "name": SCRIPT, "tools": [{ "name": "add" }] });
-    creation_refused(api, &json!({ "agent": enabled, "tools": tools })).await?;
-    turn_refused(
-        api,
-        &json!({ "messages": [user("hello")], "agent": { "tools": [{ "name": "add" }] }, "tools": tools }),
-    )
-    .await?;
-    // A server tool that the session does not enable leaves its name to the client.
-    api.post("/sessions", &json!({ "agent": { "name": SCRIPT }, "tools": tools })).await?.status(201)?;
+    let (agent, tools) = (json!([{ "name": "add", "trust": true }]), json!([client_tool("add")]));
+    let body = json!({ "agent": { "name": SCRIPT, "tools": agent }, "tools": tools });
+    creation_refused(api, &body).await?;
+    let body = json!({ "messages": [user("hello")], "agent": { "tools": agent }, "tools": tools });
+    turn_refused(api, &body).await
+}
+
+async fn shape_client_tool_named_like_disabled_tool(api: &AapServer) -> CheckVerdict {
+    let session = json!({ "agent": { "name": SCRIPT }, "tools": [client_tool("add")] });
+    api.post("/sessions", &session).await?.status(201)?;
     Ok(())
 }
 

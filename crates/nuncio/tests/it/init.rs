@@ -131,9 +131,9 @@ fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces()
     let ran = home.nuncio(&["init", "my agent", "--from-mcp", &format!("node '{}'", script.display())]).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("Starting index.\nindex: Starting default (STDIO) server...\n"), "{ran:?}");
-    assert!(ran.stdout.contains(" tools.") && ran.stdout.contains("nuncio serve 'my agent' "), "{ran:?}");
+    assert!(ran.stdout.contains(" tools, ") && ran.stdout.contains("nuncio serve 'my agent' "), "{ran:?}");
     let one = home.nuncio(&["init", "one", "--model", "ollama/qwen3"]).run();
-    assert!(one.stdout.contains(", with 1 tool."), "{one:?}");
+    assert!(one.stdout.contains(", with 1 tool, "), "{one:?}");
     let linted = home.nuncio(&["lint", "one"]).run();
     assert!(linted.stdout.contains(", 1 tool\n"), "{linted:?}");
 }

@@ -30,6 +30,10 @@ fn examples_equal_what_init_writes() {
         home.json_command(&[&["init", name], arguments].concat()).json();
         for entry in fs::read_dir(home.path(name)).unwrap() {
             let file = entry.unwrap().file_name();
+            // The schema for editors belongs to the version that wrote it; the examples have none.
+            if file == ".agent.schema.json" {
+                continue;
+            }
             let example = Path::new(EXAMPLES).join(name).join(&file);
             let written = fs::read_to_string(home.path(name).join(&file)).unwrap();
             // The process examples name their own folder.
@@ -199,7 +203,7 @@ async fn init_from_the_url_of_an_openapi_document_makes_an_agent_that_sends_its_
     let home = Home::hotel();
     let url = format!("http://127.0.0.1:{}/openapi.json", shop.port);
     let shown = home.nuncio(&["init", "shop", "--from-openapi", &url]).run();
-    assert!(shown.stdout.contains(", with 1 tool.") && shown.stdout.contains("export TOKEN=…"), "{shown:?}");
+    assert!(shown.stdout.contains(", with 1 tool, ") && shown.stdout.contains("export TOKEN=…"), "{shown:?}");
     let file = home.path("shop/agent.toml");
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("[secrets]\nTOKEN = { env = \"TOKEN\" }"), "{text}");

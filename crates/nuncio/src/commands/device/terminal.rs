@@ -106,10 +106,10 @@ fn show(question: &PromptQuestion) {
     let (allow, answers) = match (question.sensitivity, &question.source) {
         (Sensitivity::Low | Sensitivity::High, _) => ("Allow this once?", "y/N"),
         (Sensitivity::Medium, Some(_)) => {
-            ("Allow it for 24 hours in this app and conversation [y], or only once [o]?", "y/o/N")
+            ("y: for 24 hours in this app and conversation; o: only once\nAllow it?", "y/o/N")
         }
         (Sensitivity::Medium, None) => {
-            ("Allow it for 24 hours in your conversation with this agent [y], or only once [o]?", "y/o/N")
+            ("y: for 24 hours in your conversation with this agent; o: only once\nAllow it?", "y/o/N")
         }
     };
     let left = SystemClock.now().until(question.until).as_secs();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{RelayProcess, SealedSetup, memory};
-use crate::client::call;
+use crate::client::{Client, call};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{ProcessOutput, RunningProgram, until};
 
@@ -177,7 +177,11 @@ impl CallSetup {
     }
 
     async fn call(&self, id: &str, tool: &str, path: &str) -> JoinHandle<String> {
-        let (client, session) = self.world.session().await;
+        self.call_in(self.world.session().await, id, tool, path)
+    }
+
+    /// Like [`Self::call`], in an existing conversation.
+    fn call_in(&self, (client, session): (Client, String), id: &str, tool: &str, path: &str) -> JoinHandle<String> {
         let script = json!([[call(id, tool, json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]]);
         tokio::spawn(async move { client.play(&session, script).await.to_string() })
     }

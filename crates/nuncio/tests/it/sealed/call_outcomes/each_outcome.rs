@@ -19,15 +19,20 @@ async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
     let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
     assert!(answer.contains("done"), "{answer}");
     assert_eq!(device.questions(), 0);
-    // A scope of medium sensitivity asks once per conversation.
-    let first = scene.call("c_2", "read_file", "b").await;
+    // A scope of medium sensitivity asks once per conversation of an app.
+    let conversation = scene.world.session().await;
+    let first = scene.call_in(conversation.clone(), "c_2", "read_file", "b");
     device.wait_for_prompts(1).await;
     device.answer("y", &first).await;
     assert!(first.await.unwrap().contains("done"));
-    assert!(scene.call("c_3", "read_file", "c").await.await.unwrap().contains("done"));
+    assert!(scene.call_in(conversation, "c_3", "read_file", "c").await.unwrap().contains("done"));
     assert_eq!(device.questions(), 1);
+    let elsewhere = scene.call("c_4", "read_file", "d").await;
+    device.wait_for_prompts(2).await;
+    device.answer("y", &elsewhere).await;
+    assert!(elsewhere.await.unwrap().contains("done"));
     // A scope of high sensitivity asks each time.
-    for (number, id) in [(2, "c_4"), (3, "c_5")] {
+    for (number, id) in [(3, "c_5"), (4, "c_6")] {
         let next = scene.call(id, "where", "d").await;
         device.wait_for_prompts(number).await;
         device.answer("y", &next).await;
@@ -35,11 +40,11 @@ async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
     }
     assert_eq!(scene.tool_result("where"), "completed");
     device.stop();
-    let ran = ["tell", "read_file", "read_file", "where", "where"];
+    let ran = ["tell", "read_file", "read_file", "read_file", "where", "where"];
     let ran_here: Vec<_> = scene.laptop.ran().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(ran_here, ran);
     let ok = |asked| line("ok", None, asked);
-    assert_eq!(scene.laptop.log(), [ok(false), ok(true), ok(false), ok(true), ok(true)]);
+    assert_eq!(scene.laptop.log(), [ok(false), ok(true), ok(false), ok(true), ok(true), ok(true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
