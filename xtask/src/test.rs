@@ -22,11 +22,11 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     step("schemas", || schema::run(root, true))?;
     step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
     step("lints", || cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]))?;
-    step("tests", || run_tests(root, &tools, rest))?;
     // nextest leaves out the examples in comments and documents.
     step("examples in comments", || {
         cargo(root, &["test", "--quiet", "--doc", "--workspace", "--features", FEATURES], &[])
-    })
+    })?;
+    step("tests", || run_tests(root, &tools, rest))
 }
 
 fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> {
