@@ -12,6 +12,7 @@ use crate::{language, methods};
 /// Each crate of the workspace, and the workspace crates it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
+    ("nuncio-agent-file", &["nuncio-core"]),
     ("nuncio-judge", &["nuncio-core"]),
     ("nuncio-engine", &["nuncio-core", "nuncio-judge"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
@@ -50,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "nuncio-server",
         &[
+            "nuncio-agent-file",
             "nuncio-core",
             "nuncio-identity",
             "nuncio-judge",
@@ -68,6 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "nuncio",
         &[
+            "nuncio-agent-file",
             "nuncio-core",
             "nuncio-engine",
             "nuncio-server",
@@ -85,9 +88,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp"]),
     (
         "nuncio-fuzz",
-        &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-http", "nuncio-aap", "nuncio-anp", "nuncio-skill"],
+        &[
+            "nuncio-agent-file",
+            "nuncio-core",
+            "nuncio-judge",
+            "nuncio-identity",
+            "nuncio-http",
+            "nuncio-aap",
+            "nuncio-anp",
+            "nuncio-skill",
+        ],
     ),
-    ("xtask", &["nuncio-core", "nuncio-skill"]),
+    ("xtask", &["nuncio-agent-file", "nuncio-core", "nuncio-skill"]),
 ];
 
 /// Workspace crates that a protocol front may depend on. A crate with `src/server/front.rs` is a front.

@@ -91,13 +91,12 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_core::declaration;
 
     use super::*;
 
     fn agent(rest: &str) -> Agent {
         let head = "[agent]\nname = \"helper\"\nversion = \"1.2.0\"\n[brain]\nkind = \"script\"\n";
-        declaration::parse("agent.toml", &format!("{head}{rest}")).unwrap_or_else(|said| panic!("{said}")).agent
+        nuncio_agent_file::parse("agent.toml", &format!("{head}{rest}")).unwrap_or_else(|said| panic!("{said}")).agent
     }
 
     /// Agent file for the manifest example in A2H §2.2.

@@ -39,7 +39,7 @@ fn example(name: &str) -> Value {
 }
 
 fn agent(text: &str) -> Agent {
-    nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}")).agent
+    nuncio_agent_file::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }
 
 fn example_agent(name: &str) -> Agent {

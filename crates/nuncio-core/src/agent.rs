@@ -30,7 +30,7 @@ pub use run::{
 };
 pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod, SkillVersion};
 
-/// An agent as its author declared it. [`crate::declaration`] builds it and has checked that every tool's scope and
+/// An agent as its author declared it. The crate `nuncio-agent-file` builds it and has checked that every tool's scope and
 /// backend exist, that names are unique and that schemas compile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {

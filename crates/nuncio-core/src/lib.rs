@@ -16,7 +16,6 @@ pub mod call_source;
 pub mod caller;
 pub mod code;
 pub mod conversation;
-pub mod declaration;
 pub mod device_time;
 pub mod digest;
 pub mod edition_cache;

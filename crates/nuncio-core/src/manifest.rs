@@ -28,7 +28,7 @@ mod tools;
 pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
 pub use presets::Presets;
 
-pub(crate) use tools::is_device_tool_name;
+pub use tools::is_device_tool_name;
 
 use fault::ManifestNotes;
 

@@ -80,12 +80,12 @@ fn one_line(text: &str, most: usize) -> String {
     out
 }
 
-pub(crate) fn join_lines(items: &[impl ToString]) -> String {
+pub fn join_lines(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a text has the form of a translation key, such as `agent.scope.filesystem_read.label`.
-pub(crate) fn is_i18n_key(text: &str) -> bool {
+pub fn is_i18n_key(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=200).contains(&text.len()) && text.bytes().all(fits)
 }

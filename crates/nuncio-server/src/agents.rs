@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_agent_file::DeclaredAgent;
 use nuncio_backend::runners::ToolRunner;
 use nuncio_core::Code;
-use nuncio_core::declaration::{self, DeclaredAgent};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
@@ -96,7 +96,7 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
     let mut declared: Vec<(AgentFile, DeclaredAgent)> = Vec::new();
     let mut faults = Vec::new();
     for file in files {
-        match declaration::parse(&file.path.display().to_string(), &file.text) {
+        match nuncio_agent_file::parse(&file.path.display().to_string(), &file.text) {
             Ok(agent) => declared.push((file, agent)),
             Err(wrong) => faults.push(wrong.to_string()),
         }

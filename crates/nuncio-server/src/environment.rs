@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nuncio_agent_file::{AgentFileFault, DeclaredAgent, ExternalReference, ExternalTarget};
 use nuncio_backend::runners::{OWN_COMMAND_NAME, resolve_allowed};
-use nuncio_core::declaration::{AgentFileFault, DeclaredAgent, ExternalReference, ExternalTarget};
 
 /// What an agent needs and this machine does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ mod tests {
 
     fn findings(folder: &Path, rest: &str) -> (String, String) {
         let text = format!("[agent]\nname = \"a\"\nversion = \"1.0.0\"\n{rest}");
-        let declared = nuncio_core::declaration::parse("agent.toml", &text).unwrap();
+        let declared = nuncio_agent_file::parse("agent.toml", &text).unwrap();
         let EnvironmentFindings { faults, notes } = check_environment(&declared, &folder.join("agent.toml"));
         let lines = |found: Vec<AgentFileFault>| {
             let lines = found.iter().map(|one| one.to_string().lines().next().unwrap_or_default().to_owned());

@@ -112,7 +112,7 @@ mod tests {
 
     fn agent(name: &str, rest: &str) -> Agent {
         let text = format!("[agent]\nname = {name:?}\nversion = \"1.0.0\"\n{rest}");
-        nuncio_core::declaration::parse("agent.toml", &text).unwrap().agent
+        nuncio_agent_file::parse("agent.toml", &text).unwrap().agent
     }
 
     #[test]

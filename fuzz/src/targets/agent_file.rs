@@ -1,6 +1,6 @@
 //! Agent files: every file is read or refused, and every fault points into the file.
 
-use nuncio_core::declaration::{STARTER, parse};
+use nuncio_agent_file::{STARTER, parse};
 
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

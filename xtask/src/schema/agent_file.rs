@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use nuncio_core::declaration::reference::{
+use nuncio_agent_file::reference::{
     self, AgentFileKey, FILTERS, ReferenceLanguage, TemplateFilter, VARIABLES, ValueForm,
 };
 

@@ -1,5 +1,4 @@
 use futures_util::future::BoxFuture;
-use nuncio_core::declaration;
 use nuncio_core::time::Timestamp;
 
 use super::*;
@@ -33,7 +32,7 @@ impl nuncio_engine::ports::Entropy for ZeroEntropy {
 }
 
 fn declared(text: &str) -> Arc<Agent> {
-    let declared = declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
+    let declared = nuncio_agent_file::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
     assert!(declared.notes.is_empty(), "an example gives no cause for notes: {:?}", declared.notes);
     Arc::new(declared.agent)
 }
@@ -56,7 +55,7 @@ fn brains() -> LocalBrainFactory {
 #[test]
 fn hotel_script_and_starter_agent_files_get_their_declared_brain() {
     let brains = brains();
-    for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
+    for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (nuncio_agent_file::STARTER, "RulesBrain")] {
         let made = brains.brain(&declared(text)).unwrap();
         assert!(format!("{made:?}").starts_with(brain));
     }

@@ -13,7 +13,7 @@ use crate::test_runners::RunnersFixture;
 fn example(name: &str) -> TestBrain {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     let text = std::fs::read_to_string(folder.join("agent.toml")).unwrap();
-    let declared = nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}"));
+    let declared = nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}"));
     assert_eq!(declared.notes, []);
     let workshop = RunnersFixture::new();
     workshop.runners.set_base_dir(AgentName::parse(name).unwrap(), folder);

@@ -128,7 +128,7 @@ async fn missing_program_of_a_process_brain_is_named_in_the_error() {
 async fn process_brain_with_unreadable_secret_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     let text = "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"true\"]\nenv = { A = \"{{ secrets.KEY }}\" }\n[secrets]\nKEY = { file = \"nowhere\" }\n";
-    let agent = nuncio_core::declaration::parse("agent.toml", text).unwrap().agent;
+    let agent = nuncio_agent_file::parse("agent.toml", text).unwrap().agent;
     let why = workshop.runners.resolve(agent).await.unwrap_err();
     assert!(why.starts_with("the secret `KEY` cannot be read"), "{why}");
 }

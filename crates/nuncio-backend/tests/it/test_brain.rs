@@ -61,7 +61,7 @@ impl TestBrain {
     }
 
     pub(crate) fn of(workshop: RunnersFixture, text: &str) -> Self {
-        let declared = nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
+        let declared = nuncio_agent_file::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
         let brain = LocalBrainFactory::new(&workshop.runners).brain(&agent).unwrap();
         let options = agent.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();

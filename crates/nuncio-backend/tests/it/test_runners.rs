@@ -118,7 +118,7 @@ pub(crate) fn agent(rest: &str) -> Agent {
     let text = format!(
         "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\ndescription = \"A hotel.\"\n[brain]\nkind = \"script\"\n{allow}{rest}"
     );
-    nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
+    nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }
 
 /// Agent file text of a tool that accepts any arguments.

@@ -68,7 +68,7 @@ fn tool(
 }
 
 /// Whether a device tool's name matches `^[a-z][a-z0-9_]{1,31}$`, which is narrower than other protocols allow.
-pub(crate) fn is_device_tool_name(name: &str) -> bool {
+pub fn is_device_tool_name(name: &str) -> bool {
     (2..=32).contains(&name.len())
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')

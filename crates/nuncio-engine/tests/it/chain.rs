@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::execution::TraceIds;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::text::TextByLanguage;
-use nuncio_core::{Code, declaration};
 use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::{Caller, Engine};
@@ -39,7 +39,7 @@ run = { command = ["true"] }
 "#;
 
 fn agent() -> Agent {
-    declaration::parse("agent.toml", AGENT).unwrap().agent
+    nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent
 }
 
 pub(crate) async fn serve(world: &EngineSetup) {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Agent;
-use nuncio_core::declaration;
 use nuncio_core::execution::{ExecutionState, Priority, TraceIds};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -69,7 +68,7 @@ async fn tool_runs_once_although_storing_its_result_fails_at_first() {
     let world = EngineSetup::new().await;
     let runner = Arc::new(CountingRunner { database: world.database(), runs: AtomicUsize::new(0) });
     let engine = world.with_runner(Arc::clone(&runner) as _).await;
-    engine.agents().publish(declaration::parse("agent.toml", AGENT).unwrap().agent).await.unwrap();
+    engine.agents().publish(nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent).await.unwrap();
     let submission = Submission {
         protocol: Protocol::Skill,
         inputs: Map::new(),

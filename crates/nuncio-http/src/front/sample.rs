@@ -75,7 +75,7 @@ mod tests {
     fn sample_arguments_of_every_example_skill_match_its_input_schema() {
         for name in ["hotel", "restaurant", "script", "warehouse"] {
             let path = format!("{}/../../examples/{name}/agent.toml", env!("CARGO_MANIFEST_DIR"));
-            let agent = nuncio_core::declaration::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap().agent;
+            let agent = nuncio_agent_file::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap().agent;
             for tool in agent.tools.iter().filter(|tool| tool.skill.is_some()) {
                 let sample = sample(tool.input.source());
                 assert_eq!(tool.input.check(&sample), Ok(()), "{name}/{}: {sample}", tool.name);

@@ -47,7 +47,7 @@ mod tests {
 
     fn agent(command: &str) -> Agent {
         let text = format!("[agent]\nname = \"a\"\nversion = \"1.0.0\"\n[[mcp]]\nname = \"m\"\ncommand = {command}\n");
-        nuncio_core::declaration::parse("agent.toml", &text).unwrap().agent
+        nuncio_agent_file::parse("agent.toml", &text).unwrap().agent
     }
 
     #[test]

@@ -251,7 +251,7 @@ async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterSt
     let engine = Engine::new(ports, Limits::default(), Vec::new());
     engine.recover().await.unwrap();
     engine.access().load().await.unwrap();
-    let agent = nuncio_core::declaration::parse("agent.toml", AGENT).unwrap().agent;
+    let agent = nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent;
     engine.agents().publish(agent).await.unwrap();
     engine.executions().resume_executions().await.unwrap();
     engine

@@ -143,8 +143,7 @@ mod tests {
         let tool =
             format!("[[tool]]\nname = \"find\"\ndescription = \"Finds.\"\nrun = {{ command = [\"cat\"] }}\n{input}\n");
         let text = format!("{head}{tool}skill = {{ type = \"api\", {skill} }}\n");
-        let agent =
-            nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent;
+        let agent = nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent;
         let mut documents = SkillFront.documents(&agent);
         let document = documents.pop().unwrap();
         assert_eq!((documents.len(), document.path.as_str()), (1, "/skills/desk/find.json"));

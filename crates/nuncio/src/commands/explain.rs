@@ -5,8 +5,8 @@ mod agent_file;
 use std::cmp::Reverse;
 
 use anstream::{eprintln, println};
+use nuncio_agent_file::reference;
 use nuncio_core::Code;
-use nuncio_core::declaration::reference;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anstream::println;
+use nuncio_agent_file::{STARTER, reference};
 use nuncio_core::Code;
-use nuncio_core::declaration::{STARTER, reference};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 

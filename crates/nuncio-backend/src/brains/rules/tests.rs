@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use jiff::civil::{Date, date};
 use nuncio_core::agent::{Agent, BrainSpec};
-use nuncio_core::declaration;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 use nuncio_engine::ports::brain::{BrainPrompt, OfferedTool};
@@ -30,7 +29,7 @@ struct TestAgent {
 
 impl TestAgent {
     fn of(file: &str) -> Self {
-        let declared = declaration::parse("agent.toml", file).unwrap_or_else(|faults| panic!("{faults}"));
+        let declared = nuncio_agent_file::parse("agent.toml", file).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
         let BrainSpec::Rules(spec) = &agent.brain else { panic!("no rules brain") };
         let rules = CompiledRules::compile(spec).unwrap();

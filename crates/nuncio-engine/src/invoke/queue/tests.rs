@@ -302,7 +302,7 @@ fn only_tool_with_fixed_answer_without_scope_or_approval_runs_instantly() {
              [brain]\nkind = \"script\"\n[[scope]]\nid = \"desk:use\"\nlabel = \"The desk\"\nsensitivity = \"low\"\n\
              [[tool]]\nname = \"pickup\"\ndescription = \"Picks up.\"\ninput = {{ type = \"object\" }}\n{more}"
         );
-        Arc::clone(&nuncio_core::declaration::parse("agent.toml", &agent).unwrap().agent.tools[0])
+        Arc::clone(&nuncio_agent_file::parse("agent.toml", &agent).unwrap().agent.tools[0])
     };
     assert!(is_instant(&tool("run = { answer = \"done\" }")));
     for waits in [

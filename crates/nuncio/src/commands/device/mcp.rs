@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::{Agent, CommandLine, McpServer, McpTransport, Tool};
 use nuncio_core::call_source::CallSource;
-use nuncio_core::declaration;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
@@ -124,7 +123,7 @@ struct ListedTools {
 
 impl ConnectedServer {
     fn new(runners: Arc<ToolRunner>, server: McpServer) -> anyhow::Result<Self> {
-        let mut agent = declaration::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
+        let mut agent = nuncio_agent_file::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
         let name = server.name.clone();
         agent.mcp.push(server);
         Ok(Self { runners, name, agent: Arc::new(agent), listed: OnceCell::new() })

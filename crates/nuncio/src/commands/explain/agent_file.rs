@@ -1,7 +1,7 @@
 //! `nuncio explain agent.…`: keys of the agent file.
 
 use anstream::println;
-use nuncio_core::declaration::reference::{self, AgentFileKey, ReferenceLanguage, ValueForm};
+use nuncio_agent_file::reference::{self, AgentFileKey, ReferenceLanguage, ValueForm};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use nuncio_core::Code;
 use nuncio_core::agent::Provider;
-use nuncio_core::declaration;
 use nuncio_core::ids::AgentName;
 
 use super::sections::{self, ToolSections};
@@ -43,7 +42,7 @@ pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<Option<Ag
         (None, tools) => draft(&name, model.as_ref(), tools.as_ref()),
     };
     // An invalid generated file is a defect of this program.
-    declaration::parse("agent.toml", &draft.text).map_err(|faults| {
+    nuncio_agent_file::parse("agent.toml", &draft.text).map_err(|faults| {
         fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
     })?;
     Ok(Some(draft))
@@ -227,7 +226,7 @@ mod tests {
             for tools in [None, Some(device::sections())] {
                 let text = agent_file(&name, model, tools.as_ref());
                 let declared =
-                    declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+                    nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
                 assert_eq!(declared.notes, [], "{text}");
             }
         }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anstream::println;
+use nuncio_agent_file::{AgentFileFault, DeclaredAgent};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
-use nuncio_core::declaration::{AgentFileFault, DeclaredAgent};
 use nuncio_core::manifest::Presets;
 use nuncio_server::{
     AgentSource, ReachedServer, check_environment, describe_confinement, fronts, load_agents, program_notes,

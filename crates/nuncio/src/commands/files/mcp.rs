@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anstream::eprintln;
-use nuncio_core::declaration;
 use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_core::text::TextByLanguage;
 use nuncio_server::{McpOffer, McpStart, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
@@ -106,7 +105,8 @@ impl McpServerDraft {
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
             self.allow, self.name, self.line
         );
-        let declared = declaration::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
+        let declared =
+            nuncio_agent_file::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
         let executable = std::env::current_exe()?;
         let folder = std::path::absolute(&options.folder)?;
         let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);

@@ -76,8 +76,7 @@ mod tests {
             prose("one\n\"two\" \\ \u{7}\n"),
             value(schema)
         );
-        let agent =
-            nuncio_core::declaration::parse("agent.toml", &file).unwrap_or_else(|faults| panic!("{faults}\n{file}"));
+        let agent = nuncio_agent_file::parse("agent.toml", &file).unwrap_or_else(|faults| panic!("{faults}\n{file}"));
         assert_eq!(agent.agent.tools[0].description, "one\n\"two\" \\ \u{7}");
         agent.agent.tools[0].input.source().clone()
     }

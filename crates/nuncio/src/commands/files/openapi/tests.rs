@@ -1,4 +1,3 @@
-use nuncio_core::declaration;
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,7 +11,7 @@ fn import_document(document: &Value) -> Result<ToolSections, String> {
         "[agent]\nname = \"pets\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n{secrets}{}{}",
         sections.sections, sections.tools
     );
-    let declared = declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+    let declared = nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
     assert_eq!(declared.notes, [], "{text}");
     Ok(sections)
 }

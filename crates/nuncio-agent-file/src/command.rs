@@ -1,0 +1,81 @@
+//! Command lines: a program, and arguments that are templates.
+
+use super::external::ExternalTarget;
+use super::names::DeclaredNames;
+use super::reader::{TomlItem, TomlTable};
+use super::source::cut;
+use super::templates::{self, TemplateUse};
+use nuncio_core::agent::CommandLine;
+use nuncio_core::template::Template;
+
+/// Reads a command line. The arguments may refer to the variables of `used`.
+pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<CommandLine> {
+    let mut words = item.some_list("a list of a program and its arguments")?.into_iter();
+    let first = words.next()?;
+    let program = first.text()?;
+    if ["{{", "{%"].iter().any(|mark| program.contains(mark)) {
+        return first.position.reject("the program is not a template", "allowed: the name or path of a program");
+    }
+    let mut line = CommandLine { program: program.to_owned(), arguments: Vec::new() };
+    check_nul(&first, program)?;
+    first.position.refer_to(ExternalTarget::Program(program.to_owned()));
+    for word in words {
+        let text = word.any_text()?;
+        check_nul(&word, text)?;
+        let Some(template) = argument(&word, text, used, names) else { continue };
+        if templates::secrets_in(&template).next().is_some() {
+            word.position.note(
+                "other programs of this machine can read the secret in the command line",
+                "pass it in env, if the program accepts that",
+            );
+        }
+        if !template.is_plain() && is_script(&line) {
+            word.position.fault(
+                "a value in a script could run anything",
+                "pass it as an argument after the script ($1 in a shell), or in env",
+            );
+        }
+        line.arguments.push(template);
+    }
+    Some(line)
+}
+
+/// Reads environment variables, whose values are templates.
+pub(super) fn env(table: &TomlTable<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Vec<(String, Template)> {
+    templates::named(table, used, names, "the name of an environment variable", |name| {
+        !name.is_empty() && !name.contains(['=', '\0'])
+    })
+}
+
+fn argument(word: &TomlItem<'_>, text: &str, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+    if let Err(error) = Template::parse(text) {
+        let help =
+            format!("arguments are templates; to pass braces unchanged, write {{% raw %}}{}{{% endraw %}}", cut(text));
+        return word.position.reject(format!("not a template: {}", error.reason()), help);
+    }
+    templates::read(word, used, names)
+}
+
+fn check_nul(word: &TomlItem<'_>, text: &str) -> Option<()> {
+    if text.contains('\0') {
+        return word.position.reject("contains a NUL character", "allowed: a text without NUL");
+    }
+    Some(())
+}
+
+/// Whether the argument after these words is the script of an interpreter, as in `sh -c SCRIPT`.
+fn is_script(before: &CommandLine) -> bool {
+    const SHELLS: [&str; 7] = ["ash", "bash", "dash", "fish", "ksh", "sh", "zsh"];
+    const INTERPRETERS: [&str; 5] = ["node", "perl", "php", "python", "ruby"];
+    let words: Vec<&str> = before.words().collect();
+    let Some((flag, earlier)) = words.split_last() else { return false };
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_shell = earlier.iter().any(|word| SHELLS.contains(&name(word).as_str()));
+    let is_interpreter = earlier.iter().any(|word| {
+        let name = name(word);
+        INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+    });
+    let is_short = flag.starts_with('-') && !flag.starts_with("--");
+    is_shell && is_short && flag.contains('c')
+        || is_interpreter && matches!(*flag, "-c" | "-e" | "-E" | "-p" | "-r" | "--eval" | "--print")
+}

@@ -1,0 +1,140 @@
+//! The `[[intent.slot]]` sections: values that an intent needs before it runs.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use toml::de::DeValue;
+
+use super::names::{ArgumentNames, DeclaredNames};
+use super::reader::{TomlItem, TomlTable};
+use super::similar;
+use super::source::cut;
+use super::templates::{self, ReplyVariables, TemplateUse};
+use nuncio_core::agent::{Slot, SlotKind};
+use nuncio_core::ids::ToolName;
+
+#[derive(Clone, Copy, PartialEq)]
+enum SlotType {
+    Text,
+    Date,
+    Integer,
+    Choice,
+    Pattern,
+}
+
+const SLOT_TYPES: [(&str, SlotType); 5] = [
+    ("text", SlotType::Text),
+    ("date", SlotType::Date),
+    ("integer", SlotType::Integer),
+    ("choice", SlotType::Choice),
+    ("pattern", SlotType::Pattern),
+];
+
+/// Reads the slots of an intent, which fill the arguments of its tool.
+pub(super) fn read(
+    intent: &TomlTable<'_>,
+    tool: Option<(&ToolName, &ArgumentNames<'_>)>,
+    slot_names: &BTreeSet<&str>,
+    names: &DeclaredNames<'_>,
+) -> Vec<Slot> {
+    let tables = intent.tables("slot", "name");
+    let mut seen = BTreeSet::new();
+    tables
+        .iter()
+        .filter_map(|table| {
+            let slot = slot(table, slot_names, names);
+            if let Some(item) = table.peek("name")
+                && let Some(name) = item.value.as_str()
+            {
+                if !seen.insert(name) {
+                    item.position.fault("the intent already has this slot", "allowed: each name once");
+                }
+                check_argument(&item, name, tool);
+            }
+            slot
+        })
+        .collect()
+}
+
+fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredNames<'_>) -> Option<Slot> {
+    let name = table.text("name");
+    let kind = table.choice("type", &SLOT_TYPES);
+    let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
+    let choices = choices.and_then(|item| item.distinct_texts());
+    let pattern = own_key(table, "pattern", kind, SlotType::Pattern, "a regular expression");
+    let pattern = pattern.and_then(|item| regex(&item));
+    let variables = ReplyVariables { slots: Some(slot_names), ..ReplyVariables::default() };
+    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
+    let default = table.item("default");
+    let remember = table.flag("remember").unwrap_or(true);
+    table.finish();
+    let kind = match kind? {
+        SlotType::Text => SlotKind::Text,
+        SlotType::Date => SlotKind::Date,
+        SlotType::Integer => SlotKind::Integer,
+        SlotType::Choice => SlotKind::Choice(choices?),
+        SlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
+    };
+    let default = default.and_then(|item| default_value(&item, &kind));
+    Some(Slot { name: name?, kind, ask, default, remember })
+}
+
+/// Reads a key that is required for slots of one kind and forbidden for others.
+fn own_key<'a>(
+    table: &TomlTable<'a>,
+    key: &'static str,
+    kind: Option<SlotType>,
+    owner: SlotType,
+    what: &str,
+) -> Option<TomlItem<'a>> {
+    match kind {
+        Some(kind) if kind == owner => table.required(key, what),
+        Some(_) => {
+            let owner = SLOT_TYPES.iter().find(|(_, kind)| *kind == owner).map_or("other", |(word, _)| word);
+            table.refuse(key, &format!("only a slot of type {owner:?} has this"));
+            None
+        }
+        None => table.item(key),
+    }
+}
+
+/// Reads a default value, which the slot itself must accept. A whole number may be written without quotes.
+fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
+    let written = match (item.value, kind) {
+        (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
+        _ => item.text()?.to_owned(),
+    };
+    let allowed = match kind {
+        SlotKind::Integer if written.parse::<i64>().is_err() => "a whole number".to_owned(),
+        SlotKind::Choice(choices) if !choices.contains(&written) => similar::list(choices.iter().map(String::as_str)),
+        SlotKind::Pattern(pattern) if Regex::new(pattern).is_ok_and(|regex| !regex.is_match(&written)) => {
+            format!("what matches {:?}", cut(pattern))
+        }
+        _ => return Some(written),
+    };
+    item.position.reject(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"))
+}
+
+/// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
+fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ArgumentNames<'_>)>) {
+    let Some((tool, ArgumentNames { properties: Some(properties), .. })) = tool else { return };
+    if !properties.contains(name) {
+        let help = similar::help_or("it takes no arguments", name, "it takes", properties);
+        item.position.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
+    }
+}
+
+/// Reads a regular expression.
+pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
+    match Regex::new(item.text()?) {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            // The library's message shows the pattern with a caret; its last line is the reason.
+            let drawn = error.to_string();
+            let reason = drawn.lines().last().unwrap_or_default();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            item.position
+                .reject(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate")
+        }
+    }
+}

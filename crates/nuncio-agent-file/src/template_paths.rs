@@ -1,0 +1,132 @@
+//! Checks of the keys after a template's variable against the JSON Schema of its value.
+
+use serde_json::Value;
+
+use nuncio_core::template::PathStep;
+
+/// What a schema says about a variable's keys.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SchemaPath<'s> {
+    /// The schema has the keys, or allows values of any form.
+    Known,
+    /// The schema has the keys, but the value may be left out; the name of the first optional key.
+    Optional(&'s str),
+    Unknown(UnknownKey<'s>),
+}
+
+/// A key that a schema does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UnknownKey<'s> {
+    pub(super) key: &'s str,
+    /// Keys that the schema has at this level.
+    pub(super) properties: Vec<&'s str>,
+    /// Whether the schema refuses values with this key.
+    pub(super) is_refused: bool,
+}
+
+/// Follows the keys through a schema. Schemas that combine others are not followed.
+pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath<'s> {
+    const COMBINING_KEYWORDS: [&str; 8] =
+        ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
+    let (mut schema, mut optional) = (schema, None);
+    for step in steps {
+        let Some(keywords) = schema.as_object() else { return SchemaPath::Known };
+        if COMBINING_KEYWORDS.iter().any(|keyword| keywords.contains_key(*keyword)) {
+            return SchemaPath::Known;
+        }
+        let has_keys = keywords.get("type").is_none_or(|kind| allows(kind, &["object"]));
+        let has_items = keywords.get("type").is_none_or(|kind| allows(kind, &["array", "string"]));
+        schema = match step {
+            PathStep::Index if has_items => match keywords.get("items") {
+                Some(items) if !keywords.contains_key("prefixItems") => items,
+                _ => return SchemaPath::Known,
+            },
+            PathStep::Index => return SchemaPath::Known,
+            PathStep::Key(key) if !has_keys => {
+                return SchemaPath::Unknown(UnknownKey { key, properties: Vec::new(), is_refused: true });
+            }
+            PathStep::Key(key) => {
+                let properties = keywords.get("properties").and_then(Value::as_object);
+                let is_refused = keywords.get("additionalProperties") == Some(&Value::Bool(false));
+                match properties.and_then(|properties| properties.get(key)) {
+                    Some(property) => {
+                        let required = keywords.get("required").and_then(Value::as_array);
+                        if !required.is_some_and(|names| names.iter().any(|name| name == key)) {
+                            optional = optional.or(Some(key.as_str()));
+                        }
+                        property
+                    }
+                    None if keywords.get("additionalProperties").is_some_and(Value::is_object) => {
+                        return SchemaPath::Known;
+                    }
+                    None if properties.is_none() && !is_refused => return SchemaPath::Known,
+                    None => {
+                        let properties = properties.into_iter().flat_map(|properties| properties.keys());
+                        let properties = properties.map(String::as_str).collect();
+                        return SchemaPath::Unknown(UnknownKey { key, properties, is_refused });
+                    }
+                }
+            }
+        };
+    }
+    optional.map_or(SchemaPath::Known, SchemaPath::Optional)
+}
+
+/// Whether the `type` of a schema allows one of these types.
+fn allows(kind: &Value, types: &[&str]) -> bool {
+    let is_one = |kind: &Value| kind.as_str().is_none_or(|kind| types.contains(&kind));
+    match kind {
+        Value::Array(kinds) => kinds.iter().any(is_one),
+        one => is_one(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn keys(path: &str) -> Vec<PathStep> {
+        let step = |part: &str| match part {
+            "0" => PathStep::Index,
+            key => PathStep::Key(key.to_owned()),
+        };
+        path.split('.').map(step).collect()
+    }
+
+    #[test]
+    fn keys_are_followed_through_objects_and_lists_of_a_schema() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "rooms": {"type": "array", "items": {
+                    "type": "object", "properties": {"id": {}}, "required": ["id"], "additionalProperties": false,
+                }},
+                "any": {},
+                "one": {"oneOf": [{"type": "string"}]},
+                "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+            "required": ["name", "rooms", "any", "one", "map"],
+        });
+        let follow = |path: &str| match super::follow(&schema, &keys(path)) {
+            SchemaPath::Known => "known".to_owned(),
+            SchemaPath::Optional(key) => format!("optional {key}"),
+            SchemaPath::Unknown(UnknownKey { key, properties, is_refused }) => {
+                format!("no {key} in {properties:?}, refused: {is_refused}")
+            }
+        };
+        for known in ["name", "rooms.0.id", "any.a.b", "one.a", "map.a"] {
+            assert_eq!(follow(known), "known", "{known}");
+        }
+        assert_eq!(follow("rooms.0.nr"), r#"no nr in ["id"], refused: true"#);
+        assert_eq!(follow("name.first"), "no first in [], refused: true");
+        let open = follow("nmae");
+        assert!(open.starts_with("no nmae in [") && open.ends_with("], refused: false"), "{open}");
+        let closed = json!({"type": "object", "additionalProperties": false});
+        let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: true };
+        assert_eq!(super::follow(&closed, &keys("q")), SchemaPath::Unknown(unknown));
+        let optional = json!({"properties": {"q": {}}});
+        assert_eq!(super::follow(&optional, &keys("q")), SchemaPath::Optional("q"));
+    }
+}
