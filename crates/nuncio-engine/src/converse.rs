@@ -23,6 +23,7 @@ mod recover;
 mod sessions;
 mod settings;
 mod step;
+mod tail;
 mod turn;
 mod unattended;
 mod unstored;

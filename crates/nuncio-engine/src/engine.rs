@@ -61,6 +61,8 @@ pub struct Limits {
     /// Maximum number of concurrent calls per tool.
     pub calls_per_tool: usize,
     pub bytes_per_caller: u64,
+    /// Approximate size of the cache of recent conversations, in bytes.
+    pub conversation_cache: usize,
     pub executions: ExecutionLimits,
     pub consent: ConsentRules,
     pub relay: RelayRules,
@@ -75,6 +77,7 @@ impl Default for Limits {
             approval: Duration::from_secs(300),
             calls_per_tool: 32,
             bytes_per_caller: 1 << 30,
+            conversation_cache: 64 << 20,
             executions: ExecutionLimits::default(),
             consent: ConsentRules::default(),
             relay: RelayRules::default(),
@@ -191,7 +194,7 @@ impl Engine {
             context, store, agents, calls, approvals, records;
             call_store: store.clone(),
             live: LiveTurns::default(),
-            recent: RecentConversations::default()
+            recent: RecentConversations::new(context.limits.conversation_cache)
         });
         let drafts = service!(DraftService { context, store, conversations; approval_store: store.clone() });
         let callbacks = service!(CallbackService { context, store; owed: Notify::new() });

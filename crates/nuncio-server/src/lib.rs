@@ -18,6 +18,7 @@ mod fronts;
 mod hosting;
 mod http;
 mod listen;
+mod memory;
 mod messages;
 mod metrics;
 mod offers;

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::error::StartError;
+use crate::memory;
 use crate::telemetry::LogFormat;
 
 mod a2h;
@@ -113,6 +114,8 @@ limits! {
     calls_per_tool: usize = 32, min 1;
     /// Bytes that one caller may store; `local` has no limit.
     bytes_per_caller: u64 = 1 << 30, min 1;
+    /// Memory for recent conversations, in bytes.
+    conversation_cache_bytes: usize = memory::default_conversation_cache();
     /// Limit of unfinished executions on the whole server.
     executions: usize = 100_000, min 1;
     /// Limit of unfinished executions of one skill.
@@ -145,6 +148,7 @@ impl LimitSettings {
             approval: Duration::from_secs(self.approval_seconds),
             calls_per_tool: self.calls_per_tool,
             bytes_per_caller: self.bytes_per_caller,
+            conversation_cache: self.conversation_cache_bytes,
             executions: ExecutionLimits {
                 open: self.executions,
                 open_per_skill: self.executions_per_skill,

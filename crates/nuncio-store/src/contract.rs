@@ -80,6 +80,7 @@ macro_rules! store_contract {
                 second_message_with_the_same_number_is_refused,
                 message_for_unknown_session_is_refused,
                 reading_messages_starts_at_the_given_number,
+                messages_before_a_number_are_read_newest_first_up_to_the_limit,
                 unknown_message_fields_are_preserved,
             }
             idempotency {

@@ -15,7 +15,7 @@ use nuncio_core::message::Message;
 use nuncio_core::template::EscapeContext;
 use nuncio_core::turn::{StopReason, StreamMode};
 use nuncio_engine::converse::LiveTurn;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed};
 use serde_json::{Map, Value, json};
 
 use crate::runners::SharedServices;
@@ -176,8 +176,8 @@ impl Brain for ModelBrain {
     }
 
     /// History window in bytes: four times `window_tokens`, whose default is 100,000, or 8,000 for Ollama.
-    fn window(&self) -> Option<usize> {
-        Some(provider::window(&self.spec))
+    fn history_need(&self, _exchange: &[Message]) -> HistoryNeed {
+        HistoryNeed::Window(provider::window(&self.spec))
     }
 }
 

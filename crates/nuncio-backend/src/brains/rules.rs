@@ -1,7 +1,7 @@
 //! Brain without a language model: intents by keyword and pattern, slots that are asked for one after the other, tool
 //! calls, templated answers.
 //!
-//! The brain keeps no state between steps. Every step replays the conversation ([`dialogue`]) to find the intent and
+//! The brain keeps no state between steps. Every step replays the newest part of the conversation ([`dialogue`]) to find the intent and
 //! the slot values, and chooses the next action ([`reply`]):
 //!
 //! 1. The best matching intent of a message is chosen ([`matching`]).
@@ -19,9 +19,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::civil::Date;
 use nuncio_core::agent::RulesSpec;
+use nuncio_core::message::Message;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed};
 use nuncio_engine::ports::clock::Clock;
 
 use super::chunks::syllables;
@@ -42,6 +43,9 @@ mod sentences;
 #[cfg(test)]
 mod tests;
 
+/// Bytes of history that are replayed: a bound on the cost of a step, far above what an intent with its slots takes.
+const WINDOW_BYTES: usize = 64 * 1024;
+
 /// Brain of agents with `kind = "rules"`.
 #[derive(Debug)]
 pub struct RulesBrain {
@@ -61,6 +65,10 @@ impl RulesBrain {
 
 #[async_trait]
 impl Brain for RulesBrain {
+    fn history_need(&self, _exchange: &[Message]) -> HistoryNeed {
+        HistoryNeed::Window(WINDOW_BYTES)
+    }
+
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let step = reply::reply(&self.rules, &prompt, date(self.clock.now())).map_err(BrainError::Failed)?;
         match step {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool};
+use nuncio_engine::ports::brain::{
+    Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool,
+};
 use nuncio_engine::ports::clock::Clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,6 +38,12 @@ impl ScriptBrain {
 
 #[async_trait]
 impl Brain for ScriptBrain {
+    /// Only `{"echo": "roles"}` needs older messages.
+    fn history_need(&self, exchange: &[Message]) -> HistoryNeed {
+        let (said, _) = newest_user(exchange);
+        if said.contains("roles") { HistoryNeed::Everything } else { HistoryNeed::NewestExchange }
+    }
+
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let mut calls = false;
         let mut stop = None;

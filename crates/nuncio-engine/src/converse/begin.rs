@@ -15,9 +15,10 @@ use tracing::Instrument as _;
 
 use super::images;
 use super::live::LiveTurn;
-use super::recent::{CachedConversation, CachedHistory};
+use super::recent::CachedConversation;
 use super::sessions::{IdempotencyKey, remember};
 use super::settings::SettingsPatch;
+use super::tail::HistoryTail;
 use super::turn::{PermissionAnswer, RunningTurn};
 use crate::access::Caller;
 use crate::call::{CommitSender, NotifyWhen};
@@ -121,10 +122,8 @@ impl ConversationService {
         }
         for message in opening.messages {
             let stored = StoredMessage { number: session.next_message, turn: number, message };
-            changes.push(stored.clone().append_to(&session.id));
-            if let Some(history) = &mut history {
-                history.push(stored);
-            }
+            history.push(&stored);
+            changes.push(stored.append_to(&session.id));
             session.next_message += 1;
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
@@ -139,6 +138,7 @@ impl ConversationService {
             served,
             session: Session { pending: Vec::new(), turns: number, running: true, ..session },
             history,
+            need: None,
             permissions: opening.permissions,
             asked: Vec::new(),
             began: self.context.now(),
@@ -154,12 +154,16 @@ impl ConversationService {
         Ok(turn)
     }
 
-    /// The caller's session, and its history if cached.
-    async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, Option<CachedHistory>), EngineError> {
+    /// The caller's session, and the cached part of its history.
+    async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, HistoryTail), EngineError> {
         let kept = SessionId::parse(id).ok().and_then(|id| self.recent.take(&id, &caller.principal));
         match kept {
-            Some(CachedConversation { session, history }) => Ok((session, Some(history))),
-            None => Ok((self.session(caller, id).await?, None)),
+            Some(CachedConversation { session, history }) => Ok((session, history)),
+            None => {
+                let session = self.session(caller, id).await?;
+                let history = HistoryTail::empty(session.next_message);
+                Ok((session, history))
+            }
         }
     }
 

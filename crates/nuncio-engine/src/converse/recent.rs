@@ -1,7 +1,7 @@
 //! Cache of recently used conversations, so that their next turn need not read the store.
 //!
 //! The cache cannot be stale: only a turn changes a session, and the store refuses a turn unless its turn count
-//! matches.
+//! matches. Messages never change.
 
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::ids::SessionId;
@@ -10,86 +10,56 @@ use nuncio_core::session::Session;
 use nuncio_core::time::Timestamp;
 
 use super::history::json_size;
-use crate::ports::store::StoredMessage;
+use super::tail::HistoryTail;
 
-/// Approximate cache size for conversations with turns, in bytes.
-const MAX_CACHE_BYTES: usize = 32 << 20;
-/// Approximate cache size for conversations without a turn, in bytes: the first turn comes soon or never.
-const MAX_NEW_BYTES: usize = 1 << 20;
-/// Approximate maximum size of one cached conversation; for a longer one reading the store costs little in comparison.
-const MAX_CONVERSATION_BYTES: usize = 1 << 20;
-/// Assumed overhead per session or message, in bytes.
-const OVERHEAD_BYTES: usize = 512;
+/// Part of the budget for conversations without a turn: the first turn comes soon or never.
+const SHARE_OF_NEW: usize = 16;
+/// Part of the budget that one conversation may use, so that a few long ones do not evict all others.
+const SHARE_OF_ONE: usize = 16;
+/// Assumed overhead per session, in bytes.
+const OVERHEAD_BYTES: usize = 1024;
 
-/// A session between two turns, with its messages.
+/// A session between two turns, with its newest messages.
 #[derive(Debug)]
 pub(super) struct CachedConversation {
     pub(super) session: Session,
-    pub(super) history: CachedHistory,
+    pub(super) history: HistoryTail,
 }
 
 impl CachedConversation {
     fn bytes(&self) -> usize {
         let Session { settings, pending, summary, .. } = &self.session;
-        OVERHEAD_BYTES + json_size(settings) + json_size(pending) + json_size(summary) + self.history.bytes
-    }
-}
-
-/// All messages of a session in order, with their approximate size.
-#[derive(Debug, Default)]
-pub(super) struct CachedHistory {
-    messages: Vec<StoredMessage>,
-    bytes: usize,
-}
-
-impl CachedHistory {
-    pub(super) fn push(&mut self, stored: StoredMessage) {
-        self.bytes += OVERHEAD_BYTES + json_size(&stored.message);
-        self.messages.push(stored);
-    }
-
-    pub(super) fn extend(&mut self, stored: impl IntoIterator<Item = StoredMessage>) {
-        stored.into_iter().for_each(|stored| self.push(stored));
-    }
-
-    pub(super) fn messages(&self) -> &[StoredMessage] {
-        &self.messages
-    }
-}
-
-impl From<Vec<StoredMessage>> for CachedHistory {
-    fn from(messages: Vec<StoredMessage>) -> Self {
-        let bytes = messages.iter().map(|stored| OVERHEAD_BYTES + json_size(&stored.message)).sum();
-        Self { messages, bytes }
+        OVERHEAD_BYTES + json_size(settings) + json_size(pending) + json_size(summary) + self.history.bytes()
     }
 }
 
 /// Cached conversations; the longest unused is dropped first.
 #[derive(Debug)]
 pub(crate) struct RecentConversations {
+    max_bytes: usize,
     spoken: BoundedCache<SessionId, CachedConversation>,
     new: BoundedCache<SessionId, CachedConversation>,
 }
 
-impl Default for RecentConversations {
-    fn default() -> Self {
-        Self { spoken: BoundedCache::new(MAX_CACHE_BYTES), new: BoundedCache::new(MAX_NEW_BYTES) }
-    }
-}
-
 impl RecentConversations {
+    /// Creates a cache that uses about `max_bytes` bytes.
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        let new = max_bytes / SHARE_OF_NEW;
+        Self { max_bytes, spoken: BoundedCache::new(max_bytes - new), new: BoundedCache::new(new) }
+    }
+
     /// Takes a conversation out of the cache for its next turn, if `owner` owns it.
     pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
         let is_owned = |cached: &CachedConversation, _| cached.session.owner == *owner;
         self.spoken.take_if(session, is_owned).or_else(|| self.new.take_if(session, is_owned))
     }
 
-    /// Caches a conversation; the store must contain exactly this state.
+    /// Caches a conversation; the store must contain exactly this session.
     pub(super) fn put(&self, conversation: CachedConversation) {
-        let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
+        let cache = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
         let (id, bytes) = (conversation.session.id.clone(), conversation.bytes());
-        if bytes <= MAX_CONVERSATION_BYTES {
-            drop(shelf.put_weighted(id, conversation, Timestamp::LAST, bytes));
+        if bytes <= self.max_bytes / SHARE_OF_ONE {
+            drop(cache.put_weighted(id, conversation, Timestamp::LAST, bytes));
         }
     }
 
@@ -102,9 +72,12 @@ impl RecentConversations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::store::StoredMessage;
     use nuncio_core::ids::AgentName;
     use nuncio_core::message::Message;
     use nuncio_core::session::SessionSettings;
+
+    const MAX_BYTES: usize = 1 << 20;
 
     fn id(name: &str) -> SessionId {
         SessionId::parse(name).unwrap()
@@ -123,14 +96,14 @@ mod tests {
             summary: None,
             created_at: Timestamp::from_millis(0),
         };
-        let mut history = CachedHistory::default();
-        history.push(StoredMessage { number: 0, turn: 1, message: Message::user(text) });
+        let mut history = HistoryTail::empty(0);
+        history.push(&StoredMessage { number: 0, turn: 1, message: Message::user(text) });
         CachedConversation { session, history }
     }
 
     #[test]
     fn cached_conversation_is_taken_once_by_its_owner_only() {
-        let recent = RecentConversations::default();
+        let recent = RecentConversations::new(MAX_BYTES);
         recent.put(conversation("s", "hello"));
         assert!(recent.take(&id("s"), &Principal::Anonymous).is_none());
         assert!(recent.take(&id("s"), &Principal::Local).is_some());
@@ -140,7 +113,7 @@ mod tests {
 
     #[test]
     fn forgotten_conversation_uses_no_cache_space() {
-        let recent = RecentConversations::default();
+        let recent = RecentConversations::new(MAX_BYTES);
         recent.put(conversation("s", "hello"));
         recent.put(conversation("s", "hello again"));
         recent.forget(&id("s"));
@@ -150,39 +123,40 @@ mod tests {
 
     #[test]
     fn conversations_without_turns_do_not_evict_those_with_turns() {
-        let recent = RecentConversations::default();
+        let recent = RecentConversations::new(MAX_BYTES);
         recent.put(conversation("old", "hello"));
-        for n in 0..MAX_NEW_BYTES / OVERHEAD_BYTES {
+        let max_new = MAX_BYTES / SHARE_OF_NEW;
+        let last = max_new / OVERHEAD_BYTES;
+        for n in 0..=last {
             let CachedConversation { session, .. } = conversation(&n.to_string(), "");
-            recent.put(CachedConversation {
-                session: Session { turns: 0, ..session },
-                history: CachedHistory::default(),
-            });
+            let history = HistoryTail::empty(0);
+            recent.put(CachedConversation { session: Session { turns: 0, ..session }, history });
         }
-        assert!((1..=MAX_NEW_BYTES).contains(&recent.new.weight()));
-        let last = id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 1).to_string());
+        assert!((1..=max_new).contains(&recent.new.weight()));
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
         assert!(recent.take(&id("old"), &Principal::Local).is_some());
-        assert!(recent.take(&last, &Principal::Anonymous).is_none());
-        assert!(recent.take(&last, &Principal::Local).is_some());
-        assert!(recent.take(&last, &Principal::Local).is_none());
-        recent.forget(&id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 2).to_string()));
-        assert!(recent.take(&id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 2).to_string()), &Principal::Local).is_none());
+        let newest = id(&last.to_string());
+        assert!(recent.take(&newest, &Principal::Anonymous).is_none());
+        assert!(recent.take(&newest, &Principal::Local).is_some());
+        assert!(recent.take(&newest, &Principal::Local).is_none());
+        let second = id(&(last - 1).to_string());
+        recent.forget(&second);
+        assert!(recent.take(&second, &Principal::Local).is_none());
     }
 
     #[test]
     fn full_cache_evicts_oldest_conversation_and_oversized_ones_are_not_cached() {
-        let recent = RecentConversations::default();
-        let text = "x".repeat(MAX_CONVERSATION_BYTES / 2);
-        for n in 0..=2 * MAX_CACHE_BYTES / MAX_CONVERSATION_BYTES {
+        let recent = RecentConversations::new(MAX_BYTES);
+        let max_one = MAX_BYTES / SHARE_OF_ONE;
+        let text = "x".repeat(max_one / 2);
+        let last = 2 * MAX_BYTES / max_one;
+        for n in 0..=last {
             recent.put(conversation(&n.to_string(), &text));
         }
-        assert!(recent.spoken.weight() <= MAX_CACHE_BYTES);
+        assert!(recent.spoken.weight() <= MAX_BYTES);
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
-        assert!(
-            recent.take(&id(&(2 * MAX_CACHE_BYTES / MAX_CONVERSATION_BYTES).to_string()), &Principal::Local).is_some()
-        );
-        recent.put(conversation("huge", &"x".repeat(MAX_CONVERSATION_BYTES)));
+        assert!(recent.take(&id(&last.to_string()), &Principal::Local).is_some());
+        recent.put(conversation("huge", &"x".repeat(max_one)));
         assert!(recent.take(&id("huge"), &Principal::Local).is_none());
     }
 }

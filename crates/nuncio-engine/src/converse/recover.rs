@@ -18,7 +18,8 @@ use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{
-    AuditChange, CallChange, Change, ExecutionChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
+    AuditChange, CallChange, Change, EncodedMessage, ExecutionChange, ResultTarget, SessionChange, StartedCall,
+    StoredMessage,
 };
 
 /// Numbers of turns, calls and approvals that recovery closed.
@@ -132,7 +133,8 @@ impl ConversationService {
         events: Option<Vec<u8>>,
     ) -> Result<(), EngineError> {
         let Some(session) = self.store.session(&turn.session).await? else { return Ok(()) };
-        let mut messages = self.store.messages(&turn.session, 0).await?;
+        let messages = self.store.messages(&turn.session, 0).await?;
+        let mut messages: Vec<_> = messages.iter().map(EncodedMessage::decode).collect::<Result<_, _>>()?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
         for place in started.iter().filter_map(|call| call.target.as_ref()?.message()) {

@@ -13,9 +13,11 @@ use super::history::{HistoryKind, compact};
 use super::images;
 use super::recent::CachedConversation;
 use super::settings::SettingsPatch;
+use super::tail::HistoryTail;
 use crate::access::Caller;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::ports::brain::HistoryNeed;
 use crate::ports::store::{
     Change, Conflict, IdempotencyRecord, SessionChange, SessionCursor, StoreError, StoredMessage,
 };
@@ -74,8 +76,10 @@ impl ConversationService {
             summary: None,
             created_at: self.context.now(),
         };
-        let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
-        let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
+        let mut history = HistoryTail::empty(0);
+        for (number, message) in (0..).zip(&new.messages) {
+            history.push(&StoredMessage { number, turn: 0, message: message.clone() });
+        }
         let conversation = CachedConversation { session: session.clone(), history };
         let mut changes = vec![SessionChange::Create { session, messages: new.messages }.into()];
         changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE_REQUEST, it, &id, None)));
@@ -141,14 +145,19 @@ impl ConversationService {
             };
             return Err(EngineError::new(Code::HistoryNotOffered, message));
         }
-        let messages = self.store.messages(&session.id, 0).await?;
-        Ok(match kind {
-            HistoryKind::Full => messages.into_iter().map(|stored| stored.message).collect(),
-            HistoryKind::Compacted => {
-                let window = served.ok().and_then(|served| served.brain.window());
-                compact(&messages, session.summary.as_ref(), window).with(session.summary.as_ref())
-            }
-        })
+        let need = match (kind, &served) {
+            (HistoryKind::Compacted, Ok(served)) => served.brain.history_need(&[]),
+            (HistoryKind::Compacted, Err(_)) | (HistoryKind::Full, _) => HistoryNeed::Everything,
+        };
+        let mut history = HistoryTail::empty(session.next_message);
+        if let HistoryNeed::Window(window) = need {
+            let summary = session.summary.as_ref();
+            let from = summary.map_or(0, |summary| summary.until);
+            let messages = history.window(&*self.store, &session.id, window, from).await?;
+            return Ok(compact(&messages, summary, Some(window)).with(summary));
+        }
+        let messages = history.everything(&*self.store, &session.id).await?;
+        Ok(messages.into_iter().map(|stored| stored.message).collect())
     }
 
     /// Result of an earlier request with the same idempotency key; an error if its body differed.

@@ -22,7 +22,7 @@ use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::brain::{
-    BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool, OutputPiece, text_block,
+    BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool, OutputPiece, text_block,
 };
 use crate::ports::store::{HistorySlot, ResultTarget, SessionChange, StoredMessage};
 
@@ -94,13 +94,22 @@ impl RunningTurn {
     /// History for the brain. Messages that no longer fit are summarised if the brain can, and the summary is stored
     /// before it is used.
     async fn history(&mut self) -> Result<Vec<Message>, EngineError> {
-        let session = &self.turn.session;
-        let history = match self.history.take() {
-            Some(history) => history,
-            None => self.conversations.store.messages(session, 0).await?.into(),
+        let (session, store) = (&self.turn.session, &*self.conversations.store);
+        self.history.read_newer(store, session, self.session.next_message).await?;
+        let exchange = self.history.newest_exchange(store, session).await?;
+        let need = *self.need.insert(self.served.brain.history_need(&exchange));
+        let mut compacted = match need {
+            HistoryNeed::NewestExchange => return Ok(exchange),
+            HistoryNeed::Everything => {
+                let messages = self.history.everything(store, session).await?;
+                return Ok(messages.into_iter().map(|stored| stored.message).collect());
+            }
+            HistoryNeed::Window(window) => {
+                let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
+                let messages = self.history.window(store, session, window, from).await?;
+                compact(&messages, self.session.summary.as_ref(), Some(window))
+            }
         };
-        let history = self.history.insert(history);
-        let mut compacted = compact(history.messages(), self.session.summary.as_ref(), self.served.brain.window());
         let Some((until, left_out)) = compacted.left_out.take() else {
             return Ok(compacted.with(self.session.summary.as_ref()));
         };
@@ -311,9 +320,8 @@ impl RunningTurn {
         id
     }
 
-    /// Reserves the next history number for a call result, which the call stores; so the cached history is dropped.
+    /// Reserves the next history number for a call result, which the call stores.
     pub(super) fn result_target(&mut self, call: &CallId) -> ResultTarget {
-        self.history = None;
         let number = self.session.next_message;
         self.session.next_message += 1;
         ResultTarget::Message(HistorySlot {
@@ -327,13 +335,8 @@ impl RunningTurn {
     pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
         let stored = self.numbered(message);
         let change = stored.clone().append_to(&self.turn.session);
-        // The cached history is not valid until the commit succeeded.
-        let history = self.history.take();
         self.conversations.context.commit_one(change).await?;
-        self.history = history.map(|mut history| {
-            history.push(stored);
-            history
-        });
+        self.history.push(&stored);
         Ok(())
     }
 

@@ -13,13 +13,15 @@ use tracing::Instrument as _;
 
 use super::begin::PermissionResponder;
 use super::live::LiveTurn;
-use super::recent::{CachedConversation, CachedHistory};
+use super::recent::CachedConversation;
 use super::step::StepCallOutcome;
+use super::tail::HistoryTail;
 use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
 use crate::call::{ClientDecision, CommitSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::ports::brain::HistoryNeed;
 use crate::ports::store::{Change, Conflict, SessionChange, StoreError, StoredMessage};
 use crate::publish::PublishedAgent;
 
@@ -32,8 +34,9 @@ pub(super) struct RunningTurn {
     pub(super) served: Arc<PublishedAgent>,
     /// The session as stored, apart from what the end of this turn changes.
     pub(super) session: Session,
-    /// Cached history; `None` when it must be read from the store.
-    pub(super) history: Option<CachedHistory>,
+    pub(super) history: HistoryTail,
+    /// What the brain needed of the history in its last step.
+    pub(super) need: Option<HistoryNeed>,
     pub(super) permissions: Vec<PermissionAnswer>,
     /// The app's decisions on calls that the brain runs itself.
     pub(super) asked: Vec<CallAnswer>,
@@ -204,9 +207,12 @@ impl RunningTurn {
                 return Some(self.end_unstored(stop.usage));
             }
         };
-        let Self { conversations, turn, served, session, history, began, .. } = self;
-        if let (true, Some(mut history)) = (on_disk, history) {
-            history.extend(ending.last);
+        let Self { conversations, turn, served, session, mut history, need, began, .. } = self;
+        if on_disk {
+            if let Some(last) = &ending.last {
+                history.push(last);
+            }
+            history.trim(need.unwrap_or(HistoryNeed::NewestExchange), !ending.pending.is_empty());
             let session = Session { pending: ending.pending, running: false, ..session };
             conversations.recent.put(CachedConversation { session, history });
             // A session deleted meanwhile must not stay cached. Deletion cancels the turn before it removes the cache

@@ -18,7 +18,7 @@ use crate::converse::LiveTurn;
 #[derive(Debug, Clone)]
 pub struct BrainPrompt {
     pub agent: Arc<Agent>,
-    /// The conversation so far, compacted to the brain's window.
+    /// The part of the conversation that [`Brain::history_need`] names.
     pub history: Vec<Message>,
     pub tools: Vec<OfferedTool>,
     /// All options of the agent: client values or defaults.
@@ -60,6 +60,17 @@ pub enum BrainError {
     TooMuch(#[from] LogFull),
 }
 
+/// Part of a history that a brain needs for a step. What it does not need is not read from the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryNeed {
+    /// The newest user message and the messages after it.
+    NewestExchange,
+    /// System messages and the newest exchanges, at most this many bytes of JSON. Older messages are summarised if the
+    /// brain can, or else left out.
+    Window(usize),
+    Everything,
+}
+
 /// Generates messages: history in; text, thinking and tool calls out.
 ///
 /// A brain keeps no state between steps and is cancelled by dropping the future.
@@ -73,9 +84,10 @@ pub trait Brain: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Maximum history size in bytes; `None` for no limit.
-    fn window(&self) -> Option<usize> {
-        None
+    /// Part of the history that [`Brain::think`] needs, if it answers `exchange`: the newest user message and what
+    /// followed it.
+    fn history_need(&self, _exchange: &[Message]) -> HistoryNeed {
+        HistoryNeed::Everything
     }
 }
 

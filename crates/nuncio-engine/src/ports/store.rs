@@ -33,7 +33,9 @@ pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
 pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
 pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
-pub use sessions::{IdempotencyRecord, SessionChange, SessionCursor, SessionStore, StoredMessage};
+pub use sessions::{
+    EncodedMessage, IdempotencyRecord, MessageStore, SessionChange, SessionCursor, SessionStore, StoredMessage,
+};
 pub use tasks::{TaskChange, TaskStore};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

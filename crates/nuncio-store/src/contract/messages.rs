@@ -1,5 +1,5 @@
 use nuncio_core::message::Message;
-use nuncio_engine::ports::store::{Change, Conflict, SessionChange, Store, StoredMessage};
+use nuncio_engine::ports::store::{Change, Conflict, EncodedMessage, SessionChange, Store, StoredMessage};
 use serde_json::json;
 
 use super::sample::{self, session_id};
@@ -11,7 +11,8 @@ async fn next_message(store: &dyn Store) -> u64 {
 
 async fn texts(store: &dyn Store, from: u64) -> Vec<(u64, u64, String)> {
     let messages = store.messages(&session_id("s"), from).await.unwrap();
-    messages.into_iter().map(|stored| (stored.number, stored.turn, stored.message.text())).collect()
+    let read = |stored: &EncodedMessage| (stored.number, stored.turn, stored.decode().unwrap().message.text());
+    messages.iter().map(read).collect()
 }
 
 pub async fn messages_are_read_in_order(place: &dyn TestDatabase) {
@@ -66,6 +67,23 @@ pub async fn reading_messages_starts_at_the_given_number(place: &dyn TestDatabas
     assert!(read(4).await.is_empty());
 }
 
+pub async fn messages_before_a_number_are_read_newest_first_up_to_the_limit(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s"), sample::create("other"), sample::append("other", 1, 2, "other")]).await;
+    // Number 3 is missing, as after a call whose result was never stored.
+    for number in (0..100).filter(|number| *number != 3) {
+        made(&*store, [sample::append("s", 1, number, &number.to_string())]).await;
+    }
+    for (before, limit) in [(100, 3), (100, 100), (99, 70), (5, 2), (5, 10), (1, 1), (0, 5), (50, 0)] {
+        let read = store.messages_before(&session_id("s"), before, limit).await.unwrap();
+        let read: Vec<_> = read.iter().map(|stored| (stored.number, stored.decode().unwrap().message.text())).collect();
+        let numbers = (0..before).rev().filter(|number| *number != 3).take(limit);
+        let expected: Vec<_> = numbers.map(|number| (number, number.to_string())).collect();
+        assert_eq!(read, expected, "before {before}, at most {limit}");
+    }
+    assert_eq!(store.messages_before(&session_id("none"), 5, 5).await.unwrap(), []);
+}
+
 pub async fn unknown_message_fields_are_preserved(place: &dyn TestDatabase) {
     let store = place.open().await;
     let wire = json!([
@@ -88,6 +106,7 @@ pub async fn unknown_message_fields_are_preserved(place: &dyn TestDatabase) {
     };
     made(&*store, (0..).zip(&messages).map(append).collect::<Vec<_>>()).await;
     let stored = store.messages(&session_id("s"), 0).await.unwrap();
+    let stored: Vec<_> = stored.iter().map(|stored| stored.decode().unwrap()).collect();
     let expected: Vec<_> =
         (0..).zip(messages).map(|(number, message)| StoredMessage { number, turn: 1, message }).collect();
     assert_eq!(stored, expected);

@@ -24,7 +24,7 @@ pub async fn session_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.session(&session.id).await.unwrap(), Some(session.clone()));
     let stored = store.messages(&session.id, 0).await.unwrap();
     assert_eq!(stored.iter().map(|stored| (stored.number, stored.turn)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
-    assert_eq!(stored.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), messages);
+    assert_eq!(stored.iter().map(|stored| stored.decode().unwrap().message).collect::<Vec<_>>(), messages);
 }
 
 pub async fn unknown_session_is_not_found(place: &dyn TestDatabase) {

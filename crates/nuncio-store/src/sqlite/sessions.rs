@@ -8,7 +8,7 @@ use nuncio_core::session::Session;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Turn, TurnState};
 use nuncio_engine::ports::store::{
-    Conflict, IdempotencyRecord, SessionChange, SessionCursor, SessionStore, StoreError, StoredMessage,
+    Conflict, EncodedMessage, IdempotencyRecord, MessageStore, SessionChange, SessionCursor, SessionStore, StoreError,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -144,6 +144,39 @@ const MESSAGES: &str = "SELECT number, turn, message FROM messages WHERE session
 const TURN: &str = "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns";
 
 #[async_trait]
+impl MessageStore for SqliteStore {
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<EncodedMessage>, StoreError> {
+        let from = to_integer(from)?;
+        let short = self.readers.point(|connection| {
+            let params = params![session.as_str(), from, to_limit(SHORT_HISTORY + 1)];
+            all(connection, &format!("{MESSAGES} LIMIT ?3"), params, read_message)
+        })?;
+        if short.len() <= SHORT_HISTORY {
+            return Ok(short);
+        }
+        self.readers.all(MESSAGES, (session.to_string(), from), read_message).await
+    }
+
+    async fn messages_before(
+        &self,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<EncodedMessage>, StoreError> {
+        let (before, sql) = (
+            to_integer(before)?,
+            "SELECT number, turn, message FROM messages
+             WHERE session = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3",
+        );
+        if limit <= SHORT_HISTORY {
+            let params = params![session.as_str(), before, to_limit(limit)];
+            return self.readers.point(|connection| all(connection, sql, params, read_message));
+        }
+        self.readers.all(sql, (session.to_string(), before, to_limit(limit)), read_message).await
+    }
+}
+
+#[async_trait]
 impl SessionStore for SqliteStore {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         self.readers.first(&format!("{SESSION} WHERE id = ?1"), [id.as_str()], read_session)
@@ -165,18 +198,6 @@ impl SessionStore for SqliteStore {
                 self.readers.all(sql, params, read_session).await
             }
         }
-    }
-
-    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError> {
-        let from = to_integer(from)?;
-        let short = self.readers.point(|connection| {
-            let params = params![session.as_str(), from, to_limit(SHORT_HISTORY + 1)];
-            all(connection, &format!("{MESSAGES} LIMIT ?3"), params, read_message)
-        })?;
-        if short.len() <= SHORT_HISTORY {
-            return Ok(short);
-        }
-        self.readers.all(MESSAGES, (session.to_string(), from), read_message).await
     }
 
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError> {
@@ -238,8 +259,9 @@ fn read_session(row: &Row<'_>) -> Result<Session, SqlProblem> {
     })
 }
 
-fn read_message(row: &Row<'_>) -> Result<StoredMessage, SqlProblem> {
-    Ok(StoredMessage { number: rows::number(row, 0)?, turn: rows::number(row, 1)?, message: rows::json(row, 2)? })
+fn read_message(row: &Row<'_>) -> Result<EncodedMessage, SqlProblem> {
+    let json: String = row.get(2)?;
+    Ok(EncodedMessage { number: rows::number(row, 0)?, turn: rows::number(row, 1)?, json: json.into() })
 }
 
 fn read_turn(row: &Row<'_>) -> Result<Turn, SqlProblem> {

@@ -83,7 +83,35 @@ pub struct StoredMessage {
     pub message: Message,
 }
 
+/// A message with its position in the history, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedMessage {
+    pub number: u64,
+    pub turn: u64,
+    /// JSON of the message.
+    pub json: Box<str>,
+}
+
+impl EncodedMessage {
+    /// # Errors
+    ///
+    /// `Damaged` if the JSON is not a message; the text has no content of the message.
+    pub fn decode(&self) -> Result<StoredMessage, StoreError> {
+        let message = serde_json::from_str(&self.json).map_err(|error: serde_json::Error| {
+            let (number, line, column) = (self.number, error.line(), error.column());
+            StoreError::Damaged(format!("message {number} of a session: unreadable at line {line} column {column}"))
+        })?;
+        Ok(StoredMessage { number: self.number, turn: self.turn, message })
+    }
+}
+
 impl StoredMessage {
+    /// The message in its stored form.
+    pub(crate) fn encode(&self) -> EncodedMessage {
+        let json = serde_json::to_string(&self.message).expect("a message is JSON").into_boxed_str();
+        EncodedMessage { number: self.number, turn: self.turn, json }
+    }
+
     /// The change that adds the message to the history of a session.
     pub(crate) fn append_to(self, session: &SessionId) -> Change {
         let Self { number, turn, message } = self;
@@ -100,7 +128,20 @@ pub struct SessionCursor {
 }
 
 #[async_trait]
-pub trait SessionStore: Send + Sync {
+pub trait MessageStore: Send + Sync {
+    /// Messages of a session numbered `from` and above, in order.
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<EncodedMessage>, StoreError>;
+    /// At most `limit` messages of a session numbered below `before`, newest first.
+    async fn messages_before(
+        &self,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<EncodedMessage>, StoreError>;
+}
+
+#[async_trait]
+pub trait SessionStore: MessageStore {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
     /// Sessions of a principal that follow the cursor, newest first.
     async fn sessions(
@@ -109,8 +150,6 @@ pub trait SessionStore: Send + Sync {
         after: Option<&SessionCursor>,
         limit: usize,
     ) -> Result<Vec<Session>, StoreError>;
-    /// Messages of a session numbered `from` and above, in order.
-    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError>;
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
     /// Encoded event log of a finished turn.
     async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;

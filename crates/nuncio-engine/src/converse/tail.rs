@@ -1,0 +1,380 @@
+//! The newest part of a history, as far as the brain needs it.
+//!
+//! A turn of a long conversation costs as much as one of a short conversation if the brain needs only its newest
+//! exchange, and otherwise no more than the brain's window.
+
+use std::collections::VecDeque;
+
+use nuncio_core::ids::SessionId;
+use nuncio_core::message::Message;
+
+use crate::ports::brain::HistoryNeed;
+use crate::ports::store::{EncodedMessage, MessageStore, StoreError, StoredMessage};
+
+/// Number of messages in the first read of older messages; each further read doubles it, up to [`MAX_PAGE`].
+const FIRST_PAGE: usize = 16;
+const MAX_PAGE: usize = 1024;
+/// Assumed overhead per message, in bytes.
+const OVERHEAD_BYTES: usize = 64;
+
+/// All stored messages of a session numbered from `first` to below `next`, as they are stored.
+///
+/// Messages are immutable, so a tail stays correct; it may end before the newest message.
+#[derive(Debug)]
+pub(super) struct HistoryTail {
+    messages: VecDeque<EncodedMessage>,
+    first: u64,
+    next: u64,
+    json_bytes: usize,
+    /// System messages numbered below `first`, once they were read. Only the messages that a session began with can be
+    /// system messages.
+    system: Option<Vec<Message>>,
+}
+
+impl HistoryTail {
+    /// A tail without messages that continues with number `next`.
+    pub(super) fn empty(next: u64) -> Self {
+        Self { messages: VecDeque::new(), first: next, next, json_bytes: 0, system: None }
+    }
+
+    /// Approximate size in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.json_bytes + OVERHEAD_BYTES * self.messages.len()
+    }
+
+    /// Adds a stored message if it follows the last one. Otherwise a message between the two is missing, and both are
+    /// read from the store later.
+    pub(super) fn push(&mut self, stored: &StoredMessage) {
+        if stored.number == self.next {
+            self.push_back(stored.encode());
+            self.next += 1;
+        }
+    }
+
+    /// Reads the messages numbered below `next` that are not here.
+    pub(super) async fn read_newer(
+        &mut self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+        next: u64,
+    ) -> Result<(), StoreError> {
+        if self.next < next {
+            for message in store.messages(session, self.next).await? {
+                self.push_back(message);
+            }
+            self.next = next;
+        }
+        Ok(())
+    }
+
+    /// The newest user message and the messages after it, read from the store if they are not here.
+    pub(super) async fn newest_exchange(
+        &mut self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+    ) -> Result<Vec<Message>, StoreError> {
+        let (mut exchange, mut decoded, mut page) = (VecDeque::new(), 0, FIRST_PAGE);
+        loop {
+            while let Some(encoded) = self.messages.len().checked_sub(decoded + 1).map(|at| &self.messages[at]) {
+                let message = encoded.decode()?.message;
+                let is_start = matches!(message, Message::User { .. });
+                exchange.push_front(message);
+                decoded += 1;
+                if is_start {
+                    return Ok(exchange.into());
+                }
+            }
+            if self.first == 0 {
+                return Ok(exchange.into());
+            }
+            self.read_page(store, session, &mut page).await?;
+        }
+    }
+
+    /// Messages for a brain with a window of `window` bytes: system messages, and the newest ones from `from` on. At
+    /// most about twice the window is read, so that what leaves the window can be summarised.
+    pub(super) async fn window(
+        &mut self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+        window: usize,
+        from: u64,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let mut page = FIRST_PAGE;
+        while self.first > from && self.json_bytes <= 2 * window {
+            self.read_page(store, session, &mut page).await?;
+        }
+        let mut messages = Vec::with_capacity(self.messages.len());
+        if self.first > 0 {
+            if self.system.is_none() {
+                self.system = Some(system_messages(store, session, self.first).await?);
+            }
+            let system = self.system.iter().flatten();
+            messages.extend(system.map(|message| StoredMessage { number: 0, turn: 0, message: message.clone() }));
+        }
+        // Turn 0 may hold system messages that precede `from`.
+        let needed = self.messages.iter().filter(|message| message.number >= from || message.turn == 0);
+        for message in needed {
+            messages.push(message.decode()?);
+        }
+        Ok(messages)
+    }
+
+    /// The whole history.
+    pub(super) async fn everything(
+        &mut self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let mut page = FIRST_PAGE;
+        while self.first > 0 {
+            self.read_page(store, session, &mut page).await?;
+        }
+        self.messages.iter().map(EncodedMessage::decode).collect()
+    }
+
+    /// Drops what the next turn will not need. A turn that answers pending calls continues the newest exchange.
+    pub(super) fn trim(&mut self, need: HistoryNeed, has_pending: bool) {
+        match need {
+            HistoryNeed::NewestExchange if !has_pending => *self = Self::empty(self.next),
+            HistoryNeed::NewestExchange | HistoryNeed::Everything => {}
+            HistoryNeed::Window(window) => {
+                while self.json_bytes > 2 * window {
+                    let Some(dropped) = self.messages.pop_front() else { break };
+                    self.json_bytes -= dropped.json.len();
+                    self.first = dropped.number + 1;
+                    // A dropped system message belongs to those that are read separately.
+                    if dropped.turn == 0 {
+                        self.system = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn push_back(&mut self, message: EncodedMessage) {
+        self.json_bytes += message.json.len();
+        self.messages.push_back(message);
+    }
+
+    async fn read_page(
+        &mut self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+        page: &mut usize,
+    ) -> Result<(), StoreError> {
+        let older = store.messages_before(session, self.first, *page).await?;
+        if older.len() < *page {
+            self.first = 0;
+        }
+        for message in older {
+            self.first = self.first.min(message.number);
+            self.json_bytes += message.json.len();
+            self.messages.push_front(message);
+        }
+        *page = (*page * 2).min(MAX_PAGE);
+        Ok(())
+    }
+}
+
+/// System messages numbered below `before` among those that the session began with.
+async fn system_messages(
+    store: &dyn MessageStore,
+    session: &SessionId,
+    before: u64,
+) -> Result<Vec<Message>, StoreError> {
+    let mut end = before.min(FIRST_PAGE as u64);
+    loop {
+        let first = store.messages_before(session, end, usize::try_from(end).unwrap_or(usize::MAX)).await?;
+        let has_more = first.first().is_some_and(|newest| newest.turn == 0);
+        if has_more && end < before {
+            end = before.min(end * 2);
+            continue;
+        }
+        let mut system = Vec::new();
+        for message in first.iter().rev().filter(|message| message.turn == 0) {
+            let message = message.decode()?.message;
+            if matches!(message, Message::System { .. }) {
+                system.push(message);
+            }
+        }
+        return Ok(system);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::task::{Context, Poll, Waker};
+
+    use async_trait::async_trait;
+    use nuncio_core::message::{Block, Extra};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Store of one session that counts the messages read from it.
+    #[derive(Default)]
+    struct FakeStore {
+        messages: Vec<EncodedMessage>,
+        read: Mutex<usize>,
+    }
+
+    impl FakeStore {
+        fn add(&mut self, number: u64, turn: u64, message: Message) -> StoredMessage {
+            let stored = StoredMessage { number, turn, message };
+            self.messages.push(stored.encode());
+            stored
+        }
+
+        fn counted<'a>(&self, found: impl Iterator<Item = &'a EncodedMessage>) -> Vec<EncodedMessage> {
+            let found: Vec<_> = found.cloned().collect();
+            *self.read.lock().unwrap() += found.len();
+            found
+        }
+
+        fn all(&self) -> Vec<Message> {
+            self.messages.iter().map(|encoded| encoded.decode().unwrap().message).collect()
+        }
+    }
+
+    #[async_trait]
+    impl MessageStore for FakeStore {
+        async fn messages(&self, _session: &SessionId, from: u64) -> Result<Vec<EncodedMessage>, StoreError> {
+            Ok(self.counted(self.messages.iter().filter(|message| message.number >= from)))
+        }
+
+        async fn messages_before(
+            &self,
+            _session: &SessionId,
+            before: u64,
+            limit: usize,
+        ) -> Result<Vec<EncodedMessage>, StoreError> {
+            Ok(self.counted(self.messages.iter().rev().filter(|message| message.number < before).take(limit)))
+        }
+    }
+
+    /// Result of a future that never waits.
+    fn now<T>(future: impl Future<Output = Result<T, StoreError>>) -> T {
+        match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result.unwrap(),
+            Poll::Pending => panic!("the fake store never waits"),
+        }
+    }
+
+    fn id() -> SessionId {
+        SessionId::parse("s").unwrap()
+    }
+
+    fn said(role: u8, text: &str) -> Message {
+        match role {
+            0 => Message::user(text),
+            1 => Message::assistant(vec![Block::text(text)]),
+            _ => Message::System { content: text.to_owned(), extra: Extra::new() },
+        }
+    }
+
+    fn history(turns: u64) -> FakeStore {
+        let mut store = FakeStore::default();
+        store.add(0, 0, said(2, "be kind"));
+        for turn in 1..=turns {
+            store.add(turn * 2 - 1, turn, said(0, "question"));
+            store.add(turn * 2, turn, said(1, "answer"));
+        }
+        store
+    }
+
+    #[test]
+    fn newest_exchange_of_a_long_history_reads_one_page() {
+        let store = history(1000);
+        let mut tail = HistoryTail::empty(2001);
+        assert_eq!(now(tail.newest_exchange(&store, &id())), [said(0, "question"), said(1, "answer")]);
+        assert_eq!(*store.read.lock().unwrap(), FIRST_PAGE);
+    }
+
+    #[test]
+    fn exchange_that_the_tail_holds_is_not_read() {
+        let mut store = history(1000);
+        let mut tail = HistoryTail::empty(2001);
+        tail.push(&store.add(2001, 1001, said(0, "another")));
+        assert_eq!(now(tail.newest_exchange(&store, &id())), [said(0, "another")]);
+        assert_eq!(*store.read.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn window_of_a_long_history_has_system_messages_and_reads_about_twice_its_size() {
+        let store = history(1000);
+        let window = 1000;
+        let mut tail = HistoryTail::empty(2001);
+        let messages = now(tail.window(&store, &id(), window, 0));
+        assert_eq!(messages[0].message, said(2, "be kind"));
+        assert_eq!(messages.last().map(|last| last.number), Some(2000));
+        assert!(messages.len() < 200, "{}", messages.len());
+        assert!(*store.read.lock().unwrap() < 200);
+        tail.trim(HistoryNeed::Window(window), false);
+        assert!(tail.json_bytes <= 2 * window);
+        let read = *store.read.lock().unwrap();
+        now(tail.window(&store, &id(), window / 2, 0));
+        assert_eq!(*store.read.lock().unwrap(), read, "a cached tail is not read again");
+    }
+
+    #[test]
+    fn system_messages_are_read_from_all_messages_that_the_session_began_with() {
+        let mut store = FakeStore::default();
+        for number in 0..100 {
+            store.add(number, 0, said(if number % 10 == 0 { 2 } else { 0 }, "began"));
+        }
+        for number in 100..1000 {
+            store.add(number, 1, said(0, "later"));
+        }
+        let mut tail = HistoryTail::empty(1000);
+        let messages = now(tail.window(&store, &id(), 100, 0));
+        assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
+    }
+
+    proptest! {
+        /// A tail that sees only some of the messages, with gaps in their numbers, returns what the store has.
+        #[test]
+        fn tail_returns_the_stored_messages_after_any_sequence_of_pushes_and_trims(
+            earlier in 0u64..80,
+            steps in prop::collection::vec((0u8..6, 0u8..2, "[a-z]{0,40}"), 0..40),
+        ) {
+            let mut store = FakeStore::default();
+            for number in 0..earlier {
+                store.add(number, u64::from(number > 3), said(u8::from(number % 3 == 1), "earlier"));
+            }
+            let (mut tail, mut next) = (HistoryTail::empty(earlier), earlier);
+            for (action, role, text) in steps {
+                match action {
+                    // Number that is reserved and never used.
+                    0 => next += 1,
+                    // Message that something else stores.
+                    1 => {
+                        store.add(next, 1, said(role, &text));
+                        next += 1;
+                    }
+                    2 => tail.trim(HistoryNeed::Window(100), false),
+                    3 => tail.trim(HistoryNeed::NewestExchange, false),
+                    _ => {
+                        tail.push(&store.add(next, 1, said(role, &text)));
+                        next += 1;
+                    }
+                }
+                let all = store.all();
+                now(tail.read_newer(&store, &id(), next));
+                let start = all.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
+                prop_assert_eq!(&now(tail.newest_exchange(&store, &id()))[..], &all[start..]);
+                if action == 5 {
+                    let everything = now(tail.everything(&store, &id()));
+                    prop_assert_eq!(everything.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), all);
+                } else {
+                    let window = now(tail.window(&store, &id(), 200, 0));
+                    let bytes: usize = window.iter().map(|stored| stored.encode().json.len()).sum();
+                    let shown: Vec<_> = window.into_iter().map(|stored| stored.message).collect();
+                    prop_assert!(all.ends_with(&shown));
+                    prop_assert!(shown.len() == all.len() || bytes > 400);
+                }
+            }
+        }
+    }
+}
