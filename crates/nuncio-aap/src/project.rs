@@ -36,7 +36,7 @@ fn agent_info(agent: &Agent) -> AgentInfo {
     }
 }
 
-/// `GET /meta` has one text for all readers.
+/// The English text, or any other: `GET /meta` has one text for all readers.
 fn english(text: Option<&TextByLanguage>) -> Option<String> {
     text.map(|text| text.in_english().to_owned())
 }

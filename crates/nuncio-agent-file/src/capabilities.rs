@@ -45,7 +45,7 @@ pub(super) fn flags(root: &TomlTable<'_>) -> BTreeMap<String, bool> {
     table.entries().into_iter().filter_map(|(name, item)| Some((name.to_owned(), item.boolean()?))).collect()
 }
 
-/// For each word, whether the list under `key` contains it; `None` if there is no list.
+/// For each word, whether the list under `key` contains it; `None` if there is no list, or it has a fault.
 fn listed<const N: usize>(table: &TomlTable<'_>, key: &'static str, words: [&'static str; N]) -> Option<[bool; N]> {
     let items = table.list(key, &format!("a list of {}", similar::list(words)))?;
     let choices: Vec<_> = words.into_iter().zip(0..).collect();

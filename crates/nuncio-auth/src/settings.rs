@@ -81,8 +81,8 @@ pub struct SignatureSettings {
     pub allow_bare: bool,
 }
 
-/// An issuer's identifier: an `https:` URL without query or fragment. It keeps the text of the settings, since issuer
-/// identifiers are compared character by character.
+/// An issuer's identifier: an `https:` URL, or `http:` on this machine, without query or fragment. It keeps the text of
+/// the settings, since issuer identifiers are compared character by character.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct IssuerUrl {

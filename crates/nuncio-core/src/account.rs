@@ -24,7 +24,8 @@ pub struct Account {
     pub display_name: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub description: Option<String>,
-    /// Whether a search lists the agent for everyone.
+    /// Whether searches list the agent and callers without credentials may see it. Every authenticated caller may see
+    /// any agent by its id.
     pub public: bool,
     pub connection: AgentConnection,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -33,7 +34,8 @@ pub struct Account {
     pub token: Option<TokenInfo>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Number of manifest publications so far, including cleared manifests; 0 before the first.
+    /// Number of the current manifest version, which counts all publications so far, including cleared manifests; 0
+    /// before the first.
     pub manifest_version: u64,
     /// Hash of the current manifest; `None` while none is published.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -97,7 +99,7 @@ pub enum AgentConnection {
     },
 }
 
-/// A webhook address: `https:`, or `http:` on this machine.
+/// A webhook address: `https:`, or `http:` on this machine; without user name, password and fragment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WebhookUrl(Url);

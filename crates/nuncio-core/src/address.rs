@@ -4,8 +4,8 @@ use url::{Host, Url};
 
 use crate::text::plain;
 
-/// Parses an `http:` or `https:` URL, or a domain with optional port and path. A bare domain means `https:`, or
-/// `http:` on this machine.
+/// Parses an `http:` or `https:` URL, or a domain with optional port and path. A bare domain means `https:`, or `http:`
+/// on this machine. An address with a user name or password is refused.
 ///
 /// The error text states the reason and does not repeat the address.
 pub fn read(text: &str) -> Result<Url, String> {
@@ -46,14 +46,14 @@ pub fn root(url: &Url) -> Url {
     root
 }
 
-/// Host and port of a URL, for display.
+/// Host of a URL for display, with the port unless it is the default of the scheme.
 #[must_use]
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The URL as shown in messages: without user info and query, and shortened.
+/// The URL as shown in messages: without user info, query and fragment, and cut to 500 characters.
 #[must_use]
 pub fn display_url(url: &Url) -> String {
     let mut url = url.clone();

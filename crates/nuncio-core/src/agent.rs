@@ -50,7 +50,7 @@ pub struct Agent {
     pub tools: Vec<Arc<Tool>>,
     /// MCP servers that run some of the agent's tools.
     pub mcp: Vec<McpServer>,
-    /// Names and sources of the secrets that templates and a model brain may use.
+    /// Names and sources of the secrets that templates and a model or AAP brain may use.
     pub secrets: Vec<(BackendName, SecretSource)>,
     /// Files and sockets that the agent's programs may use beyond the common set.
     pub allow: ProgramAccess,
@@ -70,7 +70,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The title in a language, else the name.
+    /// The agent's title in the language, or in the nearest one that it has; the name of an agent without a title.
     #[must_use]
     pub fn title_in(&self, language: &str) -> &str {
         self.title.as_ref().map_or(self.name.as_str(), |title| title.in_language(language))
@@ -229,7 +229,8 @@ pub struct Scope {
 }
 
 string_enum! {
-    /// How sensitive a permission is, which decides how often people are asked.
+    /// How sensitive a permission is. It decides how often a device asks its person, and whether the server needs an
+    /// approver (only for `high`).
     #[derive(PartialOrd, Ord)]
     pub enum Sensitivity {
         /// Calls under a permission of low sensitivity run without asking the person.
@@ -266,7 +267,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The title in a language, else the name.
+    /// The tool's title in the language, or in the nearest one that it has; the name of a tool without a title.
     #[must_use]
     pub fn title_in(&self, language: &str) -> &str {
         self.title.as_ref().map_or(self.name.as_str(), |title| title.in_language(language))

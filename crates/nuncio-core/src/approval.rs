@@ -27,7 +27,8 @@ pub struct Approval {
     pub question: ApprovalQuestion,
     pub asked_of: Approver,
     pub asked_at: Timestamp,
-    /// Deadline of the approval; without an answer by then it counts as denied.
+    /// Deadline of the approval: without an answer by then it counts as denied, and a given approval is no longer
+    /// usable.
     pub expires_at: Timestamp,
     pub state: ApprovalState,
 }
@@ -107,7 +108,7 @@ pub enum ApprovalError {
     /// The approval expired at this time.
     #[error("the approval expired at {0}")]
     TooLate(Timestamp),
-    /// A caller cannot approve its own call.
+    /// A caller cannot decide on its own call unless its app was asked.
     #[error("{0} made the call and cannot approve it")]
     OwnCall(Principal),
     /// The approval was given for another call or other arguments.
@@ -116,7 +117,8 @@ pub enum ApprovalError {
 }
 
 impl Approval {
-    /// Records the answer to an approval. Fails if the approval is closed or expired, or if `by` is the caller.
+    /// Records the answer to an approval. Fails if the approval is closed or expired, or if `by` is the caller; only
+    /// the answer of the caller's own app ([`Approver::Client`]) may come from the caller.
     pub fn decide(mut self, answer: ApprovalAnswer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.as_str()));
@@ -150,7 +152,8 @@ impl Approval {
         Ok(self)
     }
 
-    /// Closes a pending approval without an answer.
+    /// Closes a pending approval without an answer. Fails if the approval is no longer pending; the deadline is not
+    /// checked.
     pub fn expire(mut self, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.as_str()));

@@ -143,7 +143,8 @@ pub struct ChainLink {
     /// Hash of the previous link.
     pub previous: Digest,
     pub hash: Digest,
-    /// The server's signature over a redacted audit record. The link's hash is that of the original record.
+    /// The server's signature over a redacted audit record; `None` if the record was not redacted. The link's hash is
+    /// that of the original record.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub redaction: Option<String>,
 }

@@ -49,15 +49,16 @@ impl FailureCount {
     }
 }
 
-/// Varies a delay between these percentages of itself, so that attempts that failed together are not retried together.
-/// `random` is a random byte.
+/// Varies a delay at random: the result is between these percentages of it, so that attempts that failed together are
+/// not retried together. `random` is a random byte.
 #[must_use]
 pub fn vary(delay: Duration, percent: std::ops::RangeInclusive<u32>, random: u8) -> Duration {
     let (least, most) = (f64::from(*percent.start()), f64::from(*percent.end()));
     delay.mul_f64((least + (most - least) * f64::from(random) / 255.0) / 100.0)
 }
 
-/// Parses `Retry-After`, which is a number of seconds or an HTTP date (RFC 9110 §10.2.3). The caller limits the delay.
+/// Parses `Retry-After`, which is a number of seconds or an HTTP date (RFC 9110 §10.2.3); a date in the past gives
+/// zero, any other text `None`. The caller limits the delay.
 #[must_use]
 pub fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();

@@ -44,7 +44,8 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         self.lock().put(key, value, until, weight)
     }
 
-    /// Replaces the value of a key by one that is computed from it, atomically for other threads.
+    /// Replaces the value of a key by one that is computed from it, atomically for other threads. `change` gets `None`
+    /// if the key has no value or an expired one. A new key weighs one; an existing one keeps its weight.
     pub fn update(&self, key: K, now: Timestamp, until: Timestamp, change: impl FnOnce(Option<&V>) -> V) {
         let mut entries = self.lock();
         match entries.by_key.get_mut(&key) {
@@ -56,7 +57,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         }
     }
 
-    /// Removes the value of a key if `fits` accepts the value and its expiry.
+    /// Removes and returns the value of a key if `fits` accepts the value and its expiry, which may be past.
     pub fn take_if<Q: Hash + Eq + ?Sized>(&self, key: &Q, fits: impl FnOnce(&V, Timestamp) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
@@ -67,7 +68,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         Some(entries.subtract(entry))
     }
 
-    /// Removes the value of a key, even if it expired.
+    /// Removes and returns the value of a key, even if it expired.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -105,7 +106,7 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
         self.find(key, now, |_| {})
     }
 
-    /// Returns the value of a key and sets its expiry.
+    /// Returns the value of a key and sets its expiry; `None` if the value has expired already.
     pub fn get_and_extend<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: Timestamp, until: Timestamp) -> Option<V>
     where
         K: Borrow<Q>,

@@ -153,7 +153,8 @@ impl BundleKeys {
 }
 
 impl KeyBundle {
-    /// Verifies the signature and that the keys fit the mode.
+    /// Verifies the signature and that the keys fit the mode. The DID's signature and the endorsement are not verified
+    /// here.
     pub fn check(&self, signatures: &impl SignatureChecker) -> Result<(), BundleError> {
         let fits = match self.keys.mode {
             SealMode::Stateful => {
@@ -191,7 +192,7 @@ impl OneTimeKey {
         labelled("nuncio/one-time-key/v1", &(device, key_id, key, fallback))
     }
 
-    /// Whether the device's signature of the one-time key is valid.
+    /// Whether the device's signature of the one-time key is valid; false also for a key id of more than 64 bytes.
     #[must_use]
     pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl SignatureChecker) -> bool {
         let message = Self::message(device, &self.key_id, self.key, self.fallback);
@@ -203,11 +204,11 @@ impl OneTimeKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBackup {
-    /// Encrypted private HPKE key; base64.
+    /// Encrypted private HPKE key; base64url without padding.
     pub backup_a: String,
-    /// Encrypted private signing key; base64.
+    /// Encrypted private signing key; base64url without padding.
     pub backup_b: String,
-    /// Argon2 salt: 32 random bytes, base64.
+    /// Argon2 salt: 32 random bytes, base64url without padding.
     pub argon2_salt: String,
     /// Parameters of the derivation from the passphrase.
     pub argon2_params: Argon2Params,

@@ -22,7 +22,7 @@ pub struct CallSource {
 }
 
 impl CallSource {
-    /// The texts without control and bidirectional characters, cut to a readable length.
+    /// The texts without control and bidirectional characters, each cut to 120 characters.
     #[must_use]
     pub fn readable(&self) -> Self {
         let text = |text: &String| plain(text).chars().take(MAX_CHARS).collect::<String>();

@@ -219,7 +219,8 @@ impl NewMessage {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    /// Whether two submissions are identical byte for byte, apart from the client message id.
+    /// Whether content type, subtype and envelope of two submissions are identical; sender, device and client message
+    /// id are not compared.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         (self.content_type, self.subtype) == (other.content_type, other.subtype) && self.envelope == other.envelope

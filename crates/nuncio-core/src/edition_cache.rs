@@ -6,8 +6,8 @@ use std::sync::{PoisonError, RwLock};
 
 /// A cache that threads share. It has the values of one edition only: the first value of another edition replaces all.
 ///
-/// Callers read the edition before the state itself. If the state changes in between, the cached value is outdated, and
-/// the next reader corrects that.
+/// Callers read the edition before the state itself. If the state changes in between, a new value is cached under the
+/// old edition, and the next reader, who has the new edition, computes it again.
 #[derive(Debug)]
 pub struct EditionCache<E, K, V>(RwLock<(E, HashMap<K, V>)>);
 
@@ -31,7 +31,8 @@ impl<E: PartialEq, K: Hash + Eq, V: Clone> EditionCache<E, K, V> {
         cached.1.insert(key, value);
     }
 
-    /// Returns the cached value for this edition and key, or computes and caches it.
+    /// Returns the cached value for this edition and key, or computes and caches it. No lock is held meanwhile, so two
+    /// threads may compute the same value.
     pub fn get_or_put(&self, edition: E, key: K, compute: impl FnOnce() -> V) -> V {
         self.get(&edition, &key).unwrap_or_else(|| {
             let value = compute();

@@ -64,7 +64,8 @@ enum EntryKind {
 #[error("the turn produced more than {MAX_BYTES} bytes")]
 pub struct LogFull;
 
-/// Size limit of the text of one turn, in bytes.
+/// Size limit of one turn's event log in memory, text and entries, in bytes. The last MiB is reserved for the end of
+/// the turn.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Number of the first event of a rebuilt log, larger than any event number that a reader can have seen before.
 pub const FIRST_REBUILT: usize = 10_000_000;
@@ -137,7 +138,8 @@ impl EventLog {
         entries.iter().enumerate().map(move |(offset, entry)| (index + offset, self.view(*entry)))
     }
 
-    /// Appends a piece of text or thinking. A change from one to the other completes the previous block.
+    /// Appends a piece of text or thinking; an empty piece has no event. A change from one to the other completes the
+    /// previous block.
     pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), LogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {

@@ -72,8 +72,9 @@ string_enum! {
 }
 
 impl Priority {
-    /// How much later an execution of higher priority may arrive and still go first. The bound prevents starvation: an
-    /// execution that has waited longer goes before every new one.
+    /// Time that is added to the time of acceptance when a queue is ordered, so an execution of [`Priority::High`] that
+    /// arrives this much later still goes first. The bound prevents starvation: an execution that has waited longer
+    /// goes before every new one.
     #[must_use]
     pub const fn handicap(self) -> Duration {
         match self {

@@ -62,7 +62,7 @@ pub fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether the content type is `application/json` or ends in `+json`.
+/// Whether the content type is `application/json` or `application/…+json`; parameters are ignored.
 #[must_use]
 pub fn is_json(content_type: &str) -> bool {
     let (kind, subtype) = essence(content_type).split_once('/').unwrap_or_default();

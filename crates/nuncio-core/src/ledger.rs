@@ -48,7 +48,7 @@ pub struct LedgerEntry {
     /// The device that signed the entry; `None` for entries of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device_id: Option<DeviceId>,
-    /// The device's signature over all other fields of the ledger entry.
+    /// The device's signature over all other fields of the ledger entry; `None` for entries of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signature: Option<Signature>,
 }

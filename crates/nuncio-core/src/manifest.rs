@@ -107,14 +107,15 @@ pub struct CheckedManifest {
 }
 
 impl Manifest {
-    /// Parses a manifest as it was sent. The error lists every broken rule with its JSON pointer.
+    /// Parses a manifest as it was sent. The error lists the broken rules with their JSON pointers, at most 256; of
+    /// bytes that cannot be read as JSON, only the faults of the JSON.
     pub fn parse(bytes: &[u8], presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
         let value = json::read(bytes, MAX_WRITTEN_BYTES).map_err(|why| unreadable(&why))?;
         Self::check(value, presets)
     }
 
     /// Validates a manifest that is already parsed. Faults that a parser hides, such as repeated names, are not
-    /// detected. The error lists every broken rule with its JSON pointer.
+    /// detected. The error lists the broken rules with their JSON pointers, at most 256.
     pub fn check(value: Value, presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
         let mut notes = ManifestNotes::default();
         read::numbers(&value, "", &mut notes);

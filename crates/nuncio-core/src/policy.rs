@@ -35,7 +35,7 @@ pub struct PolicyFacts<'a> {
     pub human_authorization: bool,
     /// The client application's answer to a permission prompt.
     pub client: ClientConsent,
-    /// The principal, other than the client application, that approved this call.
+    /// The principal, other than the client application, that approved this call; `None` before an approval.
     pub approved_by: Option<&'a Principal>,
     /// The person linked to the caller.
     pub linked_person: Option<&'a PersonName>,
@@ -64,7 +64,9 @@ pub enum Decision {
     Deny(Code),
 }
 
-/// Decides on a call: denies it without a grant, else asks the client, then an approver who is not the caller.
+/// Decides on a call: denies it without a grant, else asks the client if it has not been asked. Then a call of `high`
+/// sensitivity or with `human_authorization` needs an approver who is not the caller; not on a device, which asks its
+/// person itself.
 #[must_use]
 pub fn decide(facts: &PolicyFacts<'_>) -> Decision {
     if !facts.granted {

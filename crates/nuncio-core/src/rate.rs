@@ -34,13 +34,14 @@ impl RateUsage {
 }
 
 impl Rate {
-    /// A rate of `count` events per minute, with a burst of the same size.
+    /// A rate of `count` events per minute, with a burst of the same size. Panics if `count` is 0.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
         Self { each: Duration::from_micros(60_000_000 / count as u64), burst: count }
     }
 
-    /// Consumes one event of the rate. The error is the time to wait.
+    /// Consumes one event of the rate; `used` is `None` before the first. The error is the time to wait, and nothing is
+    /// consumed.
     pub fn take(self, used: Option<RateUsage>, now: Timestamp) -> Result<RateUsage, Duration> {
         let now = micros(now);
         let each = whole_micros(self.each);
@@ -77,7 +78,7 @@ impl<K> Default for KeyedRates<K> {
 }
 
 impl<K: Hash + Eq + Clone> KeyedRates<K> {
-    /// Consumes one event of a key. The error is the time to wait.
+    /// Consumes one event of a key. The error is the time to wait, and nothing is consumed.
     pub fn take(&self, rate: Rate, key: &K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(used) = table.used.get_mut(key) {
@@ -96,7 +97,8 @@ impl<K: Hash + Eq + Clone> KeyedRates<K> {
         Ok(())
     }
 
-    /// Returns an event of a rate that was taken and not used.
+    /// Returns an event of a rate that was taken and not used. An event that counted for the shared rate is not
+    /// returned.
     pub fn give_back(&self, rate: Rate, key: &K) {
         if let Some(used) = self.0.lock().unwrap_or_else(PoisonError::into_inner).used.get_mut(key) {
             *used = rate.give_back(*used);

@@ -81,7 +81,8 @@ impl<K: Hash + Eq + Clone> KeyedWindows<K> {
         table.events.entry(key.clone()).or_default().take(limit, now)
     }
 
-    /// Takes back the last event of a key, which did not happen after all.
+    /// Takes back the last event of a key, which did not happen after all. An event that counted for the shared window
+    /// stays.
     pub fn give_back(&self, key: &K) {
         if let Some(events) = self.0.lock().unwrap_or_else(PoisonError::into_inner).events.get_mut(key) {
             events.0.pop_back();

@@ -215,10 +215,11 @@ impl Relation {
         }
     }
 
-    /// Applies the person's signed ledger entry: grants exactly the scopes it names and clears pending ones. `level`
-    /// gives the current sensitivity of a scope; `name` generates grant ids.
+    /// Applies the person's signed ledger entry: grants exactly the scopes it names and clears pending ones. The caller
+    /// has verified its signature. `level` gives the current sensitivity of a scope; `name` generates grant ids.
     ///
-    /// Fails if the relation has ended or the ledger entry is not the next one.
+    /// Fails if the relation has ended, or the ledger entry is not the next one or is neither a grant nor a renewed
+    /// consent.
     pub fn accept(
         &self,
         entry: &LedgerEntry,
@@ -242,7 +243,8 @@ impl Relation {
         Ok(next)
     }
 
-    /// Applies a ledger entry that ends the relation.
+    /// Applies a ledger entry that ends the relation. The caller has verified its signature. Fails if the relation has
+    /// ended, or the entry is not the next one or no revocation.
     pub fn revoke(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
         if entry.action != LedgerAction::Revoke {
             return Err(RelationError::OtherAction);
@@ -279,7 +281,8 @@ impl Relation {
         self.prune(over, self.accepted, now)
     }
 
-    /// Removes granted scopes from the relation; `None` if none of these scopes is granted.
+    /// Removes granted scopes from the relation with a ledger entry; `None` if `scopes` is empty or the relation has
+    /// ended.
     fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: ManifestRef, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         if scopes.is_empty() || !self.is_active() {
             return None;
@@ -290,7 +293,8 @@ impl Relation {
         Some((next, entry))
     }
 
-    /// The relation with the ledger entry appended to its ledger.
+    /// The relation with the ledger entry as head of its ledger; the grants are unchanged. Fails if the relation has
+    /// ended or the entry is not the next one.
     fn take(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
         if !self.is_active() {
             return Err(RelationError::Ended);

@@ -95,7 +95,8 @@ impl DocumentFault {
         }
     }
 
-    /// The part "expected …, found …" of a fault, without values that the message already contains.
+    /// The part "expected …, found …" of a fault, without values that the message already contains; `None` if there is
+    /// no actual value to show.
     #[must_use]
     pub fn found(&self) -> Option<String> {
         let expected = describe_value(&self.expected);

@@ -81,7 +81,7 @@ impl Schema {
         Ok(Self { source: Arc::new(source), validator: Arc::new(validator), objects_only: false })
     }
 
-    /// Compiles the schema of a tool's arguments, which must require an object.
+    /// Compiles the schema of a tool's arguments, whose `type` must be exactly `object`.
     pub fn compile_arguments(source: Value) -> Result<Self, SchemaError> {
         if source.get("type") != Some(&Value::from("object")) {
             return Err(SchemaError::NotAnObject);

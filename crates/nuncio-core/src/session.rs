@@ -71,7 +71,7 @@ impl SessionSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRef {
     pub name: ToolName,
-    /// Whether the tool may run without asking the client.
+    /// Whether the tool may run without asking the client; `None` means no.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<bool>,
 }

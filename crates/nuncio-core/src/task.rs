@@ -24,7 +24,7 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution: Option<ExecutionId>,
     pub created_at: Timestamp,
-    /// Deadline of the task.
+    /// Deadline of the task, at which an unfinished one is withdrawn.
     pub due: Timestamp,
     pub state: TaskState,
 }
@@ -89,7 +89,8 @@ pub enum TaskTransitionError {
 }
 
 impl Task {
-    /// Assigns the task to `by`; with `over`, also if another person has taken it.
+    /// Assigns the task to `by`; with `over`, also if another person has taken it. Fails if the task has ended or is
+    /// past its deadline.
     pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {
@@ -100,7 +101,8 @@ impl Task {
         }
     }
 
-    /// Returns a taken task to the inbox.
+    /// Returns a taken task to the inbox. Fails if another person or nobody has taken it, or if it has ended or is past
+    /// its deadline.
     pub fn give_back(self, by: &str, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {
@@ -110,7 +112,8 @@ impl Task {
         }
     }
 
-    /// Completes the task. The caller has validated the output against the form.
+    /// Completes the task, also one that nobody has taken; fails if another person has. The caller has validated the
+    /// output against the form.
     pub fn finish(self, by: &str, output: Value, at: Timestamp) -> Result<Self, TaskTransitionError> {
         let task = self.take(by, false, at)?;
         Ok(Self { state: TaskState::Done { by: by.to_owned(), at, output }, ..task })

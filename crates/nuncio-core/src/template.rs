@@ -89,8 +89,8 @@ impl Template {
         self.is_literal || !["{{", "{%", "{#"].iter().any(|mark| self.text.contains(mark))
     }
 
-    /// Renders the template. A truth value, a list or an object is rendered as JSON. A missing value is an error, unless the template
-    /// has a default for it or tests it; in [`EscapeContext::Text`] it is left out.
+    /// Renders the template. A truth value, a list or an object is rendered as JSON. A missing value is an error,
+    /// unless the template has a default for it or tests it; in [`EscapeContext::Text`] it is left out.
     pub fn render(&self, escape: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
         if self.is_literal {
             return Ok(self.text.clone());

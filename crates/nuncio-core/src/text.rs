@@ -60,13 +60,13 @@ pub fn printable(text: String) -> String {
     if text.contains(hidden) { text.replace(hidden, "\u{fffd}") } else { text }
 }
 
-/// Untrusted text made safe for a message: one line, no control characters, shortened.
+/// Untrusted text made safe for a message: one line of at most 500 characters, with spaces for unprintable ones.
 #[must_use]
 pub fn plain(text: &str) -> String {
     one_line(text, 500)
 }
 
-/// Untrusted name made safe for a message: like [`plain`], with a lower length limit.
+/// Untrusted name made safe for a message: like [`plain`], trimmed and with at most 80 characters.
 #[must_use]
 pub fn name(text: &str) -> String {
     one_line(text.trim(), 80)

@@ -143,7 +143,8 @@ impl AccessTable {
         }
     }
 
-    /// The permission of the caller to use `scope` of `agent` at `now`.
+    /// The permission of the caller to use `scope` of `agent` at `now`; `None` if there is none. A lasting permission
+    /// is preferred to a one-time one.
     pub(crate) fn permission(
         &self,
         caller: &Caller,
@@ -240,8 +241,9 @@ impl AccessControl {
         self.table.permission(caller, agent, scope, self.context.now()).is_some()
     }
 
-    /// Whether the caller may read the metrics: `local`, an operator key, a key from before roles existed, or a grant
-    /// that names the scope `metrics:read`. A grant of all scopes does not include it.
+    /// Whether the caller may read the metrics: `local`, an operator or operator key, a key from before roles existed,
+    /// or a key, token or lasting grant that names the scope `metrics:read`. A key or grant of all scopes does not
+    /// include it.
     #[must_use]
     pub fn may_read_metrics(&self, caller: &Caller) -> bool {
         let Ok(scope) = ScopeId::parse(METRICS_SCOPE) else { return false };

@@ -35,7 +35,8 @@ pub struct ApprovalService {
 }
 
 impl ApprovalService {
-    /// Creates an approval and waits until it is decided, expires, or the call is cancelled.
+    /// Stores an approval and waits until it is decided, expires, or the call is cancelled. An expired, denied or
+    /// cancelled approval is the inner error; the outer error is a failure of the store.
     pub(crate) async fn ask(
         &self,
         question: ApprovalQuestion,
@@ -109,7 +110,7 @@ impl ApprovalService {
         Ok(())
     }
 
-    /// Lists the approvals that wait for an operator.
+    /// Lists the approvals that wait for an answer and have not expired, whoever is asked.
     pub async fn pending_approvals(&self) -> Result<Vec<Approval>, EngineError> {
         let now = self.context.now();
         let mut pending = self.store.pending_approvals().await?;
@@ -117,7 +118,7 @@ impl ApprovalService {
         Ok(pending)
     }
 
-    /// Allows or denies a pending approval. The caller of the tool cannot approve its own call.
+    /// Allows or denies a pending approval. The caller of the tool cannot decide on its own call.
     pub async fn decide_approval(
         &self,
         id: &ApprovalId,
@@ -138,7 +139,8 @@ impl ApprovalService {
         Ok(decided)
     }
 
-    /// Expires the approvals of calls that ended with the previous process. Approvals of protocol drafts stay open.
+    /// Expires the approvals of calls that ended with the previous process and returns their number. The `lasting`
+    /// ones, approvals of protocol drafts, stay open.
     pub(crate) async fn close_stale_approvals(&self, lasting: &HashSet<ApprovalId>) -> Result<usize, EngineError> {
         let mut stale = self.store.pending_approvals().await?;
         stale.retain(|approval| !lasting.contains(&approval.id));

@@ -50,7 +50,9 @@ impl CallService {
     /// Takes a tool call through the call chain.
     ///
     /// # Errors
-    /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
+    ///
+    /// The store failed, another process took over the execution, or the server stopped while the call waited for a
+    /// person. A refused or failed tool call is an `Ok` outcome and is recorded.
     pub async fn call(&self, call: ToolCallRequest<'_>) -> Result<CallOutcome, EngineError> {
         let span =
             tracing::debug_span!("tool call", agent = %call.published.agent.name, tool = %call.tool, call = %call.id);

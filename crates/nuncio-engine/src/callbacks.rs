@@ -28,7 +28,8 @@ pub struct CallbackService {
 }
 
 impl CallbackService {
-    /// Executions whose callback is due, without those in `known`, each with its attempt count.
+    /// Executions whose callback is due, without those in `known`, each with its attempt count; at most `limit`.
+    /// Removes callbacks whose execution was deleted.
     pub async fn callbacks_due(
         &self,
         known: &HashSet<ExecutionId>,
@@ -65,7 +66,8 @@ impl CallbackService {
         Ok(self.context.commit_one(ExecutionChange::RemoveCallback(execution.clone())).await?)
     }
 
-    /// Schedules the next attempt and returns its time, or `None` after the last attempt.
+    /// Schedules the next attempt and returns its time. `attempts` counts those before this failure. After the 12th
+    /// attempt the callback is removed; the result is then `None`, as for a deleted execution.
     pub async fn callback_failed(
         &self,
         execution: &ExecutionId,

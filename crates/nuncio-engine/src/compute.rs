@@ -25,7 +25,7 @@ pub(crate) struct ComputePool {
 }
 
 impl Default for ComputePool {
-    /// A pool that uses half of the cores; the other cores answer requests.
+    /// A pool with as many threads as half of the cores, at least 1 and at most 4; the other cores answer requests.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::new((cores / 2).clamp(1, MAX_RUNNING), MAX_WAITING)
@@ -37,10 +37,7 @@ impl ComputePool {
         Self { running: Arc::new(Semaphore::new(running)), admitted: Arc::new(Semaphore::new(running + waiting)) }
     }
 
-    /// Runs a computation for a caller; refused when the queue is full.
-    ///
-    /// # Errors
-    /// The queue is full, or the computation panicked.
+    /// Runs a computation for a caller; refused when 64 others wait.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -90,8 +90,8 @@ impl EngineContext {
         AuditChange::AppendEvent(record).into()
     }
 
-    /// Refuses a caller whose storage quota is used up. Checked before something is stored: one request may exceed the
-    /// quota by its own size.
+    /// Refuses a caller whose storage quota is used up. `local`, operators and agents that this server runs have none.
+    /// Checked before something is stored: one request may exceed the quota by its own size.
     pub(crate) async fn check_quota(&self, caller: &Caller) -> Result<(), EngineError> {
         match &caller.principal {
             Principal::Local | Principal::Operator => return Ok(()),

@@ -118,8 +118,8 @@ impl DirectMessageService {
         Ok(())
     }
 
-    /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
-    /// [`Engine::recover`](crate::Engine::recover).
+    /// Makes all pending replies due, because their turns ended with the previous process, and returns their number.
+    /// Called once, after [`Engine::recover`](crate::Engine::recover).
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
         let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
         let (count, now) = (reply.len(), self.context.now());
@@ -174,7 +174,8 @@ impl DirectMessageService {
         Ok(self.context.commit_one(DirectMessageChange::RemovePendingReply(reply.id.clone())).await?)
     }
 
-    /// Schedules the next attempt and returns its time, or `None` after the last attempt.
+    /// Schedules the next attempt and returns its time. After the 12th attempt the reply is removed; the result is then
+    /// `None`, as for a deleted session.
     pub async fn retry_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
         let attempts = reply.attempts + 1;
         if attempts >= MAX_ATTEMPTS {
@@ -184,7 +185,8 @@ impl DirectMessageService {
         self.reschedule_reply(PendingReply { attempts, ..reply.clone() }, BACKOFF.after(attempts)).await
     }
 
-    /// Postpones a pending reply whose turn still runs; returns the time of the next check.
+    /// Postpones a pending reply whose turn still runs; returns the time of the next check, or `None` if the session
+    /// was deleted meanwhile.
     pub async fn postpone_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
         self.reschedule_reply(reply.clone(), CHECK_MARGIN).await
     }
@@ -197,7 +199,8 @@ impl DirectMessageService {
         Ok(made.then_some(due))
     }
 
-    /// Stores an outgoing message before it is sent, so that the reply can be matched.
+    /// Stores an outgoing message before it is sent, so that the reply can be matched, and deletes messages older than
+    /// 30 days.
     pub async fn record_direct_message(
         &self,
         agent: &AgentName,

@@ -140,7 +140,8 @@ impl DraftService {
         Ok(draft)
     }
 
-    /// A draft between this agent and this caller. For anyone else it does not exist.
+    /// A draft between this agent and this caller; for anyone else it does not exist. Stores its expiry or the
+    /// operators' decision if the draft does not have them yet.
     pub async fn draft(
         &self,
         caller: &Caller,

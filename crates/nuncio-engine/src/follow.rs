@@ -141,7 +141,7 @@ impl DirectoryService {
         Ok(self.context.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 
-    /// Stops following a domain and deletes its offers.
+    /// Stops following a domain and deletes its offers. Fails if the settings name the domain or it is not followed.
     pub async fn unfollow(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
         let known = self.store.followed_domain(domain).await?;
         if known.is_some_and(|(followed, _)| followed.by == FollowSource::Settings) {

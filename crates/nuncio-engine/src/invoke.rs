@@ -47,7 +47,8 @@ pub struct ExecutionService {
 }
 
 impl ExecutionService {
-    /// An execution that the caller may read: its own, or, for anonymous callers, any whose id they know.
+    /// An execution that the caller may read: its own, and any of an anonymous or local owner whose id the caller
+    /// knows. `local` and operators may read all.
     pub async fn execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let found = match ExecutionId::parse(id) {
             Ok(id) => match self.queue.find(&id) {
@@ -96,7 +97,8 @@ impl ExecutionService {
         self.context.closing.run_until_cancelled(self.context.clock.sleep_until(until)).await;
     }
 
-    /// Cancels an execution; one that is over stays as it is.
+    /// Cancels an execution; one that is over stays as it is. One that waits is over when this returns; one that runs
+    /// is told to stop and may still be running.
     pub async fn cancel_execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let execution = self.execution(caller, id).await?;
         let Some(live) = self.queue.find(&execution.id) else { return self.execution(caller, id).await };
@@ -111,7 +113,7 @@ impl ExecutionService {
     }
 }
 
-/// Whether the caller may read an execution of `owner`. For anonymous owners knowing the random id is enough.
+/// Whether the caller may read an execution of `owner`. For anonymous and local owners knowing the random id is enough.
 fn may_read(caller: &Caller, owner: &Principal) -> bool {
     *owner == caller.principal
         || matches!(owner, Principal::Anonymous | Principal::Local)

@@ -30,7 +30,7 @@ pub struct PublishedAgent {
 #[derive(Debug)]
 struct ToolGate {
     places: Arc<Semaphore>,
-    /// Recent duration of the tool's calls in microseconds; zero if unknown.
+    /// Moving average of the duration of the tool's successful calls, in microseconds; zero before the first.
     latency: AtomicU64,
 }
 

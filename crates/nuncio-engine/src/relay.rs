@@ -52,7 +52,7 @@ pub struct RelayRules {
     /// Maximum tool calls per agent in any sixty seconds.
     pub tool_calls_per_minute: u32,
     pub messages_kept: Duration,
-    /// Maximum number of conversations per member.
+    /// Number of conversations of a member from which on it cannot begin another; others may still add it to theirs.
     pub conversations_per_member: usize,
     /// Local agents whose people use another relay.
     pub elsewhere: BTreeSet<AgentName>,

@@ -110,7 +110,8 @@ impl SkillService {
         self.agents.published.skill(id)
     }
 
-    /// Timeout of an execution: the tool's own, plus time for approval or device.
+    /// Timeout of an execution: the tool's own, plus time for approval or device; for a whole agent the operator's
+    /// limit.
     #[must_use]
     pub fn execution_timeout(&self, offered: &PublishedSkill) -> Duration {
         match &offered.tool {

@@ -34,15 +34,16 @@ pub struct ToolStatus {
     /// Whether a concurrency slot of the tool is free.
     pub available: bool,
     pub granted: bool,
-    /// Average duration of recent calls of the tool.
+    /// Average duration of recent successful calls of the tool; `None` before the first.
     pub latency: Option<Duration>,
 }
 
 impl CallService {
-    /// Calls a tool and waits for its result. A hidden tool is treated as unknown.
+    /// Calls a tool and waits for its result. A hidden tool is treated as unknown, unless it runs on a device.
     ///
     /// # Errors
-    /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
+    ///
+    /// The server is stopping, or the store failed. A refused or failed tool call is an `Ok` outcome and is recorded.
     pub async fn call_and_wait(self: &Arc<Self>, request: SyncCall) -> Result<FinishedCall, EngineError> {
         self.context.check_not_closing()?;
         let cancel = self.context.closed.child_token();

@@ -78,7 +78,8 @@ impl fmt::Debug for TaskInbox {
 }
 
 impl TaskInbox {
-    /// Creates the task of a call and waits until it is done, refused, late or cancelled.
+    /// Creates the task of a call, or finds that of the same execution, and waits until it is done, refused, late or
+    /// cancelled. Fails when the server stops; the task then stays in the inbox.
     pub(crate) async fn run_by_person(
         &self,
         from: &CallInbox,
@@ -167,7 +168,7 @@ impl TaskInbox {
         Ok(())
     }
 
-    /// Open human tasks, oldest first.
+    /// Unfinished human tasks that are not overdue, also taken ones, oldest first; at most 1000.
     pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
         let now = self.context.now();
         let mut tasks = self.store.open_tasks(MAX_LISTED_TASKS).await?;

@@ -13,7 +13,8 @@ use crate::error::AuthError;
 use crate::fields::HeaderFields;
 use crate::http_signature::SignatureInput;
 
-/// Value of `Accept-Signature` (RFC 9421 §5): the components our servers require a signature to cover.
+/// Value of `Accept-Signature` (RFC 9421 §5): the components and parameters that our servers ask for. They also accept
+/// signatures without `@authority`, without `expires`, and without `content-digest` if there is no body.
 pub const ACCEPT_SIGNATURE: &str =
     "sig1=(\"@method\" \"@target-uri\" \"@authority\" \"content-digest\");created;expires;nonce;keyid";
 

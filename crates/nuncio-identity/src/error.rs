@@ -35,7 +35,7 @@ pub enum AuthError {
     /// The caller is authenticated but not allowed.
     #[error("{0} is not allowed here")]
     ForbiddenDid(Did),
-    /// The document of the DID names a successor.
+    /// The DID is deactivated, and its document names a successor.
     #[error("{requested} has been replaced by {current}")]
     Superseded { requested: Did, current: Did },
     /// The replay memory is full, so the request is refused for now.

@@ -121,9 +121,11 @@ impl<'a> Proof<'a> {
         })
     }
 
-    /// Verifies the proof over the document, in multibase or base64url encoding.
+    /// Verifies the proof over the document, in multibase or base64url encoding. The caller checks purpose, host and
+    /// challenge, and that `key` is one of the issuer's.
     ///
     /// # Errors
+    ///
     /// The signature does not match, or the proof has expired.
     pub fn verify(&self, document: &Map<String, Value>, key: &VerifyingKey, now: Timestamp) -> Result<(), ProofError> {
         self.check_expiry(now)?;

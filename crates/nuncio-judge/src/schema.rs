@@ -109,7 +109,8 @@ pub struct SchemaNarrowing {
     pub old: Option<Value>,
     /// The new schema at the location of `pointer`.
     pub new: Option<Value>,
-    /// A value that is valid under the old schema and invalid under the new one.
+    /// A value that is valid under the old schema and invalid under the new one, confirmed by a validator; `None` if
+    /// none was found.
     pub witness: Option<Value>,
 }
 

@@ -46,7 +46,8 @@ pub struct ChangeFinding {
     pub pointer: String,
     pub old: Option<Value>,
     pub new: Option<Value>,
-    /// Arguments that the tool accepted before and refuses now; the reverse for the rule `input_widened`.
+    /// Arguments that the tool accepted before and refuses now, or the reverse for the rule `input_widened`; `None` if
+    /// none were found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Value>,
     pub scope: Option<String>,
@@ -62,7 +63,7 @@ pub struct ChangeNotice {
     pub pointer: String,
     pub old: Option<Value>,
     pub new: Option<Value>,
-    /// Arguments that the tool refused before and accepts now.
+    /// Arguments that the tool refused before and accepts now; `None` if none were found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +78,8 @@ pub struct ChangePolicy {
     /// Also requires new consent when an agent may do more within the consented scopes: newly accepted arguments, new
     /// tools under an existing scope, a lower sensitivity.
     pub reauth_on_widening: bool,
-    /// Limit of work for comparing schemas, per tool and direction.
+    /// Limit of work for comparing schemas, per direction. The tools with changed arguments share it by size, but each
+    /// gets at least 10,000 steps.
     pub budget: Budget,
 }
 

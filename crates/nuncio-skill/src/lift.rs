@@ -98,7 +98,7 @@ fn context_fault(field: &str, message: &str, expected: impl Into<Value>, actual:
     DocumentFault::new(format!("/context/{field}"), message, expected, actual)
 }
 
-/// Parses inputs from a query: one parameter per input, objects and arrays as JSON.
+/// Parses inputs from a query: one parameter per input, texts as they are, every other type as JSON.
 pub(crate) fn query(
     skill: &str,
     pairs: impl Iterator<Item = (String, String)>,

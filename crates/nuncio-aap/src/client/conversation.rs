@@ -222,8 +222,8 @@ impl AapConversation {
         TurnExchange::new(self, input, body)
     }
 
-    /// Joins the running turn, if there is one, from its first event. Removes messages of this turn that came from the
-    /// history, because the stream repeats them.
+    /// Joins the running turn from its first event; `None` if no turn runs or the server lacks the extension. Removes
+    /// messages of this turn that came from the history, because the stream repeats them.
     pub async fn join(&mut self) -> Result<Option<TurnExchange<'_>>, ClientError> {
         let mut stream = match self.client.running(&self.session).await {
             Ok(stream) => stream,

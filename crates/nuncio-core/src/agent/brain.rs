@@ -43,7 +43,8 @@ impl BrainSpec {
         }
     }
 
-    /// Name of the agent's secret that the brain sends as API key.
+    /// Name of the agent's secret that the brain sends as API key; `None` if it sends none or a session option gives
+    /// the key.
     #[must_use]
     pub fn key(&self) -> Option<&BackendName> {
         match self {
@@ -64,11 +65,11 @@ pub struct ModelSpec {
     /// Name of the secret that holds the API key.
     pub key: Option<BackendName>,
     pub temperature: Option<f64>,
-    /// Limit of the model's output tokens per step.
+    /// Limit of the model's output tokens per step; `None` for the provider's default, or 8192 at Anthropic.
     pub max_tokens: Option<u64>,
     /// System prompt; a template over `options`.
     pub instructions: Option<Template>,
-    /// Context window of the model, in tokens.
+    /// Context window of the model, in tokens; `None` for 100,000, or 8,000 for Ollama.
     pub window_tokens: Option<u64>,
     /// Session options that override fields of this configuration.
     pub options: ModelOptions,
@@ -121,7 +122,7 @@ pub struct AapSpec {
 /// Configuration of a rules brain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RulesSpec {
-    /// Template of the answer when no intent matches.
+    /// Template of the answer when no intent matches, over `intents`; a built-in text if absent.
     pub fallback: Option<Template>,
     /// Intents in order of preference: the first wins a tie.
     pub intents: Vec<Intent>,
@@ -142,7 +143,7 @@ pub struct Intent {
     pub tool: Option<ToolName>,
     /// Answer template over `slots`, and over `result` and `text` once the tool has run.
     pub answer: Template,
-    /// Answer template for a failed tool, over `slots` and `error`.
+    /// Answer template for a failed tool, over `slots`, `error` and `denied`; a built-in text if absent.
     pub failure: Option<Template>,
 }
 

@@ -122,7 +122,8 @@ pub enum SkillCredential {
 pub struct McpServer {
     pub name: BackendName,
     pub transport: McpTransport,
-    /// Tools of the MCP server that are offered under their own names and schemas.
+    /// Tools of the MCP server that are offered under their own names and schemas; `None` offers only those that a tool
+    /// of the agent names.
     pub import: Option<McpImport>,
 }
 
@@ -146,7 +147,7 @@ pub enum McpTransport {
 pub struct McpImport {
     /// Names of the imported tools; `None` imports all.
     pub only: Option<Vec<ToolName>>,
-    /// Permission that callers of the imported tools need.
+    /// Permission that callers of the imported tools need; `None` admits everyone who may talk to the agent.
     pub scope: Option<ScopeId>,
     pub exposed: bool,
     /// Whether each call of an imported tool needs an approver who is not the caller.
@@ -210,6 +211,6 @@ pub struct ProgramAccess {
 pub enum SecretSource {
     /// An environment variable of the server process.
     Env(String),
-    /// A file; a trailing newline is removed.
+    /// A file, relative to the agent file's folder; one line break at its end is removed.
     File(PathBuf),
 }

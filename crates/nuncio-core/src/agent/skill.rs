@@ -26,7 +26,7 @@ pub struct Skill {
     pub documentation: Option<Url>,
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
-    /// Retries of a call that could not reach its backend.
+    /// Retries of a call that could not reach its backend; `None` for a single attempt.
     pub retry: Option<RetryPolicy>,
     /// How long results are stored; `None` for the server's setting.
     pub retention: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct SkillVersion {
 }
 
 impl SkillVersion {
-    /// Parses three numbers without leading zeros; pre-release and build parts are refused.
+    /// Parses three numbers without leading zeros; `None` for anything else, also for pre-release and build parts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = semver::Version::parse(text).ok()?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::text::join_lines;
 use crate::{Code, string_enum};
 
-/// Limit of reported faults per manifest.
+/// Limit of reported faults, and of warnings, per manifest; further ones are dropped.
 const MAX_FAULTS: usize = 256;
 
 string_enum! {
@@ -137,7 +137,7 @@ pub struct ManifestWarning {
     pub message: String,
 }
 
-/// All broken rules of a manifest; never empty.
+/// Broken rules of a manifest: at least one, at most 256.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", join_lines(.0))]
 pub struct ManifestFaults(Vec<ManifestFault>);
@@ -147,7 +147,7 @@ impl ManifestFaults {
         Self(vec![ManifestFault { pointer: pointer.to_owned(), rule, code: rule.code(), message }])
     }
 
-    /// The faults of the manifest in document order.
+    /// The faults of the manifest, in the order in which they were found.
     #[must_use]
     pub fn faults(&self) -> &[ManifestFault] {
         &self.0
@@ -199,7 +199,7 @@ impl ManifestNotes {
         self.faults.len()
     }
 
-    /// The warnings of a manifest without faults.
+    /// The warnings of a manifest without faults. The error is the list of faults.
     pub(super) fn finish(self) -> Result<Vec<ManifestWarning>, ManifestFaults> {
         if self.faults.is_empty() { Ok(self.warnings) } else { Err(ManifestFaults(self.faults)) }
     }

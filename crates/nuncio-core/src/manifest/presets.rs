@@ -82,7 +82,8 @@ impl Presets {
         self.scopes.values()
     }
 
-    /// Minimum sensitivity of a scope in a manifest: the higher one of its preset and its scope family.
+    /// Minimum sensitivity of a scope in a manifest: the higher one of its preset and its scope family; `None` if
+    /// neither exists.
     #[must_use]
     pub fn floor(&self, id: &str) -> Option<Sensitivity> {
         let families = self.floors.iter().filter(|(family, _)| family.has(id)).map(|(_, floor)| *floor);
@@ -95,7 +96,7 @@ impl Presets {
         self.floor(id.as_str()).max(id.is_mutating().then_some(Sensitivity::Medium))
     }
 
-    /// The preset translation of a key in `language` or the nearest language.
+    /// The preset translation of a key in `language` or the nearest language; `None` if no preset has the key.
     #[must_use]
     pub fn text(&self, key: &str, language: &str) -> Option<&str> {
         self.local_text(key).map(|text| text.in_language(language))

@@ -12,7 +12,7 @@ use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
 use crate::text::is_i18n_key;
 
-/// Parses a manifest; `None` if a part is missing, which is recorded as a fault.
+/// Parses a manifest; `None` if a part is missing or wrong, which is recorded as a fault.
 pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNotes) -> Option<Manifest> {
     let fields = ManifestFields::of(value, String::new(), "the manifest", notes)?;
     version(&fields, notes);

@@ -28,7 +28,7 @@ struct ConsentTable {
 }
 
 impl ActiveConsents {
-    /// The permission that the person's consent gives at `now`.
+    /// The permission that the person's consent gives at `now`; `None` also for a principal that is not a person.
     pub(super) fn permission(
         &self,
         principal: &Principal,
@@ -54,7 +54,8 @@ impl ActiveConsents {
         relation.is_some_and(|relation| relation.is_active() && relation.suspended().any(|id| id == scope))
     }
 
-    /// The relation that has the one-time consent `grant`, with that consent used up.
+    /// The relation that has the one-time consent `grant`, with that consent used up; the cache is unchanged. `None` if
+    /// no cached relation has it.
     pub(super) fn with_used(&self, grant: &GrantId) -> Option<Relation> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.relations.values().flat_map(HashMap::values).find_map(|relation| relation.use_once(grant))
@@ -64,7 +65,7 @@ impl ActiveConsents {
         self.table.read().unwrap_or_else(PoisonError::into_inner).edition
     }
 
-    /// Replaces all relations, unless one changed since `edition` was read.
+    /// Replaces all relations; changes nothing and returns false if one changed since `edition` was read.
     fn replace(&self, relations: Vec<Relation>, edition: u64) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         if table.edition != edition {
@@ -108,8 +109,9 @@ impl AccessTable {
 }
 
 impl AccessControl {
-    /// The permission to use a tool that runs on the person's device. The person's consent decides; a key or OAuth
-    /// caller also needs the scope itself. For agents whose people use another relay, the device decides.
+    /// The permission to use a tool that runs on the person's device; `None` for a caller without a person. The
+    /// person's consent decides; a key or OAuth caller also needs the scope itself. For agents whose people use another
+    /// relay, the device decides.
     pub(crate) fn device_permission(
         &self,
         caller: &Caller,

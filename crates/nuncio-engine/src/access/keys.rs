@@ -67,7 +67,7 @@ impl AccessControl {
         self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.context.now())).cloned()
     }
 
-    /// Name under which people know the app of a caller: the name of its key.
+    /// Name under which people know the app of a caller: the name of its key; `None` without a key or name.
     #[must_use]
     pub(crate) fn app_name(&self, caller: &Principal) -> Option<String> {
         let Principal::Key(id) = caller else { return None };
@@ -116,8 +116,8 @@ impl AccessControl {
     }
 
     /// Gives a key, found by id or name, a new secret, which is returned only here. Its id, grants, sessions and links
-    /// stay. The previous secret stops working at once, or after `overlap`. Without a new `term`, the key's own term
-    /// starts again.
+    /// stay. The previous secret stops working at once, or after `overlap`, but never later than the key would have
+    /// expired. Without a new `term`, the key's own term starts again.
     pub async fn rotate_key(
         &self,
         which: &str,

@@ -26,7 +26,8 @@ impl CallChain<'_> {
         self.finish(None, decision, None, Err(refusal.failure)).await
     }
 
-    /// Commits the end of the call: its audit record and its result in the history or execution.
+    /// Commits the end of the call: its audit record and its result in the history or execution. If the tool of an
+    /// execution has run and the store is unavailable, the commit is repeated until it succeeds or the server stops.
     pub(super) async fn finish(
         &self,
         started: Option<String>,

@@ -146,7 +146,7 @@ impl CallService {
     }
 
     /// Commits changes together with the pending insert, all or none. A conflict on a grant or approval leaves the
-    /// insert pending.
+    /// insert pending; after any other failure the execution counts as refused, and the requester is told.
     pub(crate) async fn commit_with_insert(
         &self,
         entry: Option<&PendingExecutionInsert>,

@@ -26,7 +26,8 @@ pub struct ToolCallRequest<'a> {
     pub offered: bool,
     pub client: ClientDecision,
     pub turn: Option<(SessionId, u64)>,
-    /// Target in which the result of the call is stored, in the same commit as the audit record.
+    /// Target in which the result of the call is stored, in the same commit as the audit record; `None` if only the
+    /// caller gets the result.
     pub target: Option<ResultTarget>,
     /// The execution of the call if it is not stored yet; it is stored with the first commit of the call.
     pub pending_insert: Option<&'a PendingExecutionInsert>,
@@ -66,7 +67,8 @@ pub struct FinishedCall {
     pub result: Result<ToolOutput, ExecutionFailure>,
     /// Whether the checks before the tool allowed the call.
     pub admitted: bool,
-    /// End state of the execution that the call belongs to; `None` if another attempt follows.
+    /// End state of the execution that the call belongs to; `None` if another attempt follows or the call belongs to no
+    /// execution.
     pub end: Option<ExecutionState>,
     pub at: Timestamp,
 }

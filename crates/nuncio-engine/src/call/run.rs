@@ -57,7 +57,9 @@ impl CallChain<'_> {
         self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some(started_at), result).await
     }
 
-    /// Waits for a free slot of the tool. Human work and fixed answers need no slot.
+    /// Waits for a free slot of the tool, at most until the deadline of the call; then the call fails with
+    /// [`Code::ToolBusy`]. An execution that is not stored yet is stored before the wait. Human work and fixed answers
+    /// need no slot.
     async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, ExecutionFailure>, EngineError> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
@@ -106,8 +108,8 @@ impl CallChain<'_> {
         (Some(key), start)
     }
 
-    /// Commits the start of the call with the grant and approval it uses. If another call used the grant first, looks
-    /// for another grant.
+    /// Commits the start of the call with the grant and approval it uses, and returns the key of the started call
+    /// (`None` for an execution). If another call used the grant first, looks for another grant.
     async fn begin(
         &mut self,
         tool: &Tool,
@@ -211,7 +213,7 @@ impl CallChain<'_> {
         }
     }
 
-    /// Stores that the program of the execution started, concurrently with the run.
+    /// Stores that the program of the execution started, concurrently with the run. Never returns.
     async fn record_program_start(&self) -> Infallible {
         let Some(ResultTarget::Execution(stored_attempt)) = &self.call.target else {
             return std::future::pending().await;

@@ -148,7 +148,7 @@ impl AgentAccountService {
         })
     }
 
-    /// Accounts of an owner with an id above `after`, ordered by id.
+    /// Accounts of an owner with an id above `after`, ordered by id; at most `limit`, and never more than 100.
     pub async fn accounts_of(
         &self,
         owner: &AccountOwner,
@@ -158,7 +158,8 @@ impl AgentAccountService {
         Ok(self.store.accounts_of(owner, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Public accounts with an id above `after` that match every word of the query, ordered by id.
+    /// Public accounts with an id above `after` that match every word of the query, ordered by id; at most `limit`, and
+    /// never more than 100. Only the first eight words count.
     pub async fn search_agents(
         &self,
         query: &str,

@@ -14,8 +14,9 @@ use crate::context::CommitResult as _;
 use crate::ports::store::Conflict;
 
 impl ManifestService {
-    /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
-    /// agent that never had such a manifest gets no account.
+    /// Publishes the manifest derived from an agent file. `manifest` is `None` if the agent has nothing for people's
+    /// devices; an earlier manifest is then cleared. An agent that never had a manifest gets no account, and the result
+    /// is `None`.
     pub async fn announce(
         &self,
         agent: &Agent,

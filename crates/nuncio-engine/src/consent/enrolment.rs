@@ -53,7 +53,7 @@ pub struct PersonService {
 }
 
 impl PersonService {
-    /// Invites a person, or a further device of a known person.
+    /// Invites a person, whose account is created if it does not exist, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
         self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
     }
@@ -146,7 +146,8 @@ impl PersonService {
         Ok(self.store.devices(person).await?)
     }
 
-    /// Revokes a device; it can no longer act for its person.
+    /// Revokes a device: it can no longer act for its person, and its key bundle is removed. The person's devices and
+    /// conversation partners are notified.
     pub async fn revoke_device(&self, person: &PersonName, id: &DeviceId, by: &Caller) -> Result<Device, ConsentError> {
         let missing = || {
             let message = format!("{person} has no device {id}, or it was taken away; list the devices first");

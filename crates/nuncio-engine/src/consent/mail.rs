@@ -23,7 +23,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Notifications to a recipient with a number above `after`, in order.
+    /// Notifications to a recipient with a number above `after`, in order; at most `limit`, and never more than 500.
     pub async fn mail(
         &self,
         recipient: &RelayParty,

@@ -60,7 +60,8 @@ pub(super) struct PlannedPublication {
 
 impl ManifestService {
     /// Publishes a manifest; `None` clears it. Publishing the same manifest again changes nothing. Each person who
-    /// consented is judged against the version they accepted. `if_match` must name the current hash.
+    /// consented is judged against the version they accepted. `if_match` must name the current hash; `None` accepts
+    /// any.
     pub async fn publish_manifest(
         &self,
         by: &Caller,
@@ -138,7 +139,7 @@ impl ManifestService {
         Ok(self.store.manifest(agent, version).await?)
     }
 
-    /// Manifest versions of an agent below `before`, newest first.
+    /// Manifest versions of an agent below `before`, newest first; at most `limit`, and never more than 100.
     pub async fn manifest_history(
         &self,
         agent: &AgentId,

@@ -122,6 +122,10 @@ impl ConsentService {
     }
 
     /// Replaces what a person allows an agent, which also answers a pending request to consent again.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn change_relation(
         &self,
         by: &Caller,
@@ -203,7 +207,8 @@ impl ConsentService {
         relation.ok_or_else(|| unknown(id))
     }
 
-    /// Relations of a person with an id above `after`, including ended ones, ordered by id.
+    /// Relations of a person with an id above `after`, including ended ones, ordered by id; at most `limit`, and never
+    /// more than 500.
     pub async fn relations(
         &self,
         person: &PersonName,
@@ -213,7 +218,8 @@ impl ConsentService {
         Ok(self.store.relations_of(person, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Active relations of an agent, ordered by person, of people with a name above `after`.
+    /// Active relations of an agent, ordered by person, of people with a name above `after`; at most `limit`, and never
+    /// more than 500.
     pub async fn agent_relations(
         &self,
         agent: &AgentId,
@@ -223,7 +229,8 @@ impl ConsentService {
         Ok(self.store.relations_with(agent, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Ledger entries of a relation with a number above `after`, for its person or agent to verify.
+    /// Ledger entries of a relation with a number above `after`, for its person or agent to verify; at most `limit`,
+    /// and never more than 500.
     pub async fn ledger(
         &self,
         by: &Caller,

@@ -35,7 +35,9 @@ impl PersonService {
         Ok((person.clone(), device))
     }
 
-    /// Checks a signed ledger entry. `expected` returns the entry that must have been signed, given its time.
+    /// Checks a signed ledger entry. `expected` returns the entry that must have been signed, given its time. If the
+    /// signature is missing or too old, or the entry is another one, the error is [`Code::ConsentUnsigned`] with the
+    /// entry to sign.
     pub(super) fn signed(
         &self,
         signed: Option<&LedgerEntry>,

@@ -12,7 +12,7 @@ const MAX_DESCRIPTION: usize = 1000;
 /// Maximum number of words of a search query that are used.
 const MAX_QUERY_WORDS: usize = 8;
 
-/// Validates a one-line text: not empty, not too long, no control or invisible characters.
+/// Validates a one-line text: not empty, at most `most` characters, no control or invisible ones. Returns it trimmed.
 pub(super) fn one_line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
     let text = text.trim();
     let wrong = |why: String| Err(ConsentError::new(Code::BadRequest, format!("{what} {why}")));
@@ -35,7 +35,7 @@ fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Lower-case search text of an account: its names, tools and scopes.
+/// Lower-case search text of an account: its id, display name and description, its tools and scopes.
 pub(super) fn search_words(account: &Account, manifest: Option<&Value>) -> String {
     let mut words = vec![account.id.to_string(), account.display_name.clone()];
     words.extend(account.description.clone());

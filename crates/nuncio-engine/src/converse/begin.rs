@@ -52,7 +52,9 @@ impl ConversationService {
     /// it.
     ///
     /// # Errors
-    /// The request does not fit the session. The store is unchanged.
+    ///
+    /// The caller has no such session or no quota left, a turn is running, the request does not fit the session, or the
+    /// store failed. The store is unchanged.
     pub async fn begin_turn(
         self: &Arc<Self>,
         caller: &Caller,
@@ -63,10 +65,7 @@ impl ConversationService {
         self.start_turn(caller, session, request, idempotency, NotifyWhen::AtOnce).await
     }
 
-    /// Like [`ConversationService::begin_turn`], but returns when the turn is over.
-    ///
-    /// # Errors
-    /// The request does not fit the session. The store is unchanged.
+    /// Like [`ConversationService::begin_turn`], with the same errors, but returns when the turn is over.
     pub async fn run_turn(
         self: &Arc<Self>,
         caller: &Caller,
@@ -154,7 +153,7 @@ impl ConversationService {
         Ok(turn)
     }
 
-    /// The caller's session, and the cached part of its history.
+    /// The caller's session, taken out of the cache with the cached part of its history, or read from the store.
     async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, HistoryTail), EngineError> {
         let kept = SessionId::parse(id).ok().and_then(|id| self.recent.take(&id, &caller.principal));
         match kept {

@@ -37,7 +37,8 @@ impl CompactedHistory {
     }
 }
 
-/// Reduces a history to a brain's window; `summary` replaces the messages before it.
+/// Reduces a history to a brain's window, in bytes of JSON; without a window everything is kept. `summary` replaces the
+/// messages before its `until`.
 pub(crate) fn compact(
     messages: &[StoredMessage],
     summary: Option<&HistorySummary>,

@@ -12,9 +12,10 @@ use nuncio_core::time::Timestamp;
 use super::history::json_size;
 use super::tail::HistoryTail;
 
-/// Part of the budget for conversations without a turn: the first turn comes soon or never.
+/// Divisor of the budget for conversations without a turn: they get a sixteenth, because the first turn comes soon or
+/// never.
 const SHARE_OF_NEW: usize = 16;
-/// Part of the budget that one conversation may use, so that a few long ones do not evict all others.
+/// Divisor of the budget for one conversation: at most a sixteenth, so that a few long ones do not evict all others.
 const SHARE_OF_ONE: usize = 16;
 /// Assumed overhead per session, in bytes.
 const OVERHEAD_BYTES: usize = 1024;
@@ -54,7 +55,8 @@ impl RecentConversations {
         self.spoken.take_if(session, is_owned).or_else(|| self.new.take_if(session, is_owned))
     }
 
-    /// Caches a conversation; the store must contain exactly this session.
+    /// Caches a conversation, unless it takes more than a sixteenth of the budget. The store must contain exactly this
+    /// session.
     pub(super) fn put(&self, conversation: CachedConversation) {
         let cache = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
         let (id, bytes) = (conversation.session.id.clone(), conversation.bytes());

@@ -49,7 +49,7 @@ const MAX_PAGE_SIZE: usize = 50;
 const CREATE_REQUEST: &str = "sessions";
 
 impl ConversationService {
-    /// Creates a session. The brain does not run yet.
+    /// Creates a session, or returns the one that the same idempotency key created. The brain does not run yet.
     pub async fn create_session(
         &self,
         caller: &Caller,
@@ -109,7 +109,7 @@ impl ConversationService {
         })
     }
 
-    /// Sessions of the caller, newest first, one page at a time.
+    /// Sessions of the caller, newest first, in pages of 50.
     pub async fn sessions(&self, caller: &Caller, after: Option<&str>) -> Result<ListPage<Session>, EngineError> {
         let after = after.map(read_cursor).transpose()?;
         let mut items = self.store.sessions(&caller.principal, after.as_ref(), MAX_PAGE_SIZE + 1).await?;

@@ -78,7 +78,8 @@ impl ConversationService {
         Ok(settings)
     }
 
-    /// Values of all options in this session, with secrets decrypted.
+    /// Values of all options in this session, with secrets decrypted. An option that is not set, or whose secret cannot
+    /// be decrypted, has its default.
     pub(crate) fn option_values(
         &self,
         agent: &Agent,
@@ -150,8 +151,8 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
     Ok(())
 }
 
-/// Refuses a client tool that has the name of one of the agent's tools in the same session. A disabled tool is not in
-/// the session, so that its name is free; a hidden one always is.
+/// Refuses a client tool that has the name of one of the agent's tools in the same session. An exposed tool that is not
+/// enabled is not in the session, so its name is free; a hidden tool always is in it.
 fn check_names(agent: &Agent, settings: &SessionSettings) -> Result<(), EngineError> {
     for ClientTool { name, .. } in &settings.client_tools {
         let message = match agent.tool(name.as_str()) {

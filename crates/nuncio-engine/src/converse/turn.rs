@@ -164,7 +164,7 @@ impl RunningTurn {
         }
     }
 
-    /// Ending of a turn that is cancelled or past its deadline.
+    /// Ending of a turn that is cancelled or past its deadline; `None` while it may go on.
     pub(super) fn interrupted(&self) -> Option<TurnEnding> {
         if self.turn.cancellation().is_cancelled() {
             return Some(self.stopped());
@@ -185,7 +185,8 @@ impl RunningTurn {
         TurnEnding::error(Code::TurnDeadline, message)
     }
 
-    /// Commits the end of the turn, then reports it to the readers.
+    /// Commits the end of the turn, then reports it to the readers and caches the conversation. Returns the remaining
+    /// work if the end could not be stored; the readers then get an error.
     async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredTurnEnd> {
         let stop = TurnOutcome {
             stop_reason: ending.reason,

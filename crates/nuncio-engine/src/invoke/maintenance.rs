@@ -22,8 +22,8 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 500;
 
 impl ExecutionService {
-    /// Resumes the unfinished executions of the previous process and starts the maintenance loop. Called once, when
-    /// agents are served. Returns the number resumed.
+    /// Resumes the unfinished executions of the previous process, after ending the programs that it left, and starts
+    /// the maintenance loop. Called once, when agents are served. Returns the number resumed.
     pub async fn resume_executions(self: &Arc<Self>) -> Result<usize, EngineError> {
         let left = self.store.unfinished_executions().await?;
         let resumed = left.len();

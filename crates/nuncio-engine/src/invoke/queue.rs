@@ -1,8 +1,8 @@
 //! In-memory queue of executions; the store is authoritative.
 //!
 //! Each skill is a lane with a number of slots. In a lane the lowest rank goes first: the time of acceptance plus a
-//! handicap for low priority, so that urgent ones overtake and none waits for ever. A caller at its limit of running
-//! executions is skipped until one ends.
+//! handicap for `normal` and `low` priority, so that urgent ones overtake and none waits for ever. A caller at its
+//! limit of running executions is skipped until one ends.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -228,7 +228,7 @@ impl ExecutionQueue {
     }
 
     /// Reserves capacity before an execution is accepted. Released by [`ExecutionQueue::give_up`],
-    /// [`ExecutionQueue::withdraw`], or [`ExecutionQueue::leave`] at its end.
+    /// [`ExecutionQueue::withdraw`], [`ExecutionQueue::expired`], or [`ExecutionQueue::leave`] at its end.
     pub(crate) fn reserve(&self, caller: &Principal, skill: &SkillId) -> Result<(), QueueLimitReached> {
         let mut inner = lock(&self.inner);
         let of_caller = inner.callers.get(caller).map_or(0, |share| share.open);
@@ -417,7 +417,7 @@ impl QueueState {
         waited
     }
 
-    /// Starts all executions that can run now, of every skill, the longest waiting first.
+    /// Starts all executions that can run now, of every skill, the lowest rank first.
     fn next(&mut self, per_caller: usize) -> Vec<Arc<LiveExecution>> {
         let mut ready = Vec::new();
         loop {

@@ -30,6 +30,7 @@ pub enum BusNotice {
 pub trait Bus: fmt::Debug + Send + Sync + 'static {
     async fn publish(&self, notice: BusNotice);
 
-    /// Notices published from now on. A slow listener may miss some, but never the last of a kind.
+    /// Notices published from now on. A slow listener may miss some; it then gets one of each kind instead, with
+    /// `Access` in place of `GrantUsed`.
     fn subscribe(&self) -> BoxStream<'static, BusNotice>;
 }

@@ -12,7 +12,7 @@ use nuncio_core::turn::TurnOutcome;
 /// Receives metrics. Implementations must not block.
 pub trait Meter: fmt::Debug + Send + Sync {
     fn turn_began(&self, agent: &AgentName);
-    /// Reports a turn that ended and is stored.
+    /// Reports a turn that ended. It is stored, unless the store failed.
     fn turn_ended(&self, agent: &AgentName, stop: &TurnOutcome, took: Duration);
     /// Reports a call that ended. `declared` is false for a tool that the agent does not have: such names are unbounded
     /// and must not become labels.

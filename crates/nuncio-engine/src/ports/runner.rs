@@ -112,7 +112,7 @@ impl ToolOutput {
         Self { content: vec![Block::text(text)], structured: Some(value) }
     }
 
-    /// The structured value of the output, or else its text.
+    /// The structured value of the output, or else its text, or its blocks as JSON if they are not one text.
     #[must_use]
     pub fn value(&self) -> Value {
         match (&self.structured, self.message_content()) {
@@ -122,7 +122,8 @@ impl ToolOutput {
         }
     }
 
-    /// Content of a message: one text as plain text, anything else as blocks.
+    /// Content of a message: one text as plain text, no block at all as the structured value in JSON, anything else as
+    /// blocks.
     #[must_use]
     pub fn message_content(&self) -> Content {
         match self.content.as_slice() {

@@ -221,8 +221,8 @@ fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     Evidence::new("audit", format!("record {}", link.seq), state, says)
 }
 
-/// First changed ledger entry, going back from the one that the audit record names: each entry contains the hash of
-/// the previous one.
+/// First changed ledger entry, going back from the one that the audit record names: each entry contains the hash of the
+/// previous one. `None` if all hold.
 fn first_change(
     entries: &[LedgerEntry],
     hashes: &[Digest],

@@ -24,8 +24,8 @@ pub struct ForgetReport {
 }
 
 impl AuditChainService {
-    /// Erases a person. Audit chain and ledgers stay verifiable: redacted records keep their hashes, and `key` signs
-    /// the redacted text.
+    /// Erases a person; fails if nothing is stored about them. Audit chain and ledgers stay verifiable: redacted
+    /// records keep their hashes, and `key` signs the redacted text.
     pub async fn forget_person(
         &self,
         name: &PersonName,

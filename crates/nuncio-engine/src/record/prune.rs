@@ -14,7 +14,7 @@ use crate::record::AuditChainService;
 const ROWS_PER_COMMIT: usize = 5000;
 
 impl AuditChainService {
-    /// Last of the oldest audit records that all ended before the time `before`.
+    /// Last of the oldest audit records that all ended before the time `before`; `None` if the oldest is newer.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
         loop {

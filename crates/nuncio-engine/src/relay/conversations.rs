@@ -75,7 +75,7 @@ impl RelayService {
         self.store.member_view(id, &me).await?.ok_or_else(|| unknown(id))
     }
 
-    /// Conversations of the caller with an id above `after`, ordered by id.
+    /// Conversations of the caller with an id above `after`, ordered by id; at most `limit`, and never more than 100.
     pub async fn conversations(
         &self,
         by: &Caller,
@@ -128,7 +128,8 @@ impl RelayService {
         }
     }
 
-    /// Advances the caller's read position in a conversation.
+    /// Advances the caller's read position in a conversation; it never goes back. In a conversation of two, both
+    /// members are notified.
     pub async fn read_conversation(
         &self,
         by: &Caller,
@@ -152,7 +153,8 @@ impl RelayService {
         Ok(MemberConversation { read_seq: seq, ..held })
     }
 
-    /// Checks that the people exist and that agents and people have relations.
+    /// Checks that the members exist, and that `me` has a relation with each of them: a person with the agents, an
+    /// agent with the people. The other members need no relation among themselves.
     async fn may_talk(&self, me: &RelayParty, members: &[RelayParty]) -> Result<(), ConsentError> {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {

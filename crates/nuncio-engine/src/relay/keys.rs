@@ -49,7 +49,8 @@ pub struct DeviceKeyService {
 }
 
 impl DeviceKeyService {
-    /// Stores the keys of the caller's own device or of the calling agent.
+    /// Stores the keys of the caller's own device or of the calling agent, and notifies conversation partners of a new
+    /// bundle.
     pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
         let me = member(by)?;
         let device = match (&upload.bundle, &by.authentication) {
@@ -209,8 +210,8 @@ impl DeviceKeyService {
         }
     }
 
-    /// Whether the caller may see an owner's keys: people see people and agents; agents see people with a relation or a
-    /// common conversation.
+    /// Refuses a caller who may not see an owner's keys. People see all, agents see other agents and people with whom
+    /// they have a relation or a common conversation. The error does not tell whether the owner exists.
     async fn may_see_keys(&self, by: &Caller, owner: &RelayParty) -> Result<(), ConsentError> {
         let me = member(by)?;
         let there = match owner {
@@ -246,7 +247,8 @@ impl DeviceKeyService {
         }
     }
 
-    /// Stores a person's encrypted key backup, replacing the previous one.
+    /// Stores a person's encrypted key backup of at most 16 KiB, replacing the previous one. Returns the time of the
+    /// backup.
     pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
         if content.len() > MAX_BACKUP {
             return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));

@@ -44,7 +44,8 @@ pub struct PostReceipt {
 }
 
 impl RelayService {
-    /// Accepts a message. It is stored when this returns, and all members are notified.
+    /// Accepts a message. It is stored when this returns, and all members are notified. A repetition with the same
+    /// client id and content returns the stored message, with other content it is an error.
     pub async fn post_message(
         &self,
         by: &Caller,
@@ -88,7 +89,8 @@ impl RelayService {
         }
     }
 
-    /// Stores a message. `Exists` if it is stored already, `Moved` if the members changed since they were read.
+    /// Stores a message; `None` if it was stored now, `Exists` if it was stored before, `Moved` if the members changed
+    /// since they were read.
     async fn commit_post(
         &self,
         held: &MemberConversation,
@@ -136,7 +138,7 @@ impl RelayService {
         }
     }
 
-    /// Messages of a conversation with a number above `after`, in order.
+    /// Messages of a conversation with a number above `after`, in order; at most `limit`, and never more than 100.
     pub async fn messages_after(
         &self,
         by: &Caller,
@@ -153,7 +155,8 @@ impl RelayService {
         Ok(self.store.relayed(place).await?)
     }
 
-    /// Claims a tool call for the caller's device, so that no other device runs it.
+    /// Claims a tool call for the caller's device, so that no other device runs it, and notifies the person's devices.
+    /// Fails if another device claimed it; the same device may repeat the claim.
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
         let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
         let AuthenticationMethod::Device(device) = &by.authentication else {

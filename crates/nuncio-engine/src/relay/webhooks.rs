@@ -212,7 +212,8 @@ impl WebhookService {
         Ok(Some(WebhookCall { delivery_id, url, secret, message, delivery }))
     }
 
-    /// Stores the result of a delivery attempt: finished, retried or given up. `kind` is logged.
+    /// Stores the result of a delivery attempt: finished, retried or given up, and a changed state of the webhook, of
+    /// which its owner is notified. `kind` is logged.
     pub async fn delivery_ended(
         &self,
         call: &WebhookCall,

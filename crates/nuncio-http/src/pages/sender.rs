@@ -111,7 +111,7 @@ impl Cookie<'_> {
         pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
     }
 
-    /// `Set-Cookie` header; an empty value deletes the cookie.
+    /// `Set-Cookie` header; an empty value deletes the cookie. It is `Secure` if the request's `Origin` is `https:`.
     #[must_use]
     pub fn set(self, headers: &HeaderMap, value: &str) -> String {
         // A page that was reached by TLS, here or at a proxy, has `https` in its origin.

@@ -77,7 +77,8 @@ fn is_field_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The authority of a URI in lower case, without the scheme's default port.
+/// The authority of a URI in lower case, without the scheme's default port; `None` if the text is not an absolute URI
+/// or has user info.
 #[must_use]
 pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
     let target = TargetUri::split(target_uri)?;
@@ -122,7 +123,8 @@ impl<'a> TargetUri<'a> {
     }
 }
 
-/// The host of a URI in lower case, without the port. The legacy header signs this form.
+/// The host of a URI in lower case, without the port; `None` if the text is not an absolute URI or has user info. The
+/// legacy header signs this form.
 #[must_use]
 pub fn host(target_uri: &str) -> Option<String> {
     let authority = TargetUri::split(target_uri)?.authority;

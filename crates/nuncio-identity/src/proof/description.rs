@@ -12,9 +12,10 @@ use crate::document::BoundDocument;
 #[derive(Debug, Clone, Copy)]
 pub struct DescriptionRules<'a> {
     pub now: Timestamp,
-    /// The host that served the description, with its port if it has one. A proof for another host is refused.
+    /// The host that served the description, with its port if it has one. A proof for another host is refused; `None`
+    /// accepts any host.
     pub host: Option<&'a str>,
-    /// The challenge that the verifier sent.
+    /// The challenge that the verifier sent, which the proof must contain; `None` requires none.
     pub challenge: Option<&'a str>,
     pub signer: AllowedSigner,
     pub forms: AcceptedProofForms,

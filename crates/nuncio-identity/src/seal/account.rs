@@ -54,8 +54,8 @@ impl OlmAccount {
         vault.put_large(NAME.to_owned(), &stored, 64 * 1024)
     }
 
-    /// Creates the keys to publish when `have` one-time keys are left at the relay: new one-time keys, and the fallback
-    /// key.
+    /// Creates the keys to publish when `have` one-time keys are left at the relay: the missing ones up to [`TARGET`],
+    /// and the fallback key, which is replaced after seven days. None if neither is due.
     pub(super) fn top_up(
         &mut self,
         secrets: &Secrets,

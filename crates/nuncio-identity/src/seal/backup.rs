@@ -110,7 +110,8 @@ impl fmt::Debug for RestoredKeys {
     }
 }
 
-/// Encrypts the long-term keys of an identity under a passphrase.
+/// Encrypts the long-term keys of an identity under a passphrase. Fails if the identity has no device id yet, or the
+/// passphrase fewer than 12 characters.
 pub fn seal(identity: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
     let (_, device) = identity.owner_device().ok_or(BackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {

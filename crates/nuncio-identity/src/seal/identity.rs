@@ -263,8 +263,8 @@ impl SealIdentity {
         Ok(self.finish(changes)?)
     }
 
-    /// Creates the one-time keys to publish when `have` are left at the relay, with the fallback key. Returns none for
-    /// a stateless identity, or if enough are left.
+    /// Creates and saves the one-time keys to publish when `have` are left at the relay, with the fallback key. Returns
+    /// none for a stateless identity, or if enough are left and the fallback key is not yet seven days old.
     pub fn one_time_keys(&mut self, have: usize, now: Timestamp) -> Result<Vec<OneTimeKey>, TrustError> {
         let (_, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         let device = device.clone();

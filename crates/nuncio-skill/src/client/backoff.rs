@@ -32,8 +32,8 @@ impl RetryDelays {
         Self { backoff: Backoff { first, factor: 1.5, max: MAX_DELAY }, failures: 0, min_requested: Some(first) }
     }
 
-    /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor; without one,
-    /// four attempts with delays from 0.5 s, doubling each time.
+    /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor, but at most ten;
+    /// without one, four attempts with delays from 0.5 s, doubling each time.
     pub(super) fn unreachable(retry: Option<&EndpointRetry>) -> (Self, u64) {
         let (first, attempts) = retry.map_or((Duration::from_millis(500), 4), |retry| {
             (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))

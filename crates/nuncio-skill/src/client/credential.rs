@@ -66,7 +66,8 @@ impl Credential {
         matches!(self, Self::ApiKey(_) | Self::Token(_))
     }
 
-    /// Headers for a discovery request: empty unless `url` is on the host that the user named.
+    /// Headers for a discovery request: empty unless `url` has the same scheme, host and port as the address that the
+    /// user named.
     pub(super) fn for_discovery(&self, named_host: &UserNamedHost, url: &Url) -> Vec<(String, String)> {
         match self {
             Self::ApiKey(secret) | Self::Token(secret) if named_host.is_origin_of(url) => {
@@ -208,7 +209,8 @@ fn signature(
 }
 
 /// Checks that the credential may be sent to the endpoint: descriptor or endpoint must be on the host that the user
-/// named. A descriptor on a third host cannot redirect the credential to its own endpoint.
+/// named or a subdomain, or the endpoint on the host `meant_for`. A descriptor on a third host cannot redirect the
+/// credential to its own endpoint.
 pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
     let ResolvedSkill { named_host, url, endpoint, .. } = described;
     let is_declared = meant_for.is_some_and(|host| {

@@ -32,10 +32,11 @@ impl DiscoveredIndex {
 }
 
 impl Consumer {
-    /// Fetches all index pages of a target's host. The credential is sent only to the named host, which may list more
-    /// skills to authenticated callers.
+    /// Fetches all index pages of a target's host. The credential is sent only to the named scheme, host and port,
+    /// where authenticated callers may see more skills.
     ///
     /// # Errors
+    ///
     /// Fails also when two entries have the same id, even on different pages.
     pub async fn discover(
         &self,

@@ -16,7 +16,8 @@ use crate::wire::{EXECUTION_ID, ExecutionStatus, InvocationResponse};
 const MAX_FAILURES: u32 = 10;
 
 impl Consumer {
-    /// Polls until the execution ends and returns its checked output.
+    /// Polls until the execution ends and returns its checked output. At the deadline it gives up with
+    /// [`Reason::GaveUp`]; the provider may still run the execution.
     pub async fn follow(&self, execution: &mut RemoteExecution) -> Result<Value, ConsumerError> {
         let mut delays = RetryDelays::polling();
         let mut failures = 0;

@@ -44,7 +44,8 @@ pub(super) async fn result(
     Ok(response)
 }
 
-/// `DELETE /executions/{id}` and `POST /executions/{id}/cancel`
+/// Handles `DELETE /executions/{id}` and `POST /executions/{id}/cancel`. The answer may still say `running`; the
+/// execution then ends later.
 pub(super) async fn cancel(
     State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,

@@ -22,7 +22,7 @@ use crate::wire::{InvocationCredentials, InvocationRequest};
 /// Length limit of a query with inputs, in bytes.
 const MAX_QUERY: usize = 8 * 1024;
 
-/// `/skills/{id}/invoke` with `POST` or with the method that the skill declares.
+/// Handles `/skills/{id}/invoke` with `POST` or with the method that the skill declares.
 pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request) -> SkillResult {
     let (parts, body) = request.into_parts();
     let (method, headers) = (&parts.method, &parts.headers);
@@ -208,7 +208,7 @@ impl SkillServerState {
         Some(lift::forbidden_callback(url, &why))
     }
 
-    /// Caller by any key header that a skill of this host declares.
+    /// Caller whose valid API key is the value of any header, because each skill may declare another header for it.
     pub(super) fn by_any_key_header(&self, headers: &HeaderMap) -> Option<Caller> {
         headers
             .values()

@@ -88,8 +88,8 @@ pub(super) fn publish(
     )
 }
 
-/// Increments the account's revision, so that concurrent changes conflict. `Moved` unless the manifest is at `version`,
-/// if given.
+/// Increments the account's revision, so that concurrent changes conflict. `Missing` if there is no account, `Moved`
+/// unless its manifest is at `version`, if given.
 pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), SqlProblem> {
     let version = version.map(to_integer).transpose()?;
     let sql = "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)";

@@ -76,7 +76,7 @@ fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlPro
     Ok(())
 }
 
-/// Uses up a one-time grant of a relation.
+/// Uses up a one-time grant of a relation and increments the relation's revision. `GrantUsed` if there is none.
 pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::GrantUsed,

@@ -33,7 +33,8 @@ pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), Sql
     run(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])
 }
 
-/// Creates a delivery for a notification if the agent has a webhook. It is deleted with the notification.
+/// Creates a delivery for a notification if the agent has a webhook that is not disabled. It is deleted with the
+/// notification.
 pub(super) fn deliver(
     connection: &Connection,
     recipient: &str,

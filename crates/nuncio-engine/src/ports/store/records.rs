@@ -52,7 +52,7 @@ pub struct RedactedLedgerEntry {
     pub previous: Digest,
     /// Hash of the original ledger entry.
     pub hash: Digest,
-    /// Text of the record without the person.
+    /// Text of the ledger entry without the person.
     pub entry: String,
     /// Server's signature over all fields, in hex.
     pub signature: String,

@@ -187,8 +187,9 @@ pub trait KeyBundleStore: Send + Sync {
 pub trait WebhookStore: Send + Sync {
     async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError>;
     async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
-    /// At most `limit` deliveries due at `by` or earlier, in due order. To keep the order of a conversation, only its
-    /// first delivery is returned, likewise of all other deliveries of an agent. Omits unreachable agents and `except`.
+    /// At most `limit` deliveries due at `by` or earlier, in due order. Of each conversation only the first delivery is
+    /// returned, and of an agent's other notifications only the first, so that they arrive in order. Omits unreachable
+    /// agents and `except`.
     async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError>;
     /// Oldest waiting delivery of an agent, in any webhook state.
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError>;

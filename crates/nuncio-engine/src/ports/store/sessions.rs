@@ -151,7 +151,7 @@ pub trait SessionStore: MessageStore {
         limit: usize,
     ) -> Result<Vec<Session>, StoreError>;
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
-    /// Encoded event log of a finished turn.
+    /// Encoded event log of a finished turn; `None` while it runs.
     async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;
     /// At most `limit` sessions created before `before` that had no turn since.
     async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError>;

@@ -188,7 +188,8 @@ impl AgentAccountService {
         Ok(Some(WebhookStatusView { state, failing_since, probe_at, waiting }))
     }
 
-    /// Delivery log entries of an agent with a number below `before`, newest first.
+    /// Delivery log entries of an agent with a number below `before`, newest first; at most `limit`, and never more
+    /// than 100.
     pub async fn delivery_log(
         &self,
         by: &Caller,
