@@ -283,7 +283,7 @@ async fn link_preview_does_not_use_up_a_one_time_link(target: AttackedBinary) ->
     Ok("used up by a POST from its page alone".to_owned())
 }
 
-/// Whether a file of a folder contains these bytes.
+/// A file directly in the folder that contains these bytes; `None` if there is none.
 fn found_in(folder: &Path, bytes: &[u8]) -> anyhow::Result<Option<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -32,7 +32,7 @@ pub struct Attack {
     pub name: &'static str,
     /// Result of the attack at commit c83e809, before there was a defence.
     pub before: &'static str,
-    /// Whether the attack runs in `cargo xtask test`.
+    /// Quick attacks run in `cargo xtask test`, slow ones only in `cargo xtask attack`.
     pub pace: AttackPace,
     /// Runs the attack. The returned text describes the server's reaction; an error means that the attack succeeded.
     pub run: fn(AttackedBinary) -> AttackFuture,
@@ -87,7 +87,7 @@ pub fn all() -> Vec<Attack> {
     sections.concat()
 }
 
-/// An HTTP client that uses no proxy and follows no redirect.
+/// An HTTP client that uses no proxy, follows no redirect and gives up a request after a minute.
 #[must_use]
 pub fn http_client() -> reqwest::Client {
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());

@@ -43,7 +43,7 @@ run = { answer = "booked" }
 skill = { type = "task", access = "restricted", auth = "api_key" }
 "#;
 
-/// Agent file of `desk`, with the script brain and these scopes and tools.
+/// Agent file of `desk` with the script brain. `tools` is TOML with its scopes and tools.
 #[must_use]
 pub fn scripted_agent(tools: &str) -> String {
     format!(
@@ -289,7 +289,7 @@ impl Server {
         }
     }
 
-    /// Asks the server to stop, and waits at most a minute for its end.
+    /// Asks the server to stop, and waits for its end. After a minute it kills the server and returns an error.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(process.child.id())?).context("pid 0")?;

@@ -74,7 +74,7 @@ fn bare_limit(manifest: &Value, rounds: u32) -> anyhow::Result<f64> {
     })
 }
 
-/// CPU milliseconds of one round of `work`, as the kernel counts them for this thread.
+/// Average CPU milliseconds of a round of `work`, as the kernel counts them for this thread.
 fn cpu(rounds: u32, mut work: impl FnMut()) -> anyhow::Result<f64> {
     let spent =
         || -> Option<f64> { fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok() };

@@ -1,7 +1,7 @@
 //! Checks of the Agent Application Protocol v3, grouped by subject.
 //!
-//! A check is an `async fn(&AapServer) -> Verdict`; rows of `aap.toml` refer to it by name. It creates its own sessions, so
-//! that checks can run concurrently and on a server in use.
+//! A check is an `async fn(&AapServer) -> CheckVerdict`; rows of `aap.toml` refer to it by name. It creates its own
+//! sessions, so that checks can run concurrently and on a server in use.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, ensure, equal, fail, short, skip};
 
-/// Sends a request and waits for the head of the response. A request refused by a rate limit is repeated after
-/// `Retry-After`, because rate limits are not checked.
+/// Sends a request and waits for the head of the response; returns method and path with it. A request refused by a rate
+/// limit is repeated after a `Retry-After` of at most 10 seconds, because rate limits are not checked.
 pub(crate) async fn send(
     target: &ServerUnderTest,
     request: RequestBuilder,

@@ -53,7 +53,8 @@ impl RequirementSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
-    /// An agent named `script` on the script brain, with its tools, options and all capabilities.
+    /// An agent named `script` on the script brain, with its tools, options and all capabilities; for Skill Sharing the
+    /// skills `script/echo` and `script/fail`.
     Script,
     /// A server that requires a key, and a key.
     Key,

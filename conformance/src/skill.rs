@@ -1,7 +1,7 @@
 //! Checks of Skill Sharing 1.0, grouped by subject.
 //!
-//! A check is an `async fn(&SkillServer) -> Verdict`; rows of `skill/requirements.toml` refer to it by name. It waits for or
-//! cancels its executions, so that checks can run concurrently.
+//! A check is an `async fn(&SkillServer) -> CheckVerdict`; rows of `skill/requirements.toml` refer to it by name. It
+//! waits for or cancels its executions, so that checks can run concurrently.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -21,7 +21,7 @@ pub(crate) type Probe = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, Result<
 /// Test fixtures that the server under test has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFixtures {
-    /// Whether the server has an agent named `script`.
+    /// Whether the server has an agent named `script`; for Skill Sharing the skills `script/echo` and `script/fail`.
     pub(crate) script: bool,
     /// Whether the server has the skills of the probe agent.
     pub(crate) probe: bool,

@@ -9,7 +9,7 @@ use reqwest::{Client, Url};
 pub struct ServerUnderTest {
     /// Base address without a trailing slash.
     pub(crate) base: String,
-    /// Bearer key for requests to the server.
+    /// API key for requests to the server.
     pub(crate) key: Option<String>,
     /// Key of a second owner, for checks of ownership.
     pub(crate) other_key: Option<String>,
@@ -38,7 +38,7 @@ impl ServerUnderTest {
         }
     }
 
-    /// Sends `Authorization: Bearer key` with every request.
+    /// Sets the API key. AAP requests send it as bearer token; checks of Skill Sharing choose the header.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());

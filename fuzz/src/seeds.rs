@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Every text in a JSON document, each once.
+/// Every string value in a JSON document, each once; names of members do not count.
 #[must_use]
 pub fn texts_in(document: &str) -> Vec<Vec<u8>> {
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::language::{is_test_code, rust_files};
 
-/// Maximum number of methods per type, in all its `impl` blocks of a crate without those of traits.
+/// Maximum number of methods of a type in a crate, over all its `impl` blocks except those of traits.
 const MAX_METHODS: usize = 40;
 
 /// Reports types of the product's crates with too many methods.

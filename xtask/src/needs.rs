@@ -1,4 +1,4 @@
-//! Tools that the tests need beside Rust: installed where possible, else named.
+//! Tools that the tests need besides Rust: installed where possible, else named in an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

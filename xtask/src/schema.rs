@@ -14,7 +14,8 @@ use anyhow::{Context as _, bail};
 /// Date of the schema release. A published release never changes; a new release has a new date.
 const RELEASE: &str = "2026-11-18";
 
-/// Writes the draft and, if it does not exist yet, the release; an existing release must be unchanged.
+/// Writes schema and reference of agent files, the draft and, if it does not exist yet, the release; an existing
+/// release must be unchanged. With `check` it writes nothing and fails if a file is out of date.
 pub(crate) fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let (draft, release) = (root.join("schema/draft"), root.join("schema").join(RELEASE));
     if check {

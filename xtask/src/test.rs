@@ -12,7 +12,8 @@ use crate::{deny, needs, schema, tidy};
 
 /// Features of the test build. The lints check the build without `otel`; a third build would take minutes.
 pub(crate) const FEATURES: &str = "nuncio-server/otel";
-/// Fixed seed of random test cases, so that a failure comes from the change. `cargo nextest run` draws new cases.
+/// Fixed seed of random test cases, unless the variable is already set, so that a failure is caused by the change under
+/// test. `cargo nextest run` draws new cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "7400");
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
@@ -60,7 +61,7 @@ fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> 
     outcome
 }
 
-/// Target folder, and paths of the programs that tests need beside Rust.
+/// Target folder, and paths of the programs that tests need besides Rust.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) target: PathBuf,

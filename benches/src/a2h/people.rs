@@ -73,7 +73,7 @@ impl BenchDevice {
         Ok(())
     }
 
-    /// Grants an agent a scope: requests the ledger entry, and signs it.
+    /// Grants an agent a scope: requests the ledger entry, signs it and sends it back.
     async fn allow(&self, connection: &mut Connection, agent: &str, scope: &str) -> anyhow::Result<()> {
         let mut body = json!({"agent_id": agent, "granted_scopes": [scope]});
         let (status, answer) =
@@ -145,7 +145,7 @@ pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyho
     .await
 }
 
-/// Runs a function for each item in order, over a few concurrent connections.
+/// Runs a function for each item over [`HANDS`] concurrent connections; the results have the order of the items.
 pub(super) async fn run_concurrently<T, U>(
     server: &Server,
     items: Vec<T>,

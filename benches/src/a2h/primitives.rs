@@ -120,7 +120,7 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Two session ends that have exchanged a message in each direction.
+/// Both ends of a session, after one message in each direction.
 fn running() -> [Session; 2] {
     let (ours, mut theirs) = (Account::new(), Account::new());
     theirs.generate_one_time_keys(1);

@@ -14,7 +14,7 @@ checks![
     capability_image_undeclared_is_400,
 ];
 
-/// First agent that does not declare the capability.
+/// First agent that does not declare the capability; skips the check if there is none.
 fn without<'a>(api: &'a AapServer, path: &str) -> Result<&'a str, CheckFailure> {
     let lacking = api.agents().iter().find(|agent| agent["capabilities"].pointer(path).is_none());
     let name = lacking.and_then(|agent| agent["name"].as_str());

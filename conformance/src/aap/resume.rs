@@ -163,7 +163,8 @@ async fn resume_disconnected_none_turn_is_stored(api: &AapServer) -> CheckVerdic
     stored(api, &session, "one two three four").await
 }
 
-/// Waits until the session's last message has this text. The time limit of the check ends the wait.
+/// Waits until the session's last message is the agent's, then checks its text. The time limit of the check ends the
+/// wait.
 async fn stored(api: &AapServer, session: &str, expected: &str) -> CheckVerdict {
     loop {
         let history = api.history(session, "full").await?;

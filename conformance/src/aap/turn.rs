@@ -151,7 +151,7 @@ impl LiveStream {
         }
     }
 
-    /// Reads the stream until an event named `name`.
+    /// Reads the stream until an event named `name`; fails if the stream ends before.
     pub(super) async fn until(&mut self, name: &str) -> Result<(), CheckFailure> {
         while let Some(event) = self.next().await? {
             if event.name == name {
@@ -161,7 +161,7 @@ impl LiveStream {
         Err(fail(format!("{}: expected `{name}`, got {:?}", self.asked, names(&self.events))))
     }
 
-    /// Reads all remaining events.
+    /// Reads the stream to its end; returns all its events, also those read before, and the number of comments.
     pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), CheckFailure> {
         while self.next().await?.is_some() {}
         Ok((self.events, self.decoder.comments))
@@ -229,7 +229,7 @@ impl Turn {
             .collect()
     }
 
-    /// Bytes of the stream after the first `count` events.
+    /// Bytes of the events after the first `count`, without comments.
     pub(super) fn bytes_after(&self, count: usize) -> Vec<u8> {
         raw(&self.events[count..])
     }

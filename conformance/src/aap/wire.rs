@@ -45,7 +45,7 @@ impl AapServer {
         self.agents().iter().find(|agent| agent["name"] == SCRIPT)
     }
 
-    /// Name of the first agent, for checks that work with any agent.
+    /// Name of the agent `script`, or else of the first agent, for checks that work with any agent.
     pub(super) fn any_agent(&self) -> Result<&str, CheckFailure> {
         self.script_agent()
             .or_else(|| self.agents().first())
@@ -112,7 +112,7 @@ impl AapServer {
         self.created(&reply)
     }
 
-    /// Session id in the response to `POST /sessions`.
+    /// Session id in the response to `POST /sessions`. The session is deleted after the check.
     pub(super) fn created(&self, reply: &HttpReply) -> Result<String, CheckFailure> {
         let body = reply.status(201)?.json()?;
         let id = body["sessionId"].as_str().filter(|id| !id.is_empty());
@@ -126,7 +126,8 @@ impl AapServer {
         self.create(&json!({ "agent": { "name": self.any_agent()? } })).await
     }
 
-    /// Creates a session with the script agent; `agent` and `rest` are merged into the body.
+    /// Creates a session with the script agent; `agent` is merged into its configuration, `rest` into the body. Skips
+    /// the check if the server has no such agent.
     pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, CheckFailure> {
         if self.script_agent().is_none() {
             return Err(skip("the server has no agent named `script`"));
@@ -174,7 +175,7 @@ impl HttpReply {
     }
 }
 
-/// Merges the fields of one object into another.
+/// Adds the fields of `more` to `into`, and replaces those of the same name. Does nothing unless both are objects.
 fn merge(into: &mut Value, more: Value) {
     if let (Value::Object(into), Value::Object(more)) = (into, more) {
         into.extend(more);

@@ -21,7 +21,7 @@ checks![
     errors_server_stays_up,
 ];
 
-/// Id of the first skill in the index.
+/// Id of the first skill in the index; `nobody/nothing` if the index is empty.
 fn any_skill(api: &SkillServer) -> String {
     api.entries().first().and_then(|entry| entry["id"].as_str()).unwrap_or("nobody/nothing").to_owned()
 }

@@ -10,7 +10,7 @@ pub(super) const AUTH: [&str; 4] = ["api_key", "oauth2", "custom", "none"];
 pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "failed", "timeout"];
 pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
-/// Fails unless the field `name` is a string.
+/// The field `name`; fails unless it is a non-empty string.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
 }
@@ -45,7 +45,7 @@ pub(super) fn version(value: &Value, name: &str) -> CheckVerdict {
     ensure(parts.len() == 3 && parts.iter().all(number), || expected(value, name, "MAJOR.MINOR.PATCH"))
 }
 
-/// Fails unless the field `name` is an absolute http or https URL.
+/// Fails unless the field `name` is an absolute http or https URL; it may contain `{execution_id}`.
 pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
     let found = text(value, name)?.replace("{execution_id}", "x");
     let parsed = reqwest::Url::parse(&found);
@@ -54,7 +54,7 @@ pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
     })
 }
 
-/// Fails unless the field `name` is an ISO 8601 time in a form that sorts as text.
+/// The field `name`; fails unless it is an ISO 8601 time in UTC, so that times can be compared as texts.
 pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
     let found = text(value, name)?;
     let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -88,7 +88,7 @@ pub(super) fn response(execution: &Value) -> CheckVerdict {
     timestamps(execution, output.is_some() || unhappy)
 }
 
-/// Checks `created_at` ≤ `updated_at` ≤ `completed_at`; the last is present only in a final state.
+/// Checks `created_at` ≤ `completed_at` ≤ `updated_at`; `completed_at` is present in final states only.
 fn timestamps(execution: &Value, over: bool) -> CheckVerdict {
     let times = &execution["timestamps"];
     let (created, updated) = (time(times, "created_at")?, time(times, "updated_at")?);

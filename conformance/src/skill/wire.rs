@@ -118,7 +118,7 @@ impl SkillServer {
         execution_id(&self.invoke(skill, inputs).await?)
     }
 
-    /// Polls an execution until it ends and returns all responses.
+    /// Polls an execution until it ends, at most a minute; returns the responses that differ from the one before.
     pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, CheckFailure> {
         let began = Instant::now();
         let mut seen = Vec::new();
@@ -154,7 +154,7 @@ impl SkillServer {
 }
 
 impl HttpReply {
-    /// Checks that the response has this status, this error code and the error format.
+    /// Checks that the response has this status, this error code and the error format; returns the error object.
     pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, CheckFailure> {
         let error = self.status(status)?.envelope()?;
         equal(&format!("{}: error.code", self.asked), code, error["code"].as_str().unwrap_or_default())?;
@@ -176,7 +176,8 @@ impl HttpReply {
         Ok(error.clone())
     }
 
-    /// Status, headers and body without the text `name`, for comparing two responses.
+    /// Status, headers and body for comparing two responses: without the headers that always differ, and with `…` in
+    /// place of `name` in the body.
     pub(super) fn fingerprint(&self, name: &str) -> (u16, Vec<(String, String)>, String) {
         const PER_RESPONSE_HEADERS: [&str; 3] = ["date", "x-request-id", "content-length"];
         let headers = self.headers.iter().filter(|(name, _)| !PER_RESPONSE_HEADERS.contains(&name.as_str()));
@@ -247,7 +248,7 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
 
-/// An unused idempotency key.
+/// An unused idempotency key, made from the id of a new execution.
 pub(super) async fn fresh(api: &SkillServer) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }

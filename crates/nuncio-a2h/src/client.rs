@@ -79,7 +79,8 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Publishes keys of this agent or device. Returns the number of its one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
     async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
-    /// Takes a one-time key of another device; the relay gives each key to one sender only.
+    /// Takes a one-time key of another device. The relay gives each key to one sender only, except the fallback key,
+    /// which it gives when no other is left.
     async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// Two-party conversation with `other`; created if there is none.

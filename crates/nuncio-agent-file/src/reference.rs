@@ -57,7 +57,7 @@ pub enum ValueForm {
     Text,
     /// A list of texts that is not empty.
     Texts,
-    /// A program and its arguments, which are templates.
+    /// A program, which is never a template, and its arguments, which are templates.
     Command,
     /// A text in the Jinja language; [`VARIABLES`] lists what it may use.
     Template,

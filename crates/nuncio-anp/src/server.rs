@@ -65,7 +65,7 @@ pub trait AnpIdentityService: fmt::Debug + Send + Sync {
     /// Content of a file that an agent publishes; `stem` is the file name without extension.
     fn information(&self, agent: &AgentName, stem: &str) -> Option<Value>;
 
-    /// Returns whether the DID belongs to a local agent.
+    /// Whether the DID is one of this host: of the server or an agent, current, retired or never assigned.
     fn is_ours(&self, did: &str) -> bool;
 
     /// Builds and signs the request that carries a message.

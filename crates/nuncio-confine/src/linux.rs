@@ -59,8 +59,8 @@ const DEVICE_FILES: [&str; 3] = ["/dev/urandom", "/dev/random", "/dev/zero"];
 /// Limit of open files per program. A server with many connections raises its own limit, which children would inherit.
 const OPEN_FILES: u64 = 16_384;
 
-/// Capabilities that a program keeps if the server runs as root: those over files and its own processes. Without the
-/// others it cannot load modules, attach to kernel tracing, change the network or reboot.
+/// Capabilities that a program keeps if the server runs as root: those over files, its own processes and account, and
+/// ports below 1024. Without the others it cannot load modules, attach to kernel tracing, change the network or reboot.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -165,8 +165,8 @@ fn refused_sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     Ok(vec![SeccompRule::new(others)?, SeccompRule::new(netlink)?])
 }
 
-/// Refuses datagram socket pairs, which can be connected to another service later. Stream pairs cannot, and event
-/// loops need them.
+/// Rules for `socketpair` calls to refuse: all but Unix pairs, and of these the datagram pairs, which can be connected
+/// to another service later. Stream pairs cannot, and event loops need them.
 fn refused_pairs() -> Result<Vec<SeccompRule>, BackendError> {
     let kind = |kind| SeccompRule::new(vec![argument(1, SeccompCmpOp::MaskedEq(0xf), kind)?]);
     let family = SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
@@ -177,8 +177,8 @@ fn argument(index: u8, comparison: SeccompCmpOp, value: libc::c_int) -> Result<S
     SeccompCondition::new(index, SeccompCmpArgLen::Dword, comparison, u64::from(value.unsigned_abs()))
 }
 
-/// Sets resource limits of a started program. Memory is not limited, because many runtimes reserve far more than they
-/// use.
+/// Limits the open files of a started program and forbids core files, unless the system does not permit to set limits.
+/// Memory is not limited, because many runtimes reserve far more than they use.
 pub(crate) fn limit(running: RunningProgram) -> io::Result<RunningProgram> {
     let leader = running.group.leader();
     for (resource, limit) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES)] {

@@ -80,8 +80,8 @@ pub fn server_folders() -> impl Iterator<Item = PathBuf> {
     SYSTEM_FOLDERS.iter().map(PathBuf::from)
 }
 
-/// Paths that a program and its interpreters need at run time. `path` is the variable `PATH` for names without a
-/// slash; `home` is the home folder.
+/// Paths that a program and its interpreters need at run time; none for a program that is not found, and none in the
+/// folders of system packages. `path` is the variable `PATH` for names without a slash; `home` is the home folder.
 #[must_use]
 pub fn installation(program: &Path, path: Option<&OsStr>, home: Option<&Path>) -> Vec<PathBuf> {
     let home = home.and_then(|home| home.canonicalize().ok());

@@ -119,7 +119,6 @@ pub struct Endorsement {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// The bundle's signature is invalid.
     #[error("its signature does not hold under its own signing key")]
     Signature,
     /// Keys or algorithms of the bundle do not fit its seal mode.

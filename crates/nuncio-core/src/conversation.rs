@@ -69,7 +69,7 @@ impl RelayParty {
         }
     }
 
-    /// The recipient's name without the prefix `person:` or `agent:`.
+    /// The person's name or the agent's id, without the prefix `person:` or `agent:`.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {

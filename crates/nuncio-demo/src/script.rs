@@ -103,7 +103,8 @@ struct FailArguments {
     message: String,
 }
 
-/// Adds two numbers. The sum is the shortest JSON number: exact for integers, else as RFC 8785 writes a double.
+/// Adds two numbers. An integer sum is exact; any other is written as RFC 8785 writes a double. Fails if the sum is too
+/// large for a double.
 fn add(AddArguments { a, b }: AddArguments) -> Result<String, String> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return Ok((a + b).to_string());

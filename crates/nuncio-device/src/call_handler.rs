@@ -91,7 +91,7 @@ impl CallHandler {
         Ok(())
     }
 
-    /// Stores an incoming call, and returns how it compares with earlier calls.
+    /// Returns how an incoming call compares with the stored calls, and stores it if it is new.
     pub(crate) fn take(&self, incoming: &IncomingCall) -> Result<CallArrival, DeviceError> {
         let _lock = self.context.state_lock();
         Ok(calls::take(&self.context.records, incoming.origin(), &incoming.call, self.context.now())?)

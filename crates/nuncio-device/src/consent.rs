@@ -159,7 +159,7 @@ impl AgentConsentService {
         scopes
     }
 
-    /// Searches the relay's agent directory.
+    /// Searches the relay's public agents; returns at most 20.
     pub async fn search(&self, query: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
         let found: Page<AgentView> = self.context.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
@@ -204,7 +204,7 @@ impl AgentConsentService {
         Ok(known)
     }
 
-    /// Revokes all grants of an agent.
+    /// Revokes all grants of an agent. The revocation counts on this device at once, even if an error follows.
     ///
     /// # Errors
     /// No relation exists, the server drafted a ledger entry that does not revoke it, or it cannot be reached.
@@ -321,7 +321,7 @@ impl AgentConsentService {
         }
     }
 
-    /// Reloads an agent from the relay: its manifest, and the consent ledger between the agent and the person.
+    /// Reloads an agent from the relay and stores it: its manifest, and the consent ledger between agent and person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
         let view: AgentView = self.context.relay.get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {

@@ -150,7 +150,8 @@ impl Device {
     /// Enrols a new device with an invite.
     ///
     /// # Errors
-    /// The data directory already holds a device, the invite is invalid, or the relay's key is not that of the invite.
+    /// The data directory already holds a device, the invite is invalid, the relay's key is not that of the invite, or
+    /// the relay is on another machine and not reached by https.
     pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
@@ -311,7 +312,7 @@ fn seal_identity(config: &DeviceConfig) -> Result<SealIdentity, DeviceError> {
     })
 }
 
-/// Whether others cannot read the connection to the relay: it is on this machine or uses TLS.
+/// Whether nobody else can read the connection to the relay: it is on this machine or uses TLS.
 pub(crate) fn reaches_safely(relay: &Url) -> bool {
     relay.scheme() == "https" || (relay.scheme() == "http" && nuncio_core::address::is_local(relay))
 }

@@ -129,7 +129,7 @@ impl OwnDeviceService {
     }
 
     /// Confirms another device of the person: this device trusts and endorses it. `seen` is the key fingerprint that
-    /// the person compared.
+    /// the person compared; `None` accepts the key that the relay has.
     ///
     /// # Errors
     /// The device has another key, no such device has keys, or the relay cannot be reached.
@@ -198,6 +198,7 @@ impl OwnDeviceService {
     }
 
     /// Keys of the person's trusted devices: this one, and devices that the person confirmed or a trusted one endorsed.
+    /// Fetches the published keys from the relay first.
     pub(crate) async fn trusted(&self) -> Result<Vec<KeyBundle>, DeviceError> {
         let me = self.context.me();
         // Called only because it fetches the keys from the relay and pins those with an endorsement.

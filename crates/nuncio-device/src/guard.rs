@@ -59,7 +59,7 @@ pub struct CheckedCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriorDecision {
     Unasked,
-    /// A consent window is open: the person recently said yes to the same agent, scope and conversation.
+    /// A consent window is open: the person recently said yes to the same agent, scope, conversation and source.
     RecentYes,
     Yes,
 }

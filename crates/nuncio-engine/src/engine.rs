@@ -39,7 +39,6 @@ use crate::secret_cipher::SecretCipher;
 use crate::skills::SkillService;
 use crate::tasks::TaskInbox;
 
-/// Implementations of the engine's ports.
 pub struct Ports {
     pub store: Arc<dyn Store>,
     pub bus: Arc<dyn Bus>,

@@ -1,4 +1,4 @@
-//! Parser for server-sent events that takes bytes in any pieces.
+//! Parser for server-sent events that accepts input in chunks of any size.
 //!
 //! Follows the [WHATWG
 //! specification](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Every byte

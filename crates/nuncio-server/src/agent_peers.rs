@@ -78,7 +78,7 @@ impl AgentPeers {
         self.tasks.wait().await;
     }
 
-    /// Connects an agent to its relay if it has device tools and is not connected yet.
+    /// Connects an agent to its relay if it has device tools and is not connected yet. Creates its keys if it has none.
     pub(crate) fn connect(&self, dids: &Dids, agent: &Agent) -> Result<(), StartError> {
         let name = &agent.name;
         if agent.device_tools().next().is_none() || self.peer(name).is_some() {

@@ -1,4 +1,5 @@
-//! Reads agent files, publishes their agents, and publishes changed files while the server runs.
+//! Reads agent files and publishes their agents. While the server runs, publishes changed agents and withdraws removed
+//! ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub struct AgentFile {
 }
 
 impl AgentSource {
-    /// The agent files that exist now, sorted by path.
+    /// Reads the agent files that exist now, sorted by path; fails if there is none.
     pub fn files(&self) -> Result<Vec<AgentFile>, StartError> {
         match self {
             Self::Embedded { name, text } => {
@@ -143,7 +144,8 @@ pub(crate) struct ServedFiles {
 }
 
 impl AgentPublisher {
-    /// Publishes changed agent files. When a file is invalid, the agents served before stay.
+    /// Publishes the agents of changed files and withdraws those whose file is gone; returns the number of both. If any
+    /// file is invalid, the agents served before stay. Does nothing if the files are as at the last call.
     pub(crate) async fn refresh(&mut self) -> Result<usize, StartError> {
         let files = self.source.files()?;
         let state = Digest::of_bytes(format!("{files:?}").as_bytes());

@@ -35,7 +35,7 @@ pub(crate) struct AnpIdentities {
     did_auth: Arc<DidAuthenticator>,
     dids: Dids,
     engine: Engine,
-    /// Host and port that agent descriptions are served from.
+    /// The `domain` in the proofs of agent descriptions: the server's base URL without its scheme.
     domain: String,
     files: Arc<InformationFiles>,
 }

@@ -59,7 +59,8 @@ impl Checkpoints {
         self.file.read()
     }
 
-    /// Prevents pruning while records and checkpoints are read, so that both match.
+    /// Prevents pruning and new checkpoints while the guard is held, so that records and checkpoints match when they
+    /// are read.
     pub(crate) async fn hold(&self) -> MutexGuard<'_, ()> {
         self.writing.lock().await
     }
@@ -89,7 +90,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file.
+    /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file. Returns the
+    /// number of the last audit record.
     async fn write(&self, engine: &Engine) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
         let head = engine.records().audit_head().await?;
@@ -125,8 +127,9 @@ impl Checkpoints {
         self.file.replace(&old_pruned.into_iter().chain(recent).cloned().collect::<Vec<_>>())
     }
 
-    /// Deletes the audit records that ended before a time, from the oldest on. The remaining records stay verifiable by
-    /// a signed line with the number of the last deleted record.
+    /// Deletes the audit records that ended before a time, from the oldest on, and returns their number. The remaining
+    /// records stay verifiable by a signed line with the number of the last deleted record. A broken chain is an error,
+    /// and nothing is deleted.
     pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
         let checkpoints = self.read()?;

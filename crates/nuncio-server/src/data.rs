@@ -57,7 +57,7 @@ impl Drop for DataDir {
 }
 
 impl DataDir {
-    /// Opens the data directory, creating it if needed.
+    /// Opens the data directory, creating it if needed. Fails at once if another process has locked it.
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let unusable = |what: &str, error: &std::io::Error| {
             if is_full(error) {

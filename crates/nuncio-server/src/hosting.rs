@@ -64,7 +64,8 @@ impl HostDescription {
         Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())
     }
 
-    /// Checks, before an agent is served, that everything it offers has a valid description, and creates its DID.
+    /// Checks, before an agent is served, that everything it offers has a valid description, and creates its DID. Keeps
+    /// its information files and the OAuth endpoints of its skills for the documents.
     pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), StartError> {
         self.files
             .read(&self.host.base, agent, folder)

@@ -36,15 +36,15 @@ use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
 
 /// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-/// Number of headers of a request.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
 /// Size limit of a request head over HTTP/2, where a connection has many requests at once, in bytes.
 const MAX_HTTP2_HEAD: u32 = 32 * 1024;
-/// Number of concurrent requests per HTTP/2 connection.
+/// Maximum number of concurrent requests per HTTP/2 connection.
 const MAX_STREAMS: u32 = 256;
-/// Number of body bytes that an HTTP/2 connection may send before they are read.
+/// Maximum number of body bytes that the peer may send on an HTTP/2 connection before they are read.
 const CONNECTION_WINDOW: u32 = 256 * 1024;
-/// Number of body bytes that one HTTP/2 request may send before they are read.
+/// Maximum number of body bytes that the peer may send for one HTTP/2 request before they are read.
 const STREAM_WINDOW: u32 = 128 * 1024;
 /// Idle time of a connection of an identified caller. Proxies keep connections for up to two minutes and would report
 /// an error if the server closed one first.

@@ -15,7 +15,8 @@ use nuncio_engine::ports::entropy::random_name;
 use crate::error::StartError;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// Runner settings for commands without a server: programs are confined, and only this machine can be reached.
+/// Runner settings for commands without a server: programs are confined, and of the addresses that are not public only
+/// those of this machine can be reached.
 pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result<ToolRunnerConfig, String> {
     let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None)?;
     Ok(ToolRunnerConfig {

@@ -497,7 +497,7 @@ impl Server {
 
 opaque_debug!(Server);
 
-/// Refuses to serve a store that is damaged.
+/// Refuses to serve a store that is damaged. Only a part of a large database is checked.
 async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
     let database = data.database();
     let checked = tokio::task::spawn_blocking(move || nuncio_store::quick_check(&database)).await;

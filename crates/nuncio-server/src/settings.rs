@@ -377,7 +377,8 @@ impl Settings {
 const TEXT_LISTS: &[&str] =
     &["http.trusted_proxies", "cors.origins", "outbound.allow", "registry.follow", "registry.register"];
 
-/// Converts the text of a variable to a TOML value: lists may be written with commas, texts without quotes.
+/// Converts the text of an environment variable to a TOML value. Keys in [`TEXT_LISTS`] may be written with commas,
+/// texts without quotes.
 fn read_variable(key: &str, text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     match parsed {

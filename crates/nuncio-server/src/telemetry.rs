@@ -31,7 +31,7 @@ pub struct Telemetry {
     _traces: Option<traces::TraceExporter>,
 }
 
-/// Starts logging to standard error. Does nothing if logging was started before.
+/// Starts logging to standard error; an invalid `level` counts as `info`. Does nothing if logging was started before.
 pub fn start(level: &str, format: LogFormat) -> Telemetry {
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
     // These libraries would log the data that passes through them, so they stay silent at every level.

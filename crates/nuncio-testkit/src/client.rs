@@ -55,7 +55,7 @@ impl AapClient {
         answer(self.request(Method::DELETE, path).send().await.unwrap()).await
     }
 
-    /// Creates a session with an agent and its enabled tools; panics on failure.
+    /// Creates a session with an agent and these server tools, each with its `trust`; panics on failure.
     pub async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
         let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
         self.session_with(json!({"agent": {"name": agent, "tools": tools}})).await
@@ -68,7 +68,7 @@ impl AapClient {
         body["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Sends one user message and waits for the agent's answer.
+    /// Sends one user message and waits for the agent's answer; panics unless the status is 200.
     pub async fn say(&self, session: &str, text: &str) -> Value {
         let (status, body) = self.turn(session, json!([{"role": "user", "content": text}])).await;
         assert_eq!(status, 200, "{body}");
@@ -80,7 +80,7 @@ impl AapClient {
         self.say(session, &json!({"script": script}).to_string()).await
     }
 
-    /// Sends messages and waits for the agent's answer.
+    /// Sends messages and waits for the agent's answer; returns status and JSON.
     pub async fn turn(&self, session: &str, messages: Value) -> (u16, Value) {
         self.post(&format!("/sessions/{session}/turns"), json!({"messages": messages})).await
     }

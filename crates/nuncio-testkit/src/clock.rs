@@ -54,7 +54,7 @@ impl ManualClock {
         .await;
     }
 
-    /// Waits for [`Self::someone_waits_for`] and moves the clock by the same time.
+    /// Waits until a task sleeps for exactly this time, then moves the clock by it, which wakes the task.
     pub async fn pass(&self, span: Duration) {
         self.wait_for_sleeper(span).await;
         self.advance(span);

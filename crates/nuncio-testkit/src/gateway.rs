@@ -126,7 +126,7 @@ impl Gateway {
         KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }
 
-    /// Sends raw bytes to the gateway and reads until the connection closes.
+    /// Sends raw bytes to the gateway and reads until the connection closes; `None` without a response.
     pub async fn raw(&self, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
         RawAnswer::exchange(self.address(), request.as_ref()).await
     }

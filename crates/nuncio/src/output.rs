@@ -40,7 +40,8 @@ pub(crate) struct AlreadyReported;
 #[error("see above")]
 pub(crate) struct UnreadableInputReported;
 
-/// Prints the error. The exit status is 2 for wrong usage, 1 for everything else.
+/// Prints the error, unless it was already printed. The exit status is 2 for wrong usage and for unreadable inputs, 1
+/// for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let chat = error.downcast_ref::<ChatError>();
     let code = error.downcast_ref::<StartError>().map(|error| error.code).or(chat.map(chat_code));

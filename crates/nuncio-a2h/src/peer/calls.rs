@@ -36,7 +36,7 @@ pub struct CallOptions {
     pub timeout: Option<Duration>,
     /// Caller and conversation behind the call, for the person who decides on it.
     pub source: Option<CallSource>,
-    /// Collects references to the messages by which the call is sent.
+    /// Receives a reference to each message that carries the call, for the audit record.
     pub sent: SentCallMessages,
 }
 
@@ -59,7 +59,7 @@ impl DeviceToolCaller {
     /// Calls a tool on the device of the person in a conversation, and waits for the result.
     ///
     /// # Errors
-    /// The person or device refused, the tool failed, or no device answered in time.
+    /// The call could not be sent, the person or device refused, the tool failed, or no device answered in time.
     pub async fn call_tool(
         &self,
         conversation: &ConversationId,

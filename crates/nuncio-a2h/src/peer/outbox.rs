@@ -125,7 +125,8 @@ impl Outbox {
         }
     }
 
-    /// Seals a message for all members of a conversation and sends it, with retries until `send_slot.until`.
+    /// Seals a message for all members of a conversation and sends it, with retries until `send_slot.until`. Returns
+    /// the number of the message.
     pub(super) async fn deliver(
         &self,
         send_slot: SendSlot,
@@ -194,8 +195,9 @@ impl Outbox {
         sealed.await?.ok_or_else(|| SendError::Fault("nothing was sealed".to_owned()))
     }
 
-    /// Sends a sealed message with retries until its deadline. A rate-limited tool call is not retried here: the caller
-    /// seals it again later, so that other messages can go first.
+    /// Sends a sealed message with retries until its deadline, deletes it from the store when it was sent or has
+    /// finally failed, and returns its number. A rate-limited tool call is not retried here: the caller seals it again
+    /// later, so that other messages can go first.
     pub(super) async fn send_sealed(&self, _: &SendSlot, outgoing: &OutgoingMessage) -> Result<u64, SendError> {
         self.post(outgoing).await
     }
@@ -229,7 +231,8 @@ impl Outbox {
         Ok(saved.map_err(|_| SendError::Fault("the storage task was aborted".to_owned()))??)
     }
 
-    /// Sends the messages that the previous process left, except tool calls, whose callers no longer exist.
+    /// Sends the messages that the previous process left. Expired messages, and tool calls, whose callers no longer
+    /// exist, are deleted instead.
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
         for name in self.context.key_store.names(OUTBOX)? {
             let record = self.context.key_store.load(&name)?;

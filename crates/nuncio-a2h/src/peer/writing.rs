@@ -139,7 +139,8 @@ impl OutgoingStreams {
 }
 
 impl StreamWriter {
-    /// Appends text to the stream, which is sent within 50 milliseconds; delivery is not confirmed.
+    /// Appends text to the stream, which is sent within 50 milliseconds; delivery is not confirmed. If too much text
+    /// waits, the stream is cancelled.
     pub fn push(&self, text: &str) {
         if text.is_empty() || self.is_over() {
             return;

@@ -86,8 +86,8 @@ pub(super) async fn of_conversation(
     Ok(bundle_list(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
-/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: returns a key that no one else gets. `owner` is
-/// `person:NAME` or `agent:ID`.
+/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: returns a key that no one else gets, or the fallback key
+/// if none is left. `owner` is `person:NAME` or `agent:ID`.
 pub(super) async fn take_one(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,

@@ -1,4 +1,4 @@
-//! The parts of the reference in words, in English and Chinese.
+//! Texts that describe the parts of the reference, in English and Chinese.
 
 use super::{AgentFileKey, BilingualText, KeyCondition, KeyPresence, ValueForm};
 use nuncio_core::policy::Protocol;

@@ -20,8 +20,8 @@ pub struct MessageService {
 }
 
 impl MessageService {
-    /// Fails if the service does not support one of these security profiles at this moment, whatever the description
-    /// says (ANP-06 §3.4). A service that lists no profile leaves it open.
+    /// Fails unless the service currently supports all of these security profiles, whatever the description says
+    /// (ANP-06 §3.4). A service that lists no profiles counts as supporting all.
     pub(super) fn ensure_supported(&self, wanted: &[SecurityProfile]) -> Result<(), ClientError> {
         let supported = &self.capabilities.supported_security_profiles;
         let is_supported = |profile: &&SecurityProfile| supported.iter().any(|name| name == profile.as_str());

@@ -29,7 +29,7 @@ pub struct VerifiedDescription {
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
     pub raw: Map<String, Value>,
-    /// The verified DID document of the described agent.
+    /// The verified DID document of the described agent; `None` if there is none.
     pub document: Option<Arc<BoundDocument>>,
     pub checks: DescriptionChecks,
     /// Deviations of the description from the specification and other warnings, as texts for the user.
@@ -169,7 +169,8 @@ fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> 
     Ok(FetchedDescription { raw, description, notes })
 }
 
-/// Adds defaults for members that some software omits. No default is security-relevant.
+/// Adds defaults for members that some software omits, and drops security definitions that cannot be parsed; `None` if
+/// the rest still cannot. Nothing of this weakens a check.
 fn completed(raw: &Map<String, Value>) -> Option<AgentDescription> {
     let mut filled = raw.clone();
     let defaults = [

@@ -97,8 +97,8 @@ impl HttpExchange {
         })
     }
 
-    /// Adds credentials to a request: the user's token for the named host, a token that the server granted, or a
-    /// signature.
+    /// Adds credentials to a request: the user's token for the named host or, if the request authenticates at once, a
+    /// token that the server granted or a signature.
     fn with_credentials(
         &self,
         mut request: FetchRequest,

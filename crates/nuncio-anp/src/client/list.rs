@@ -33,7 +33,7 @@ impl AnpClient {
     /// Reads a host's list of agents.
     ///
     /// # Errors
-    /// The list is unavailable or invalid, leads to another host, or has too many pages.
+    /// The list is unavailable or invalid, leads to another host, or has too many pages or agents.
     pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
         let named_host = UserNamedHost::by(host);
         let mut url = host.clone();

@@ -134,7 +134,8 @@ impl AnpClient {
         Ok(cached)
     }
 
-    /// Negotiates an interface. The result and its digest are logged before use.
+    /// Negotiates an interface with the agent, or chooses one from the description if the agent does not negotiate. The
+    /// result and its digest are logged before use, and cached unless the request is about a draft.
     pub async fn negotiate(
         &self,
         agent: &VerifiedDescription,

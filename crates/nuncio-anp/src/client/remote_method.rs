@@ -204,7 +204,8 @@ fn inline(interface: &Interface) -> Option<OpenRpc> {
     documents.find_map(|document| serde_json::from_value(document.clone()).ok())
 }
 
-/// Methods of an OpenRPC document. Methods with an unresolvable reference are skipped.
+/// Methods of an OpenRPC document, at most [`MAX_METHODS`]. Methods with an unresolvable reference are skipped; a
+/// method without the URL of a server is an error.
 fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<RemoteMethod>, ClientError> {
     let components = document.components.as_ref().map(|it| Value::Object(it.clone()));
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());

@@ -242,7 +242,8 @@ fn is_unparted(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')
 }
 
-/// Hash that is equal on all machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
+/// Hash that is equal on all machines: as FNV-1a, but over eight bytes at a time, with another factor, and with the
+/// high bits mixed in each time.
 fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, part: u64| {
         let mixed = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -13,7 +13,8 @@ use crate::wire::{ErrorCode, RpcError};
 
 impl AnpServerState {
     /// Sends a message to the agent and waits for the agent's answer. Tools run on behalf of this caller, who cannot
-    /// be asked for permission, so calls that need approval wait for an approver.
+    /// be asked for permission, so calls that need approval wait for an approver. The argument `call` instead makes a
+    /// call under a drafted protocol.
     pub(super) async fn chat(
         &self,
         served: &Arc<PublishedAgent>,

@@ -31,7 +31,7 @@ open! {
         /// Capabilities, independent of the interface (ANP-06).
         capabilities?: Vec<Capability>,
         interfaces?: Vec<Interface>,
-        /// Proof by the owner's key, added after the document is built.
+        /// Proof by the key of the agent's DID, added after the document is built.
         proof?: Value,
     }
 }

@@ -14,7 +14,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All ANP error codes, ordered by number.
+            /// All error codes: those of JSON-RPC, then those of ANP ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Number of the error in JSON-RPC.

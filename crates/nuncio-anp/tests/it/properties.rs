@@ -60,7 +60,7 @@ fn set(document: &mut Value, path: &str, value: Option<Value>) {
     }
 }
 
-/// The example documents of the specifications.
+/// Example documents of the specifications, one of them extended, and a collection page of our own.
 fn documents() -> Vec<(AnpDocumentType, Value)> {
     let page = json!({
         "@type": "CollectionPage", "url": "https://a.example/x", "next": "https://a.example/y",

@@ -14,7 +14,7 @@ const CHECKS: u32 = 500;
 /// Delay between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Kills all processes that were started for these executions, and waits until they have ended.
+/// Kills all processes that were started for these executions, and waits until they have ended, at most five seconds.
 pub(super) async fn end(executions: &[ExecutionId]) {
     let marks: HashSet<Vec<u8>> =
         executions.iter().map(|id| format!("{EXECUTION_ID_VARIABLE}={id}").into_bytes()).collect();

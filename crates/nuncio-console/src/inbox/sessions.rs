@@ -24,6 +24,7 @@ const WRONG_KEY_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(2), Dur
 const MAX_ADDRESSES: usize = 10_000;
 
 /// Sign-in sessions by the digest of their cookie, so that the time of a lookup reveals nothing about other cookies.
+/// Also counts wrong keys by address.
 pub(super) struct SignInSessions {
     entropy: Arc<dyn Entropy>,
     open: BoundedCache<Digest, SignInSession>,

@@ -20,7 +20,7 @@ pub struct PersonRedaction {
 }
 
 impl PersonRedaction {
-    /// The audit record without the person; `None` if it does not mention them.
+    /// The audit record with the person replaced by the pseudonym; `None` if it does not mention them or is not JSON.
     #[must_use]
     pub fn of_text(&self, record: &str) -> Option<String> {
         let mut value: Value = serde_json::from_str(record).ok()?;

@@ -65,7 +65,7 @@ impl LocalTool for NotificationTool {
     }
 }
 
-/// Limit of the time in which the desktop shows a notification.
+/// Time limit for the desktop to accept a notification.
 const NOTICE_TIME: Duration = Duration::from_secs(5);
 
 /// Prompt that also shows a desktop notification, so that the person learns of a question when no page is visible.

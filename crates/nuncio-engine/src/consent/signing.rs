@@ -13,7 +13,6 @@ use super::error::{ConsentError, ConsentErrorDetails};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::PersonService;
 
-/// Verifies Ed25519 signatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ed25519Verifier;
 

@@ -84,7 +84,7 @@ pub trait Brain: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Part of the history that [`Brain::think`] needs, if it answers `exchange`: the newest user message and what
+    /// Part of the history that [`Brain::think`] needs to answer `exchange`, which is the newest user message and what
     /// followed it.
     fn history_need(&self, _exchange: &[Message]) -> HistoryNeed {
         HistoryNeed::Everything

@@ -114,7 +114,7 @@ impl fmt::Debug for StreamSender {
 struct OpenStreamState {
     conversation: ConversationId,
     person: PersonName,
-    /// Subscribers at the start of the stream.
+    /// Subscribers since the start of the stream, without those that left or were too slow.
     subscribers: Vec<WeakSubscriber>,
     /// Number of the last accepted piece of the stream.
     seq: u64,

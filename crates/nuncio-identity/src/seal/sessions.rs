@@ -56,7 +56,8 @@ pub(super) struct DecryptedMessage {
     pub(super) plain: Zeroizing<Vec<u8>>,
     /// Name of the session that decrypted the message.
     pub(super) by: String,
-    /// Whether the message started a new session and consumed a one-time key.
+    /// Whether the message started a new session. The account must then be stored, because a one-time key may be
+    /// consumed.
     pub(super) new: bool,
     pub(super) changes: Vec<RecordChange>,
 }

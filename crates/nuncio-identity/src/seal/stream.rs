@@ -127,7 +127,7 @@ impl StreamState {
         Ok(text)
     }
 
-    /// Advances the position. After the last piece there is none, so no nonce is used twice.
+    /// Advances to the next position. The last piece has none, so that no nonce is used twice.
     fn advance(&mut self, seq: u64, position: PiecePosition) {
         self.next = match position {
             PiecePosition::Within => seq.checked_add(1),

@@ -138,9 +138,11 @@ pub(crate) struct NodePool {
     pub(crate) unguarded: Vec<bool>,
 }
 
-/// A regular expression, compiled when needed for both meanings of the dot; `None` if it is not understood.
+/// A regular expression.
 struct Pattern {
     text: String,
+/// The compiled expression for each [`DotMeaning`], set when first needed; `None` if the expression is not
+/// supported.
     readings: [OnceCell<Option<Regex>>; 2],
 }
 

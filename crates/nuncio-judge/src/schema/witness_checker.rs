@@ -78,7 +78,8 @@ fn compile(schema: &Value) -> Option<Validator> {
         .ok()
 }
 
-/// Number of schemas that a validator visits per value, with references followed.
+/// Estimate of the schemas that a validator visits per value, with references followed; `u64::MAX` if they nest deeper
+/// than [`MAX_CHAIN`].
 fn weight(document: &SchemaDocument<'_>) -> u64 {
     WeightEstimator { document, known: HashMap::default() }.weigh(SchemaLocation::ROOT, document.root, 0)
 }

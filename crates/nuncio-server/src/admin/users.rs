@@ -45,7 +45,7 @@ pub(super) async fn invite(
     })
 }
 
-/// Lists the people with an account, with the number of their valid devices.
+/// Lists the people with an account and the number of their valid devices.
 pub(super) async fn list(engine: &Engine) -> Result<UserList, StartError> {
     let mut users = Vec::new();
     for person in engine.people().list().await? {

@@ -67,7 +67,8 @@ impl<'a> ReplyPreview<'a> {
         }
     }
 
-    /// Opens the stream with the text so far.
+    /// Opens a stream with the text so far, in place of the last one. After [`MAX_STREAMS`] streams or a failure,
+    /// nothing more of the turn is streamed.
     async fn open_stream(&mut self) {
         self.writer = None;
         let Some(left) = self.streams_left.checked_sub(1) else { return };

@@ -21,7 +21,7 @@ impl PrivateFiles {
         Self { path: path.to_owned() }
     }
 
-    /// The content of a private file; `None` if it does not exist.
+    /// The content of a private file; `None` if it does not exist. A file that others may access is an error.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StartError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let mut file = match File::open(self.path.join(name)) {

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub(crate) struct InformationFiles(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
 
 impl InformationFiles {
-    /// Reads the published files of an agent from the folder of its agent file.
+    /// Reads the published files of an agent from the folder of its agent file, and keeps them in memory.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
         let host = HostDocuments::new(base);
         let mut files = HashMap::new();

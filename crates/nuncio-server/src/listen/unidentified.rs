@@ -44,7 +44,8 @@ impl ServerRuntimes {
         self.unidentified.as_ref().map_or(&self.main, Runtime::handle).spawn(task);
     }
 
-    /// Runs a connection on the thread for unidentified callers until one is identified, and then on the main runtime.
+    /// Runs a connection on the thread for unidentified callers until a caller is identified on it, and then on the
+    /// main runtime.
     pub(super) fn spawn_connection(&self, open: Arc<OpenConnection>, connection: BoxFuture<'static, ()>) {
         let (main, mut connection) = (self.main.clone(), Some(connection));
         self.spawn_unidentified(poll_fn(move |context| {
@@ -72,8 +73,8 @@ pub(super) fn is_for_unidentified() -> bool {
     IS_FOR_UNIDENTIFIED.get()
 }
 
-/// Waits until the connection is on the main runtime, if its caller is identified: a handler, and what it spawns, shall
-/// not run with a low priority for a known caller.
+/// Waits until the connection is on the main runtime, if its caller is identified: the handler of an identified caller,
+/// and the tasks that it spawns, must not run at low priority.
 pub(super) async fn on_main_if_identified(open: &OpenConnection) {
     poll_fn(|_| match open.is_identified() && is_for_unidentified() {
         // `spawn_connection` moves the connection, and polls it there, as soon as this poll returns.

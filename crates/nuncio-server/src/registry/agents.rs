@@ -39,7 +39,7 @@ pub(crate) async fn open(
     Ok(directory)
 }
 
-/// Adds an agent on the operator's command.
+/// Adds an agent on the operator's command, after verifying its description.
 pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &str) -> Result<AddedAgent, StartError> {
     let target =
         AgentTarget::parse(target).map_err(|error| EngineError::new(error.reason.code(), error.to_string()))?;

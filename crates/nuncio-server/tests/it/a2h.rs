@@ -45,7 +45,6 @@ mod streams_sealed;
 #[path = "a2h/webhooks.rs"]
 mod webhooks;
 
-/// A server with a manual clock and an anonymous A2H client.
 struct A2hTestServer {
     gateway: Gateway,
     clock: ManualClock,

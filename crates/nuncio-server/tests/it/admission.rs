@@ -55,7 +55,8 @@ async fn asked(aap: &AapClient) -> String {
     session
 }
 
-/// Checks a caller whose trust and permission leave the decision to the operators, and whose denial counts.
+/// Checks that the trust and the permission of this caller leave the decision to the operators, and that its denial
+/// counts.
 pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     let before = dangers(gateway);
     let deny = async || {
@@ -76,7 +77,7 @@ pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     assert_eq!(dangers(gateway), before);
 }
 
-/// Checks a caller whose trust and permission count as its person's approval.
+/// Checks that the trust and the permission of this caller count as its person's approval.
 pub(crate) async fn caller_decides(gateway: &Gateway, aap: &AapClient) {
     let before = dangers(gateway);
     let trusting = aap.session(DESK, &[("danger", true)]).await;

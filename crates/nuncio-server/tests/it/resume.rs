@@ -39,7 +39,8 @@ fn behind(whole: &str, id: &str) -> String {
     events.into_iter().filter(|event| number(&event.id) > number(id)).map(|event| event.raw).collect()
 }
 
-/// Starts the turn and resumes its stream after every event, at every pause, in both modes.
+/// Starts the turn and, at every pause, resumes its stream in both modes after each of the latest events and every
+/// fifth of the earlier ones.
 async fn taken_up_everywhere(mode: &str) {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;

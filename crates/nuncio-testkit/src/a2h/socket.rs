@@ -16,7 +16,7 @@ pub enum SocketMessage {
     Frame(Value),
     /// Ping of the server, which the WebSocket library answers with the next read or write.
     Ping,
-    /// The server closed the socket with this code; zero without a code.
+    /// The connection ended, with this close code of the server; zero without a code or after a failure.
     Closed(u16),
 }
 
@@ -42,7 +42,7 @@ impl Socket {
         }
     }
 
-    /// Connects with a limit of the frame size, in bytes.
+    /// Connects to an `http:` URL and accepts frames of at most `most` bytes; panics on failure.
     pub async fn open_for_frames(url: &str, most: usize) -> Self {
         let config = WebSocketConfig::default().max_frame_size(Some(most));
         let url = url.replacen("http", "ws", 1);

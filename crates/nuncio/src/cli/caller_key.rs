@@ -41,7 +41,7 @@ impl CallerKey {
     }
 }
 
-/// A credential in a variable of version 0.1, when there was one for each kind.
+/// Reads a credential from an environment variable of version 0.1, which had one for each kind of credential.
 fn earlier_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

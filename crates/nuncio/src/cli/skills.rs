@@ -241,7 +241,7 @@ pub(crate) struct OutboundOptions {
 }
 
 impl OutboundOptions {
-    /// These options as flags in a shell command, for the next command.
+    /// These options as flags for the command that the output suggests next, each after a space.
     pub(crate) fn as_flags(&self) -> String {
         let mut flags = String::new();
         if let Some(file) = &self.extra_ca {

@@ -181,13 +181,14 @@ impl ChatSession {
         Ok(())
     }
 
-    /// Runs a turn, and returns whether it ended without being stopped.
+    /// Runs a turn, and returns whether it ended without an error of the connection and without being stopped.
     async fn turn(&mut self, input: TurnInput) -> bool {
         turn::watch(self.conversation.send(input), &mut self.screen, &mut self.input).await
     }
 }
 
-/// The command that resumes the chat with the same server and tools. It contains neither the key nor `--trust`.
+/// The command that resumes the chat with the same server and tools, without the session id and `--trust`. A key given
+/// with `--key` is replaced by the word KEY.
 fn resume_command(flags: &Chat) -> String {
     let mut line = format!("nuncio chat {}", shell_quote(&flags.target));
     let file = |flag: &str, file: &Path| format!(" {flag} {}", shell_quote(&file.display().to_string()));

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::output::wrong_usage;
 
-/// Maximum length of a typed line, in bytes.
+/// Maximum length of a typed line, in bytes; the rest is ignored.
 pub(super) const MAX_LINE: u64 = 4096;
 
 /// Asks a yes-or-no question; `None` with `--json` or without a terminal.

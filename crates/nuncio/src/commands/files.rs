@@ -30,8 +30,8 @@ pub(crate) use lint::lint;
 /// Name of the JSON Schema beside an agent file, which editors read.
 const SCHEMA_FILE: &str = ".agent.schema.json";
 
-/// Writes an agent file to start from: the commented starter, or a file generated for the chosen start. An existing file
-/// is never replaced.
+/// Writes an agent file to start from: the commented starter, or a file generated for the chosen start. Its JSON Schema
+/// is written beside it and replaces an earlier one; no other file is ever replaced.
 pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     let folder = &options.folder;
     let file = folder.join("agent.toml");

@@ -108,7 +108,8 @@ fn check_method(described: &ResolvedSkill, given: Option<&str>) -> anyhow::Resul
     }
 }
 
-/// Selects the credential that the skill requires from flags and environment.
+/// Selects the credential that the skill requires from flags and environment. If there is none of that kind, one of
+/// another kind is selected, except with `--login`, so that the error names the mismatch.
 fn select_credential(credentials: &CallerCredentials, required: AuthType) -> Credential {
     let api_key = credentials.key.api_key().map(|key| Credential::ApiKey(Secret::new(key)));
     let token = credentials.key.token().map(|token| Credential::Token(Secret::new(token)));

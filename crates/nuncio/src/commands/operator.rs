@@ -26,7 +26,8 @@ use super::consumer::print_note;
 use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
-/// Runs a command in the running server, or in this process if no server runs.
+/// Runs a command in the running server, or in this process if no server runs. Creates a missing data directory only
+/// for commands that add something.
 pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
     let may_create = matches!(
         command,

@@ -67,7 +67,7 @@ pub(crate) struct AgentOverview {
     notes: Vec<String>,
 }
 
-/// Reads an agent's description and its callable methods.
+/// Reads an agent's description and its callable methods. If the methods cannot be read, the reason becomes a note.
 pub(crate) async fn agent_overview(client: &AnpClient, target: &AgentTarget) -> anyhow::Result<AgentOverview> {
     let agent = client.describe(target).await?;
     let mut notes = agent.notes.clone();
@@ -197,7 +197,7 @@ impl AgentOverview {
         if schemes.is_empty() { "it does not say".to_owned() } else { schemes }
     }
 
-    /// Fails if a verification of the shown agent failed.
+    /// Fails if a check refuted the shown agent; checks that could not be made are tolerated.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
         self.agent.checks.ensure_trusted().map_err(|_| AlreadyReported.into())
     }

@@ -89,7 +89,7 @@ impl Home {
         self.nuncio(&[&["--json"], arguments].concat()).run()
     }
 
-    /// Creates an API key.
+    /// Creates an API key and returns its secret.
     pub(crate) fn key(&self, arguments: &[&str]) -> String {
         let made = self.json_command(&[&["key", "create"], arguments].concat()).json();
         made["key"].as_str().unwrap().to_owned()

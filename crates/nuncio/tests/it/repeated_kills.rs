@@ -101,7 +101,8 @@ struct LoadUntilKill {
 }
 
 impl LoadUntilKill {
-    /// Runs turns until the server is killed.
+    /// Runs sessions and turns until a request fails because the server was killed. Returns the acknowledged sessions;
+    /// the last one may end with an unacknowledged turn.
     async fn talk(&self, client: &Client, number: usize) -> Vec<AcknowledgedSession> {
         let mut acknowledged = Vec::new();
         loop {

@@ -72,7 +72,8 @@ fn bad(message: impl Into<String>) -> ClientError {
     ClientError::new(Reason::BadAgreement, message).advice("nothing was called")
 }
 
-/// Checks that the selected security profile is the requested one (ANP-06 §12.4).
+/// Checks that the selected security profile is the requested one or, if none was requested, `transport-protected`
+/// (ANP-06 §12.4).
 fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match (selected.security_profile.as_deref(), needs.security) {
@@ -92,7 +93,8 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
     Ok(())
 }
 
-/// Checks that the client offered the selected profile and content type and required the selected capability.
+/// Checks that the client offered the selected profile and content type, and that the selected capability is a required
+/// one, if the request requires any.
 fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));

@@ -116,7 +116,8 @@ impl CallAssembler {
     }
 }
 
-/// Parses the arguments of a call; an empty text means no arguments.
+/// Parses the arguments of a call; the error is their text if it is not a JSON object. If the text is empty, the
+/// arguments are `whole`, or none.
 fn input(text: String, whole: Option<Map<String, Value>>) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(whole.unwrap_or_default());

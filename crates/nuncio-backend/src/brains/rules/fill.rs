@@ -13,7 +13,7 @@ use super::{dates, numbers};
 /// Slot values by slot name: dates as `2026-12-24`, numbers in digits, choices by their first synonym.
 pub(super) type SlotValues = BTreeMap<String, String>;
 
-/// Input for extracting slot values, besides the message.
+/// Everything but the message that slot values are extracted from.
 pub(super) struct SlotSearch<'a> {
     pub(super) rules: &'a CompiledRules,
     pub(super) intent: &'a CompiledIntent,

@@ -329,7 +329,8 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
     lines.into_iter().map(header).collect()
 }
 
-/// Reads a child's standard error to its end, so that the child never blocks on writing it.
+/// Reads a child's standard error to its end, so that the child never blocks on writing it. Each line is logged without
+/// secrets and passed to `reader`; the end is kept for failure texts.
 async fn log_stderr(
     server: String,
     stderr: ChildStderr,

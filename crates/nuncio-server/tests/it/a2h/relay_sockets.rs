@@ -20,7 +20,7 @@ async fn write(scene: &RelayConversation, numbers: std::ops::RangeInclusive<u64>
     }
 }
 
-/// The next messages on a connection, by their numbers in the conversation.
+/// The next `count` events about new messages on a connection, in the order of arrival.
 async fn read(socket: &mut Socket, count: usize) -> Vec<Value> {
     let mut found = Vec::new();
     while found.len() < count {

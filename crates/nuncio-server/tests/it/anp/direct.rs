@@ -56,7 +56,7 @@ async fn send(world: &AnpTestServer, request: &Value) -> Value {
     answer.json()
 }
 
-/// Number of turns of an agent.
+/// Number of turns that the agent `desk` has started, by the metrics.
 async fn turns(gateway: &Gateway) -> usize {
     let key = gateway.key(&["metrics:read"]).await.secret;
     let text = get(gateway, "/metrics", "localhost", &format!("Authorization: Bearer {key}\r\n")).await.body;

@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::wire::EXECUTION_ID;
 
-/// Parsed ISO 8601 text.
+/// An ISO 8601 date or time; only one with an offset from UTC is a moment that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Iso8601Time {
     /// A time with an offset from UTC.

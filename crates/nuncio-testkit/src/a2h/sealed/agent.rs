@@ -84,7 +84,7 @@ impl SealedAgent {
         self.peer.calls().call_tool(&conversation.id, tool, arguments).await
     }
 
-    /// Sends a text message to a person.
+    /// Sends a text message to a person; returns its number in the conversation.
     pub async fn say(&self, person: &str, payload: Value) -> Result<u64, SendError> {
         let conversation = self.peer.conversation_with(&of(person)).await?;
         self.peer.outbox().send(&conversation.id, nuncio_core::conversation::ContentType::Text, payload).await

@@ -58,7 +58,8 @@ impl DeviceAuditExport {
         Ok(Self { entries })
     }
 
-    /// The device's entries about the call of an audit record.
+    /// Compares the device's entries about the call of an audit record with it. The only result is `Missing` if
+    /// messages carried the call and no entry is about it.
     pub(super) fn evidence(&self, explained: &ExplainedRecord) -> Vec<Evidence> {
         let record = &explained.record;
         let messages = items(&record["references"]["messages"]);
@@ -101,7 +102,7 @@ fn describe_entry(chained: &ChainedEntry) -> String {
     format!("{}{reason}, {asked}", entry.status)
 }
 
-/// The first difference between a device entry and an audit record.
+/// The first difference between a device entry and an audit record; `None` if they agree.
 fn disagreement(chained: &ChainedEntry, explained: &ExplainedRecord, messages: &[Value]) -> Option<String> {
     let (entry, record) = (&chained.entry, &explained.record);
     let differs = |what: &str, device: &str, server: &Value| {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use nuncio_core::text::is_unprintable;
 use unicode_width::UnicodeWidthChar as _;
 
-/// Escapes control characters, except line breaks and tabs.
+/// Escapes unprintable characters, such as control and direction marks, except line breaks and tabs.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);

@@ -24,7 +24,7 @@ pub(crate) struct MarkdownPrinter {
     in_line: bool,
     /// Terminal codes to repeat after a reset.
     styles: Vec<&'static str>,
-    /// The mark that ends the code block, inside one.
+    /// The mark that ends the current code block; `None` outside of code blocks.
     fence: Option<&'static str>,
 }
 

@@ -329,7 +329,8 @@ fn event(update: &TurnUpdate) -> Value {
     }
 }
 
-/// Width of the terminal, or `COLUMNS`; none if the output is not a terminal.
+/// Width of the output in columns: of the terminal, else the variable `COLUMNS`, else 80. If the output is not a
+/// terminal, only the variable counts; `None` without it.
 fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     if std::io::stdout().is_terminal() {

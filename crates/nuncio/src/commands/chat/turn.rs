@@ -14,7 +14,8 @@ use super::input::{ChatInput, InputEvent};
 use super::screen::ChatScreen;
 use super::tool::LocalTool;
 
-/// Shows a turn and returns whether it reached its end. Ctrl-C stops the turn, and a second Ctrl-C stops listening.
+/// Shows a turn and returns whether it ended by itself: not if it was stopped or reading it failed. Ctrl-C stops the
+/// turn, and a second Ctrl-C stops listening.
 pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());

@@ -125,7 +125,7 @@ fn check_folder(folder: &Path, home: &Path) -> anyhow::Result<()> {
     Err(wrong_usage(format!("--folder: {} {message}", folder.display())))
 }
 
-/// The files in a folder of settings, with their texts, sorted by name; none if the folder does not exist.
+/// The `.toml` files in a folder, with their texts, sorted by name; none if the folder does not exist.
 pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -84,7 +84,7 @@ pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool
     run_command(home, command, json, |_| println!("{} is yours: what it signed counts here.", device.bold())).await
 }
 
-/// Fingerprint of a device; if it waits for trust, after the person compared it.
+/// Fingerprint of a device; if the device waits for trust, the person compares it first. `None` for an unknown device.
 async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
     let devices = items(&answer["devices"]);

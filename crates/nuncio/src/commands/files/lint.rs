@@ -60,13 +60,13 @@ async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ReachedServer>>
     Ok(reach_servers(agent, folder, std::env::current_exe()?).await?)
 }
 
-/// What is to be said about one agent file.
+/// Findings about one agent file.
 struct AgentReport {
     path: PathBuf,
     declared: DeclaredAgent,
     /// What the agent needs and this machine does not have.
     environment: Vec<AgentFileFault>,
-    /// The agent's servers, if they were to be reached.
+    /// The servers that the agent uses, as they were reached; `None` without `--connect`.
     servers: Option<Vec<ReachedServer>>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct McpServerDraft {
     command: Vec<String>,
 }
 
-/// Starts or reaches the MCP server and takes over its tools. Asks before it takes over tools that may change something.
+/// Starts or reaches the MCP server and imports its tools. Asks before it imports tools that may change something.
 pub(super) async fn import(text: &str, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<ToolSections> {
     let server = McpServerDraft::parse(text, &options.folder)?;
     let McpOffer { tools, unusable } = server.ask(agent, options, json).await?;
@@ -42,7 +42,8 @@ pub(super) async fn import(text: &str, agent: &AgentName, options: &Init, json: 
     Ok(server.sections(&tools, skipped))
 }
 
-/// Splits the tools into those that are taken over and reasons why the others are not.
+/// Splits the tools into those that are imported and reasons why the others are not. Asks in the terminal about tools
+/// that may change something; without a terminal they are left out unless `--yes` is given.
 async fn choose(
     server: &str,
     tools: Vec<OfferedTool>,
@@ -188,7 +189,8 @@ fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// Makes a path absolute, because programs are started in the agent's folder.
+/// Makes the relative path of an existing file absolute if it contains a slash, because programs are started in the
+/// agent's folder. Other words stay.
 fn absolute(word: &str) -> String {
     let path = Path::new(word);
     if word.contains('/') && path.is_relative() && path.exists() {

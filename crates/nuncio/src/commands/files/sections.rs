@@ -23,7 +23,7 @@ pub(super) struct ToolSections {
     pub(super) secrets: Vec<String>,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
-    /// The `[[intent]]` sections that use the tools; empty for one that lists them.
+    /// The `[[intent]]` sections that use the tools. If empty, the only intent of a rule brain lists the tools.
     pub(super) intents: String,
 }
 

@@ -41,7 +41,8 @@ pub(super) fn prose(prose: &str) -> String {
     format!("\"\"\"\n{}\"\"\"", lines.join("\n"))
 }
 
-/// A JSON value as TOML on one line. TOML has no null, so null values are left out.
+/// A JSON value as TOML on one line. TOML has no null: null items and entries are left out, and a bare null becomes an
+/// empty text.
 pub(super) fn value(json: &Value) -> String {
     match json {
         Value::Null => "\"\"".to_owned(),

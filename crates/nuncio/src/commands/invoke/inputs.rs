@@ -24,7 +24,8 @@ pub(super) enum InputValue {
     Text(String),
 }
 
-/// Parses the inputs in order, before the schema is known.
+/// Parses `NAME=VALUE` inputs and JSON objects, in order, before the schema is known. Reads files (`@FILE`,
+/// `NAME=@FILE`) and standard input (`-`).
 pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)>> {
     let mut inputs = Vec::new();
     let entries = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InputValue::Json(value)));

@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which the server is asked whether the answer has arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Sends a message and prints the answer.
+/// Sends a message, and prints the answer unless `--no-wait` is given.
 pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.signer.agent.as_deref().unwrap_or_default()))?;
     let data = &options.signer.data.path;

@@ -102,7 +102,7 @@ fn section(heading: &str, lines: Vec<String>) {
     }
 }
 
-/// Prints a label and its text, wrapped to the terminal width.
+/// Prints a label and its text, wrapped to [`WIDTH`] columns.
 fn row(name: &str, text: &str) {
     let name = cleaned(name);
     let mut lines = wrapped(text, INDENT).into_iter();
@@ -157,7 +157,7 @@ fn cleaned(text: &str) -> String {
     clean::clean(text).replace('\t', " ")
 }
 
-/// Wraps a text into lines that fit the terminal with this indent.
+/// Wraps a text into lines that fit into [`WIDTH`] columns with this indent.
 fn wrapped(text: &str, indent: usize) -> Vec<String> {
     let mut wrap = WordWrapper::new(Some(WIDTH - indent));
     let wrapped = wrap.push(&cleaned(text)) + &wrap.end();

@@ -149,7 +149,8 @@ pub(super) async fn save_screenshot(browser: &Browser, name: &str) {
     fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();
 }
 
-/// Checks that a page has no accessibility violations in two languages, two themes and two widths.
+/// Checks in two languages, two themes and two widths that a page has no serious accessibility violations and does not
+/// scroll sideways. Saves a screenshot of each.
 async fn for_everyone(person: &Person, path: &str, name: &str) {
     let browser = &person.browser;
     for language in ["zh-CN", "en"] {

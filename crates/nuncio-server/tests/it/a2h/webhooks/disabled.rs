@@ -22,7 +22,8 @@ async fn changing(messages: u16) -> (CallbackReceiver, Arc<AtomicU16>, Arc<Atomi
     (receiver, status, health)
 }
 
-/// Advances the clock hour by hour with one message each, until all deliveries failed for three days.
+/// Advances the clock day by day, with one message a day, until deliveries have failed for three days and the webhook
+/// is unreachable.
 async fn three_days(hooked: &mut WebhookSetup, receiver: &CallbackReceiver) {
     for day in 0..4 {
         hooked.post(&format!("day{day}")).await;

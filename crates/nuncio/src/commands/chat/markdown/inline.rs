@@ -139,7 +139,7 @@ fn escaped(rest: &str) -> InlineMark<'_> {
     InlineMark::Text { text: &rest[length - 1..length], length }
 }
 
-/// Position of the run of `length` marks that closes the one at the beginning.
+/// Position in bytes of the run of `length` marks that closes the one at the beginning; `None` if there is none.
 fn closing(rest: &str, mark: char, length: usize, closes: impl Fn(char, Option<char>) -> bool) -> Option<usize> {
     let mut at = length;
     while let Some(found) = rest[at..].find(mark) {
@@ -154,7 +154,8 @@ fn closing(rest: &str, mark: char, length: usize, closes: impl Fn(char, Option<c
     None
 }
 
-/// Reads `[text](url)` or `![text](url)`, whose text begins at `begin`; `None` if it is not complete.
+/// Reads `[text](url)` or `![text](url)`, whose text begins at `begin`; `None` if it is not complete. If no `(` follows
+/// the text, the opening bracket is plain text.
 fn link(rest: &str, begin: usize) -> Option<InlineMark<'_>> {
     let middle = begin + rest[begin..].find(']')?;
     let after = rest[middle + 1..].chars().next()?;

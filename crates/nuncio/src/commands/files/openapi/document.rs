@@ -70,7 +70,8 @@ impl OpenApiDocument {
         Ok(format!("{}{}", url.origin().ascii_serialization(), literal(url.path().trim_end_matches('/'))))
     }
 
-    /// Operations in the order of the document, without methods that tools cannot use.
+    /// Operations with methods that tools can use: paths in the order of the document, methods in the order of
+    /// [`HttpMethod::ALL`]. Path items that cannot be resolved are skipped.
     pub(super) fn operations(&self) -> Result<Vec<FoundOperation<'_>>, String> {
         let paths = self.0["paths"].as_object().ok_or("it has no \"paths\"")?;
         let mut found = Vec::new();
@@ -115,7 +116,7 @@ fn percent_decoded(text: &str) -> String {
     url::form_urlencoded::parse(escaped.as_bytes()).next().map(|(name, _)| name.into_owned()).unwrap_or_default()
 }
 
-/// Text of a URL that is not filled in: braces and other characters that templates or URLs do not allow are encoded.
+/// Percent-encodes a fixed part of a URL template: braces and all other characters that templates or URLs do not allow.
 pub(super) fn literal(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

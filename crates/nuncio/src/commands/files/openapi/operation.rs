@@ -128,7 +128,7 @@ struct RequestBody {
 }
 
 impl ToolArguments {
-    /// Adds an argument; its name is made a name that templates can use.
+    /// Adds an argument, and returns its name: changed so that templates can use it and no other argument has it.
     fn add(&mut self, name: &str, schema: Value, required: bool) -> String {
         let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let plain = plain.trim_matches('_');
@@ -169,7 +169,8 @@ impl ToolArguments {
         schema
     }
 
-    /// Without a template a tool sends its arguments, which here are already in the URL.
+    /// Body template of a tool whose operation has no request body: `{}` if the tool would otherwise send its
+    /// arguments, which are already in the URL; else `None`.
     fn body_without_request_body(&self, method: HttpMethod) -> Option<String> {
         let sends_arguments = matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch);
         (sends_arguments && !self.properties.is_empty()).then(|| "{}".to_owned())
@@ -183,7 +184,7 @@ struct RequestParts {
     /// Placeholder in the path, and its argument.
     path_arguments: Vec<(String, String)>,
     required_query: Vec<String>,
-    /// Argument, and the text for it if it is given.
+    /// Argument, and the query text that is added if the argument is given.
     optional_query: Vec<(String, String)>,
     headers: Vec<(String, String)>,
 }

@@ -142,7 +142,7 @@ fn drop_read_only(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     }
 }
 
-/// OpenAPI 3.0 `nullable`.
+/// Adds `null` to the single type of a schema, as OpenAPI 3.0 means by `nullable`.
 fn allow_null(schema: &mut Map<String, Value>) {
     if let Some(Value::String(kind)) = schema.get("type") {
         let kinds = json!([kind, "null"]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::document::{OpenApiDocument, literal};
 
-/// Headers and query parameters with secrets, by security scheme.
+/// Converts security schemes to credentials of requests, and collects the names of the secrets that these contain.
 pub(super) struct SecurityHeaders<'a> {
     document: &'a OpenApiDocument,
     /// Names of the secrets that imported operations use.
@@ -76,7 +76,8 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Name of a secret and of its environment variable: upper case, without characters that templates do not allow.
+/// Name of a secret and of its environment variable: upper case, without characters that templates do not allow;
+/// `API_KEY` if nothing valid remains.
 fn secret_name(scheme: &str) -> String {
     let (mut name, mut before) = (String::new(), '_');
     for c in scheme.chars().take(56) {
