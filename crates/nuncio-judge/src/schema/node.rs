@@ -141,8 +141,8 @@ pub(crate) struct NodePool {
 /// A regular expression.
 struct Pattern {
     text: String,
-/// The compiled expression for each [`DotMeaning`], set when first needed; `None` if the expression is not
-/// supported.
+    /// The compiled expression for each [`DotMeaning`], set when first needed; `None` if the expression is not
+    /// supported.
     readings: [OnceCell<Option<Regex>>; 2],
 }
 
