@@ -85,13 +85,13 @@ const WRITE_NOTE: &str = "name = \"write_note\"\nscope = \"notes:write\"\n\
                           command = [\"./write.sh\"]\ndescription = \"Writes a note\"\n";
 
 /// A server, and an enrolled device of the person `ada`.
-struct DeviceSetup {
+struct ServerWithDevice {
     server: Server,
     key: String,
     running: Option<Child>,
 }
 
-impl DeviceSetup {
+impl ServerWithDevice {
     /// Enrols the device, which does not run yet.
     fn new(target: &AttackedBinary) -> anyhow::Result<Self> {
         let server = target.server().agent(scripted_agent(TOOLS)).start()?;
@@ -155,7 +155,7 @@ impl DeviceSetup {
     }
 }
 
-impl Drop for DeviceSetup {
+impl Drop for ServerWithDevice {
     fn drop(&mut self) {
         self.kill();
     }
@@ -211,7 +211,7 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: AttackedBin
 }
 
 async fn low_write_scope_does_not_run_unasked_on_a_device(target: AttackedBinary) -> anyhow::Result<String> {
-    let mut scene = DeviceSetup::new(&target)?;
+    let mut scene = ServerWithDevice::new(&target)?;
     let tools = scene.folder().join("tools");
     std::fs::create_dir(&tools)?;
     std::fs::write(tools.join("write_note.toml"), WRITE_NOTE)?;
@@ -228,7 +228,7 @@ async fn low_write_scope_does_not_run_unasked_on_a_device(target: AttackedBinary
 }
 
 /// Opens the device pages; returns the link, and the cookie with its attributes.
-async fn open_pages(scene: &mut DeviceSetup) -> anyhow::Result<(String, String)> {
+async fn open_pages(scene: &mut ServerWithDevice) -> anyhow::Result<(String, String)> {
     let greeting = scene.start(&["--port", "0"])?;
     let link = greeting["pages"].as_str().context("no pages")?.to_owned();
     let (open, token) = link.split_once("?token=").context("no token")?;
@@ -243,7 +243,7 @@ async fn open_pages(scene: &mut DeviceSetup) -> anyhow::Result<(String, String)>
 }
 
 async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: AttackedBinary) -> anyhow::Result<String> {
-    let mut scene = DeviceSetup::new(&target)?;
+    let mut scene = ServerWithDevice::new(&target)?;
     let (link, cookie) = open_pages(&mut scene).await?;
     let path = cookie.split("; ").find_map(|part| part.strip_prefix("Path=")).context("no path")?.to_owned();
     // Browsers send a cookie to each port of its host, for paths below its own (RFC 6265, section 5.4).
@@ -263,7 +263,7 @@ async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: AttackedB
 }
 
 async fn link_preview_does_not_use_up_a_one_time_link(target: AttackedBinary) -> anyhow::Result<String> {
-    let mut scene = DeviceSetup::new(&target)?;
+    let mut scene = ServerWithDevice::new(&target)?;
     let greeting = scene.start(&["--port", "0"])?;
     let link = greeting["pages"].as_str().context("no pages")?;
     let http = http_client();
@@ -297,7 +297,7 @@ fn found_in(folder: &Path, bytes: &[u8]) -> anyhow::Result<Option<PathBuf>> {
 async fn stored_data_of_a_device_is_not_readable_on_disk(target: AttackedBinary) -> anyhow::Result<String> {
     const RESULT: &str = "the treasure lies under the third oak";
     const ARGUMENT: &str = "treasure-map-17.md";
-    let mut scene = DeviceSetup::new(&target)?;
+    let mut scene = ServerWithDevice::new(&target)?;
     let notes = scene.server.home().join("notes");
     std::fs::create_dir(&notes)?;
     std::fs::write(notes.join(ARGUMENT), RESULT)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{Did, NewDocument, SignedRequest, SigningKey};
@@ -88,7 +88,7 @@ impl DidPeer {
         let status = answer.status();
         let info = answer.headers().get("authentication-info").and_then(|value| value.to_str().ok());
         let info = info.with_context(|| format!("no token in the answer: {status}"))?;
-        Ok(AccessGrant::read(info).context("Authentication-Info holds no token")?.access_token)
+        Ok(IssuedAccessToken::read(info).context("Authentication-Info holds no token")?.access_token)
     }
 }
 

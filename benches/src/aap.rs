@@ -24,7 +24,7 @@ struct Costs {
 
 /// Which sessions have turns at the same time in the benchmark.
 #[derive(Clone, Copy)]
-enum ConversationOrder {
+enum SessionLocality {
     /// Sessions that were created one after the other.
     Together,
     /// Sessions that were created at different times, so that each has its own pages on disk.
@@ -82,8 +82,8 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
 /// Measures the costs of sessions and turns; `delta` is the cost of a delta, measured before.
 async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
     let session = sessions(server, 20_000 / scale).await?.cpu;
-    let turn = small_turns(server, 20_000 / scale, ConversationOrder::Together).await?.cpu;
-    let scattered_turn = small_turns(server, 20_000 / scale, ConversationOrder::Scattered).await?.cpu;
+    let turn = small_turns(server, 20_000 / scale, SessionLocality::Together).await?.cpu;
+    let scattered_turn = small_turns(server, 20_000 / scale, SessionLocality::Scattered).await?.cpu;
     Ok(Costs { delta, session, turn, scattered_turn })
 }
 
@@ -172,7 +172,7 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> 
 }
 
 /// Measures turns with a short answer, ten per session.
-async fn small_turns(server: &Server, count: usize, going_on: ConversationOrder) -> anyhow::Result<Measurement> {
+async fn small_turns(server: &Server, count: usize, going_on: SessionLocality) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let rounds = count.div_ceil(CLIENTS * 10);
@@ -180,8 +180,8 @@ async fn small_turns(server: &Server, count: usize, going_on: ConversationOrder)
         connect(server, CLIENTS).await?.into_iter().map(|connection| (connection, Vec::new())).collect();
     // Session ids begin with the time, so sessions that were created one after the other are neighbours on disk.
     let at_once = match going_on {
-        ConversationOrder::Together => 1,
-        ConversationOrder::Scattered => rounds,
+        SessionLocality::Together => 1,
+        SessionLocality::Scattered => rounds,
     };
     for _ in 0..rounds / at_once {
         for (connection, paths) in &mut connections {

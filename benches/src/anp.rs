@@ -16,8 +16,8 @@ use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{
-    AcceptedSchemes, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument, SignaturePolicy,
-    SignedRequest, SigningKey, TokenIssuer,
+    AcceptedSchemes, AccessTokenService, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument,
+    SignaturePolicy, SignedRequest, SigningKey,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ impl Caller {
 
 /// Checks a request as the server does and issues a token. The server then stores the nonce; that commit is measured
 /// with the requests of the other protocols.
-fn check(caller: &Caller, headers: &HeaderMap, tokens: &TokenIssuer, now: Timestamp) -> anyhow::Result<()> {
+fn check(caller: &Caller, headers: &HeaderMap, tokens: &AccessTokenService, now: Timestamp) -> anyhow::Result<()> {
     let policy = SignaturePolicy::default();
     let wrong = |fault: nuncio_identity::AuthError| anyhow::anyhow!("{fault}");
     let request = SignedRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
@@ -110,7 +110,8 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     let now = Timestamp::from_millis(clock_gettime(ClockId::Realtime).tv_sec * 1000);
     let caller = Caller::new(count, now)?;
     let key = SigningKey::from_seed(&[9; 32]);
-    let tokens = TokenIssuer::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
+    let tokens =
+        AccessTokenService::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
     // The measurement is split into batches, of which the fastest counts.
     let mut ours = f64::MAX;
     for piece in caller.requests.chunks(100) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
-use nuncio_core::manifest::{MAX_BYTES, Manifest, Presets};
+use nuncio_core::manifest::{MAX_BYTES, Manifest, ScopePresets};
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ const MOST: f64 = 10.0;
 pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
     let rounds = if quick { 3 } else { 50 };
     let old = manifest();
-    let checked = Manifest::check(old.clone(), &Presets::default()).context("the manifest is a valid one")?;
+    let checked = Manifest::check(old.clone(), &ScopePresets::default()).context("the manifest is a valid one")?;
     let count = checked.manifest.tools.len();
     println!("## A pair of manifests of {} bytes and {count} tools each\n", checked.canonical.len());
     let bare = bare_limit(&old, rounds)?;

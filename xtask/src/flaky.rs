@@ -9,10 +9,10 @@ use std::thread;
 use anyhow::bail;
 
 use crate::report::{self, TestOutcome};
-use crate::test::{FEATURES, Tools};
+use crate::test::{FEATURES, TestPrograms};
 
 pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()> {
-    let tools = Tools::install(root)?;
+    let tools = TestPrograms::install(root)?;
     let mut failures = BTreeMap::<String, u32>::new();
     let mut compile = nextest(root, &tools, rest);
     if !compile.arg("--no-run").status()?.success() {
@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
 }
 
 /// Command that runs the tests without retries and with new random seeds.
-fn nextest(root: &Path, tools: &Tools, rest: &[String]) -> Command {
+fn nextest(root: &Path, tools: &TestPrograms, rest: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).envs(tools.environment());
     command.args(["nextest", "run", "--workspace", "--features", FEATURES, "--retries", "0"]);

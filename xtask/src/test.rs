@@ -17,7 +17,7 @@ pub(crate) const FEATURES: &str = "nuncio-server/otel";
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "7400");
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
-    let tools = Tools::install(root)?;
+    let tools = TestPrograms::install(root)?;
     step("project rules", || tidy::run(root))?;
     step("dependencies", || deny::run(root))?;
     step("schemas", || schema::run(root, true))?;
@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     step("tests", || run_tests(root, &tools, rest))
 }
 
-fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> {
+fn run_tests(root: &Path, tools: &TestPrograms, rest: &[String]) -> anyhow::Result<()> {
     let mut environment = tools.environment();
     environment.push((SEED.0, std::env::var_os(SEED.0).unwrap_or_else(|| SEED.1.into())));
     let has_nextest =
@@ -63,12 +63,12 @@ fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> 
 
 /// Target folder, and paths of the programs that tests need besides Rust.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct TestPrograms {
     pub(crate) target: PathBuf,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-impl Tools {
+impl TestPrograms {
     /// Installs missing programs below `target/tools`.
     pub(crate) fn install(root: &Path) -> anyhow::Result<Self> {
         let tools = root.join("target/tools");

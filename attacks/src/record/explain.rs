@@ -29,12 +29,12 @@ run = { device = true }
 "#;
 
 /// `nuncio device run`, killed when dropped.
-pub(super) struct EnrolledDevice {
+pub(super) struct DeviceProcess {
     home: PathBuf,
     process: Option<Child>,
 }
 
-impl EnrolledDevice {
+impl DeviceProcess {
     /// Enrols and runs a device of `person` that lets the agent read the files of a folder.
     pub(super) async fn start(server: &Server, person: &str) -> anyhow::Result<Self> {
         let folder = server.data().with_file_name(format!("device-{person}"));
@@ -64,7 +64,7 @@ impl EnrolledDevice {
     }
 }
 
-impl Drop for EnrolledDevice {
+impl Drop for DeviceProcess {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // Errors are ignored, because the process may have ended already.
@@ -82,7 +82,7 @@ pub(super) fn read_note(call: &str) -> Value {
 pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().agent(scripted_agent(DEVICE_TOOL)).start()?;
     let key = server.create_key(&["--person", "ada"])?;
-    let device = EnrolledDevice::start(&server, "ada").await?;
+    let device = DeviceProcess::start(&server, "ada").await?;
     let turn = play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
     ensure!(turn.to_string().contains("the note of ada"), "the device did not answer: {turn}");
     let written = poll("the device has written its record", async || {

@@ -11,7 +11,7 @@ use nuncio_core::person::EnrolmentAssertion;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
-use super::explain::{DEVICE_TOOL, EnrolledDevice, read_note};
+use super::explain::{DEVICE_TOOL, DeviceProcess, read_note};
 use super::{changed_copy, intact_records, play, verify};
 use crate::did_peer::now;
 use crate::server::scripted_agent;
@@ -26,7 +26,7 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(
     let mut server = target.server().agent(scripted_agent(DEVICE_TOOL)).start()?;
     let other = server.create_key(&[])?;
     let key = server.create_key(&["--name", &format!("phone of {PERSON}"), "--person", PERSON])?;
-    let device = EnrolledDevice::start(&server, PERSON).await?;
+    let device = DeviceProcess::start(&server, PERSON).await?;
     play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
     play(&server, Some(&key), "desk", &[], json!([[{"text": WORDS}]])).await?;
     play(&server, Some(&other), "desk", &[], json!([[{"text": "the words of others"}]])).await?;

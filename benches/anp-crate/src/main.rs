@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-struct Requests {
+struct SignedRequests {
     document: Value,
     method: String,
     url: String,
@@ -22,7 +22,7 @@ struct Requests {
 
 fn main() {
     let file = std::env::args().nth(1).expect("name the file of requests");
-    let requests: Requests = serde_json::from_slice(&std::fs::read(file).expect("it can be read")).expect("it is JSON");
+    let requests: SignedRequests = serde_json::from_slice(&std::fs::read(file).expect("it can be read")).expect("it is JSON");
     let mut verifier = DidWbaVerifier::new(DidWbaVerifierConfig {
         jwt_private_key: Some("0123456789abcdef0123456789abcdef".to_owned()),
         jwt_algorithm: "HS256".to_owned(),

@@ -57,14 +57,14 @@ async fn private_descriptor_hidden(api: &SkillServer) -> CheckVerdict {
 }
 
 /// Method, content type, body and additional headers of a request.
-type PrivateSkillCase<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
+type PrivateSkillRequest<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
 async fn private_invoke_hidden(api: &SkillServer) -> CheckVerdict {
     let json = "application/json";
     for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
             let good = invocation("ID", json!({ "text": "hello" })).to_string();
-            let cases: [PrivateSkillCase<'_>; 14] = [
+            let cases: [PrivateSkillRequest<'_>; 14] = [
                 (Method::POST, json, good.clone(), &[]),
                 (Method::POST, json, good.clone(), &[("prefer", "wait=1")]),
                 (Method::POST, json, good.clone(), &[("idempotency-key", "")]),

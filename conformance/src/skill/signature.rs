@@ -22,13 +22,13 @@ checks![
     signature_shows_private_skills,
 ];
 
-struct SignedRequest {
+struct SkillSignatureHeaders {
     signature: String,
     timestamp: String,
     nonce: String,
 }
 
-impl SignedRequest {
+impl SkillSignatureHeaders {
     fn headers(&self) -> [(&str, &str); 4] {
         [
             ("x-signature", &self.signature),
@@ -44,12 +44,12 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Signs a body with version 1 and a timestamp `from_now` seconds away.
-fn sign(api: &SkillServer, body: &str, from_now: i64) -> Result<SignedRequest, CheckFailure> {
+fn sign(api: &SkillServer, body: &str, from_now: i64) -> Result<SkillSignatureHeaders, CheckFailure> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &SkillServer, path: &str) -> Result<SignedRequest, CheckFailure> {
+fn sign_get(api: &SkillServer, path: &str) -> Result<SkillSignatureHeaders, CheckFailure> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
@@ -59,7 +59,7 @@ fn make(
     version: &str,
     from_now: i64,
     message: impl FnOnce(&str, &str) -> String,
-) -> Result<SignedRequest, CheckFailure> {
+) -> Result<SkillSignatureHeaders, CheckFailure> {
     let secret = api.target.secret.as_deref().ok_or_else(|| skip("no secret was given"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| fail("the clock is before 1970"))?;
     let timestamp = now.as_secs().saturating_add_signed(from_now).to_string();
@@ -67,7 +67,7 @@ fn make(
     let nonce = hex(&random.expose());
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let tag = hmac::sign(&key, message(&timestamp, &nonce).as_bytes());
-    Ok(SignedRequest { signature: format!("{version}={}", hex(tag.as_ref())), timestamp, nonce })
+    Ok(SkillSignatureHeaders { signature: format!("{version}={}", hex(tag.as_ref())), timestamp, nonce })
 }
 
 fn body(skill: &str) -> String {

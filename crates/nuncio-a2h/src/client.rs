@@ -11,7 +11,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_engine::relay::NewPost;
 use serde_json::Value;
 
-use crate::wire::stream::{StreamFrame, StreamNotice};
+use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
 mod enrol;
 mod http;
@@ -46,7 +46,7 @@ pub enum RelayEventKind {
         device: DeviceId,
     },
     /// A stream began, continued or ended; such events are not stored.
-    Stream(Box<StreamNotice>),
+    Stream(Box<RelayStreamFrame>),
     /// Any other event, with its `type`.
     Other(String),
 }
@@ -102,7 +102,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
-    /// [`StreamNotice::Error`].
+    /// [`RelayStreamFrame::Error`].
     async fn stream(&self, _frame: StreamFrame) -> Result<(), RelayError> {
         Err(RelayError::Unreachable("this connection carries no streams".to_owned()))
     }

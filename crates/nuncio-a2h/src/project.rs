@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::agent::{Agent, DeviceRun, Scope, Tool};
-use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestFaults, Presets, SCHEMA_VERSION};
+use nuncio_core::agent::{Agent, DeviceRunSpec, Scope, Tool};
+use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestFaults, SCHEMA_VERSION, ScopePresets};
 use nuncio_core::text::TextByLanguage;
 use serde_json::{Value, json};
 
@@ -25,11 +25,11 @@ pub fn manifest(agent: &Agent) -> Option<Value> {
 }
 
 /// The generated manifest after validation, or every violated rule; `None` if the agent has no device tools.
-pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<CheckedManifest>, ManifestFaults> {
+pub fn checked(agent: &Agent, presets: &ScopePresets) -> Result<Option<CheckedManifest>, ManifestFaults> {
     manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
 }
 
-fn tool(tool: &Tool, run: &DeviceRun) -> Value {
+fn tool(tool: &Tool, run: &DeviceRunSpec) -> Value {
     let key = || format!("agent.cap.{}.description", stem(tool.name.as_str()));
     json!({
         "name": tool.name,
@@ -172,7 +172,7 @@ run = { command = ["true"] }
                 },
             })
         );
-        assert!(checked(&agent(SEED), &Presets::default()).unwrap().unwrap().warnings.is_empty());
+        assert!(checked(&agent(SEED), &ScopePresets::default()).unwrap().unwrap().warnings.is_empty());
     }
 
     #[test]
@@ -237,7 +237,7 @@ run = { device = true }
                 "tool run_it: human_authorization is not said; a scope of high sensitivity is asked about every time",
             ]
         );
-        let faults = checked(&agent, &Presets::default()).unwrap_err();
+        let faults = checked(&agent, &ScopePresets::default()).unwrap_err();
         assert_eq!(faults.faults()[0].pointer, "/permission_scopes/0/sensitivity");
     }
 }

@@ -12,13 +12,13 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::ids::PersonName;
-use nuncio_core::manifest::{MAX_WRITTEN_BYTES, Presets};
+use nuncio_core::manifest::{MAX_WRITTEN_BYTES, ScopePresets};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::pages::Language;
-use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters, TranslatedBody};
+use nuncio_http::{BodyLimits, CredentialLocation, LocalizedResponseBody, QueryParameters};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -44,7 +44,7 @@ pub use nuncio_http::device_tokens::{AccessToken, DeviceTokenIssuer, TokenHolder
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
-use socket::SocketLimits;
+use socket::SocketLimiter;
 
 /// Limit of the rest of a request that carries a manifest, in bytes.
 const BESIDE_A_MANIFEST: usize = 16 * 1024;
@@ -62,8 +62,8 @@ pub struct A2hServerState {
     engine: Engine,
     bodies: BodyLimits,
     tokens: Arc<dyn DeviceTokenIssuer>,
-    presets: Arc<Presets>,
-    sockets: Arc<SocketLimits>,
+    presets: Arc<ScopePresets>,
+    sockets: Arc<SocketLimiter>,
 }
 
 impl A2hServerState {
@@ -73,11 +73,11 @@ impl A2hServerState {
         engine: Engine,
         bodies: BodyLimits,
         tokens: Arc<dyn DeviceTokenIssuer>,
-        presets: Arc<Presets>,
+        presets: Arc<ScopePresets>,
         watch: Arc<dyn SocketMetrics>,
         sockets: usize,
     ) -> Self {
-        Self { engine, bodies, tokens, presets, sockets: Arc::new(SocketLimits::new(sockets, watch)) }
+        Self { engine, bodies, tokens, presets, sockets: Arc::new(SocketLimiter::new(sockets, watch)) }
     }
 
     async fn manifest_body(&self, request: Request) -> Result<Bytes, EngineError> {
@@ -159,7 +159,7 @@ impl IntoResponse for A2hError {
         response.headers_mut().extend(self.retry_after.map(|seconds| (header::RETRY_AFTER, seconds.into())));
         if let Some(body) = self.in_chinese() {
             let body = serde_json::to_vec(&body).unwrap_or_default().into();
-            TranslatedBody { language: Language::Chinese, body }.add_to(&mut response);
+            LocalizedResponseBody { language: Language::Chinese, body }.add_to(&mut response);
         }
         response
     }

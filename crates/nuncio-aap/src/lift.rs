@@ -2,7 +2,7 @@
 
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::{ClientTool, ToolRef};
+use nuncio_core::session::{ClientTool, EnabledTool};
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::{NewSession, SettingsPatch, TurnRequest};
@@ -62,9 +62,9 @@ fn settings(body: &mut ObjectReader, agent: Option<ObjectReader>) -> Result<Sett
 }
 
 /// Parses `ServerToolRef`.
-fn tool_ref(at: JsonPath, value: Value) -> Result<ToolRef, EngineError> {
+fn tool_ref(at: JsonPath, value: Value) -> Result<EnabledTool, EngineError> {
     let mut fields = ObjectReader::of(at, value)?;
-    Ok(ToolRef { name: fields.required_name("name")?, trust: fields.optional_bool("trust")? })
+    Ok(EnabledTool { name: fields.required_name("name")?, trust: fields.optional_bool("trust")? })
 }
 
 /// Parses `ToolSpec`.

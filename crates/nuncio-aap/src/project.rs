@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, AgentOption, OptionValueType, Tool};
 use nuncio_core::ids::OptionName;
-use nuncio_core::session::{ClientTool, OptionValue, Session};
+use nuncio_core::session::{ClientTool, Session, StoredOptionValue};
 use nuncio_core::text::TextByLanguage;
 use nuncio_engine::converse::REDACTED;
 use serde_json::Map;
@@ -84,9 +84,9 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
 /// Builds `SessionInfo`; the values of secret options are redacted.
 pub(crate) fn session_info(session: &Session) -> SessionInfo {
     let settings = &session.settings;
-    let option = |(name, value): (&OptionName, &OptionValue)| match value {
-        OptionValue::Plain(text) => (name.to_string(), text.clone()),
-        OptionValue::Sealed(_) => (name.to_string(), REDACTED.to_owned()),
+    let option = |(name, value): (&OptionName, &StoredOptionValue)| match value {
+        StoredOptionValue::Plain(text) => (name.to_string(), text.clone()),
+        StoredOptionValue::Sealed(_) => (name.to_string(), REDACTED.to_owned()),
     };
     let tool = |tool: &ClientTool| ToolSpec {
         name: tool.name.to_string(),

@@ -8,7 +8,7 @@ use super::intents;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::templates::{self, ReplyVariables, TemplateUse};
-use nuncio_core::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec, Tool};
+use nuncio_core::agent::{AapSpec, BrainSpec, CommandRunSpec, RulesSpec, Tool};
 use nuncio_core::ids::AgentName;
 
 mod model;
@@ -69,11 +69,11 @@ fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>], m
     BrainSpec::Rules(rules)
 }
 
-fn process(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<CommandRun> {
+fn process(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<CommandRunSpec> {
     let command_line = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
     let command_line = command_line.and_then(|item| command::read(&item, TemplateUse::BrainEnvironment, names));
     let env = table.table("env").map(|table| command::env(&table, TemplateUse::BrainEnvironment, names));
-    Some(CommandRun { command: command_line?, env: env.unwrap_or_default() })
+    Some(CommandRunSpec { command: command_line?, env: env.unwrap_or_default() })
 }
 
 fn aap(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<AapSpec> {

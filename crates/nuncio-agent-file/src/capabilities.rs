@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::reader::TomlTable;
 use super::similar;
-use nuncio_core::agent::Capabilities;
+use nuncio_core::agent::AapCapabilities;
 
-pub(super) fn read(root: &TomlTable<'_>) -> Capabilities {
-    let mut capabilities = Capabilities::default();
+pub(super) fn read(root: &TomlTable<'_>) -> AapCapabilities {
+    let mut capabilities = AapCapabilities::default();
     let Some(table) = root.table("capabilities") else {
         return capabilities;
     };

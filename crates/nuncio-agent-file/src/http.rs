@@ -6,17 +6,17 @@ use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
-use nuncio_core::agent::{HttpMethod, HttpRun};
+use nuncio_core::agent::{HttpMethod, HttpRunSpec};
 use nuncio_core::template::Template;
 
-pub(super) fn read(table: &TomlTable<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
+pub(super) fn read(table: &TomlTable<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HttpRunSpec> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
     let method = table.read_or("method", HttpMethod::Get, |item| item.choice(&methods));
     let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
     let headers = table.table("headers").map(|table| headers(&table, TemplateUse::BackendRequest(input), names));
     let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::BackendRequest(input), names));
     table.finish();
-    Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
+    Some(HttpRunSpec { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
 }
 
 pub(super) fn headers(

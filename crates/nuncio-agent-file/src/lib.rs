@@ -45,7 +45,7 @@ pub use fault::{AgentFileFault, AgentFileFaults};
 
 use names::DeclaredNames;
 use reader::TomlTable;
-use skill::SkillPublisher;
+use skill::SkillNamespace;
 use source::AgentFileSource;
 
 /// Size limit of an agent file, in bytes.
@@ -56,7 +56,7 @@ pub const STARTER: &str = include_str!("starter.toml");
 
 /// An agent with warnings for its author.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DeclaredAgent {
+pub struct ParsedAgentFile {
     pub agent: Agent,
     /// Warnings about allowed but probably unintended declarations, in file order.
     pub notes: Vec<AgentFileFault>,
@@ -71,7 +71,7 @@ pub struct DeclaredAgent {
 /// # Errors
 ///
 /// All faults in file order; for invalid TOML only the first syntax error.
-pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
+pub fn parse(file: &str, text: &str) -> Result<ParsedAgentFile, AgentFileFaults> {
     let source = AgentFileSource::new(file, text);
     if text.len() > MAX_BYTES {
         source.root().fault(format!("the file has {} bytes", text.len()), format!("allowed: at most {MAX_BYTES}"));
@@ -90,7 +90,7 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
     match (read(&root), source.has_faults()) {
         (Some(agent), false) => {
             let (references, unscoped) = (source.references(), notes::unscoped(&agent, &root));
-            Ok(DeclaredAgent { agent, notes: source.into_notes(), references, unscoped })
+            Ok(ParsedAgentFile { agent, notes: source.into_notes(), references, unscoped })
         }
         _ => Err(source.into_faults()),
     }
@@ -99,7 +99,7 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
 /// Reads every section; a fault in one section does not stop the others.
 fn read(root: &TomlTable<'_>) -> Option<Agent> {
     let names = DeclaredNames::collect(root);
-    let publisher = SkillPublisher::of(root);
+    let publisher = SkillNamespace::of(root);
     let identity = agent::read(root, &publisher);
     let capabilities = capabilities::read(root);
     let options = options::read(root);

@@ -7,20 +7,22 @@ use super::agent::web_address;
 use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
-use nuncio_core::agent::{Capability, ElsewhereInterface, Information, InformationLocation, InterfaceKind, Tool};
+use nuncio_core::agent::{
+    Capability, ElsewhereInterface, InformationDocument, InformationLocation, InterfaceKind, Tool,
+};
 use nuncio_core::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 
 /// Upper limit of `[[information]]`, `[[capability]]` or `[[interface]]` sections, each.
 const MAX_SECTIONS: usize = 256;
 
-pub(super) fn information(root: &TomlTable<'_>) -> Vec<Information> {
+pub(super) fn information(root: &TomlTable<'_>) -> Vec<InformationDocument> {
     let tables = root.tables("information", "description");
     bounded(&tables, "information");
     let mut taken = BTreeMap::new();
     tables.iter().filter_map(|table| one_information(table, &mut taken)).collect()
 }
 
-fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Information> {
+fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationDocument> {
     let kind = table.text("type");
     let description = table.text("description");
     let given = table.one_of(&["url", "file"]);
@@ -31,7 +33,7 @@ fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -
         "url" => url,
         _ => file,
     };
-    Some(Information { kind: kind?, description: description?, source: source? })
+    Some(InformationDocument { kind: kind?, description: description?, source: source? })
 }
 
 /// Reads the name of a published file. It must be unique without its folder, which is not part of the published URL.

@@ -12,7 +12,7 @@ use super::http;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::templates::{self, TemplateUse};
-use nuncio_core::agent::{AnpRun, CommandRun, RunSpec};
+use nuncio_core::agent::{AnpRun, CommandRunSpec, RunSpec};
 use nuncio_core::ids::ToolName;
 
 pub(super) fn read(
@@ -54,6 +54,6 @@ pub(super) fn read(
         "anp" => Some(RunSpec::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
         "answer" => Some(RunSpec::Answer(answer?)),
         "device" => Some(RunSpec::Device(device?)),
-        _ => Some(RunSpec::Command(CommandRun { command: command_line?, env: env.unwrap_or_default() })),
+        _ => Some(RunSpec::Command(CommandRunSpec { command: command_line?, env: env.unwrap_or_default() })),
     }
 }

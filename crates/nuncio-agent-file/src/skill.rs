@@ -12,10 +12,10 @@ use super::agent::web_address;
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
-use nuncio_core::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod};
+use nuncio_core::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod};
 use nuncio_core::time::Timestamp;
 
-pub(super) use defaults::{SkillDefaults, SkillPublisher};
+pub(super) use defaults::{SkillDefaults, SkillNamespace};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,7 +23,7 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillPublisher) -> Option<Skill> {
+pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillNamespace) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
@@ -33,7 +33,7 @@ pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher
     let accesses = SkillAccess::ALL.map(|access| (access.as_str(), access));
     let access = table.read_or("access", usual_access, |item| item.choice(&accesses));
     let auth = auth::read(table, access, subject.scope.is_some());
-    let method = table.read_or("method", SkillMethod::Post, |item| method(item, subject));
+    let method = table.read_or("method", SkillHttpMethod::Post, |item| method(item, subject));
     let tags = table.item("tags").and_then(|item| item.distinct_texts());
     let documentation = table.item("documentation_url").and_then(|item| web_address(&item));
     let (created_at, updated_at) = history(table);
@@ -71,8 +71,8 @@ fn own_text(table: &TomlTable<'_>, key: &'static str, fallback: Option<&str>) ->
     }
 }
 
-fn method(item: &TomlItem<'_>, subject: &SkillDefaults<'_>) -> Option<SkillMethod> {
-    let method = item.choice(&SkillMethod::ALL.map(|method| (method.as_str(), method)))?;
+fn method(item: &TomlItem<'_>, subject: &SkillDefaults<'_>) -> Option<SkillHttpMethod> {
+    let method = item.choice(&SkillHttpMethod::ALL.map(|method| (method.as_str(), method)))?;
     let nested = |schema: &Value| matches!(schema["type"].as_str(), Some("object" | "array"));
     let properties = subject.input.and_then(|schema| schema["properties"].as_object());
     let nested = properties.into_iter().flatten().filter(|(_, schema)| nested(schema));
@@ -122,7 +122,7 @@ fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
 }
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.
-fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillPublisher) {
+fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillNamespace) {
     let position = table.key_position("auth").unwrap_or_else(|| table.position.clone());
     position.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),

@@ -10,7 +10,7 @@ use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
 use super::templates::{self, ReplyVariables, TemplateUse};
-use nuncio_core::agent::{Slot, SlotKind};
+use nuncio_core::agent::{IntentSlot, SlotKind};
 use nuncio_core::ids::ToolName;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ pub(super) fn read(
     tool: Option<(&ToolName, &ArgumentNames<'_>)>,
     slot_names: &BTreeSet<&str>,
     names: &DeclaredNames<'_>,
-) -> Vec<Slot> {
+) -> Vec<IntentSlot> {
     let tables = intent.tables("slot", "name");
     let mut seen = BTreeSet::new();
     tables
@@ -56,7 +56,7 @@ pub(super) fn read(
         .collect()
 }
 
-fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredNames<'_>) -> Option<Slot> {
+fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredNames<'_>) -> Option<IntentSlot> {
     let name = table.text("name");
     let kind = table.choice("type", &SLOT_TYPES);
     let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
@@ -76,7 +76,7 @@ fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredName
         SlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
     };
     let default = default.and_then(|item| default_value(&item, &kind));
-    Some(Slot { name: name?, kind, ask, default, remember })
+    Some(IntentSlot { name: name?, kind, ask, default, remember })
 }
 
 /// Reads a key that is required for slots of one kind and forbidden for others.

@@ -6,7 +6,7 @@ use nuncio_core::template::PathStep;
 
 /// What a schema says about a variable's keys.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SchemaPath<'s> {
+pub(super) enum SchemaPathLookup<'s> {
     /// The schema has the keys, or allows values of any form.
     Known,
     /// The schema has the keys, but the value may be left out; the name of the first optional key.
@@ -25,25 +25,25 @@ pub(super) struct UnknownKey<'s> {
 }
 
 /// Follows the keys through a schema. Schemas that combine others are not followed.
-pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath<'s> {
+pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPathLookup<'s> {
     const COMBINING_KEYWORDS: [&str; 8] =
         ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
     let (mut schema, mut optional) = (schema, None);
     for step in steps {
-        let Some(keywords) = schema.as_object() else { return SchemaPath::Known };
+        let Some(keywords) = schema.as_object() else { return SchemaPathLookup::Known };
         if COMBINING_KEYWORDS.iter().any(|keyword| keywords.contains_key(*keyword)) {
-            return SchemaPath::Known;
+            return SchemaPathLookup::Known;
         }
         let has_keys = keywords.get("type").is_none_or(|kind| allows(kind, &["object"]));
         let has_items = keywords.get("type").is_none_or(|kind| allows(kind, &["array", "string"]));
         schema = match step {
             PathStep::Index if has_items => match keywords.get("items") {
                 Some(items) if !keywords.contains_key("prefixItems") => items,
-                _ => return SchemaPath::Known,
+                _ => return SchemaPathLookup::Known,
             },
-            PathStep::Index => return SchemaPath::Known,
+            PathStep::Index => return SchemaPathLookup::Known,
             PathStep::Key(key) if !has_keys => {
-                return SchemaPath::Unknown(UnknownKey { key, properties: Vec::new(), is_refused: true });
+                return SchemaPathLookup::Unknown(UnknownKey { key, properties: Vec::new(), is_refused: true });
             }
             PathStep::Key(key) => {
                 let properties = keywords.get("properties").and_then(Value::as_object);
@@ -57,19 +57,19 @@ pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath
                         property
                     }
                     None if keywords.get("additionalProperties").is_some_and(Value::is_object) => {
-                        return SchemaPath::Known;
+                        return SchemaPathLookup::Known;
                     }
-                    None if properties.is_none() && !is_refused => return SchemaPath::Known,
+                    None if properties.is_none() && !is_refused => return SchemaPathLookup::Known,
                     None => {
                         let properties = properties.into_iter().flat_map(|properties| properties.keys());
                         let properties = properties.map(String::as_str).collect();
-                        return SchemaPath::Unknown(UnknownKey { key, properties, is_refused });
+                        return SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused });
                     }
                 }
             }
         };
     }
-    optional.map_or(SchemaPath::Known, SchemaPath::Optional)
+    optional.map_or(SchemaPathLookup::Known, SchemaPathLookup::Optional)
 }
 
 /// Whether the `type` of a schema allows one of these types.
@@ -110,9 +110,9 @@ mod tests {
             "required": ["name", "rooms", "any", "one", "map"],
         });
         let follow = |path: &str| match super::follow(&schema, &keys(path)) {
-            SchemaPath::Known => "known".to_owned(),
-            SchemaPath::Optional(key) => format!("optional {key}"),
-            SchemaPath::Unknown(UnknownKey { key, properties, is_refused }) => {
+            SchemaPathLookup::Known => "known".to_owned(),
+            SchemaPathLookup::Optional(key) => format!("optional {key}"),
+            SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused }) => {
                 format!("no {key} in {properties:?}, refused: {is_refused}")
             }
         };
@@ -125,8 +125,8 @@ mod tests {
         assert!(open.starts_with("no nmae in [") && open.ends_with("], refused: false"), "{open}");
         let closed = json!({"type": "object", "additionalProperties": false});
         let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: true };
-        assert_eq!(super::follow(&closed, &keys("q")), SchemaPath::Unknown(unknown));
+        assert_eq!(super::follow(&closed, &keys("q")), SchemaPathLookup::Unknown(unknown));
         let optional = json!({"properties": {"q": {}}});
-        assert_eq!(super::follow(&optional, &keys("q")), SchemaPath::Optional("q"));
+        assert_eq!(super::follow(&optional, &keys("q")), SchemaPathLookup::Optional("q"));
     }
 }

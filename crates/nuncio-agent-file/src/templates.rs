@@ -11,7 +11,7 @@ use super::reader::{TomlItem, TomlTable};
 use super::reference;
 use super::similar;
 use super::source::{FilePosition, cut};
-use super::template_paths::{SchemaPath, UnknownKey, follow};
+use super::template_paths::{SchemaPathLookup, UnknownKey, follow};
 use nuncio_core::template::{self, Template, TemplateNameKind, VariablePath};
 
 /// The use of a template, which decides the variables it may refer to.
@@ -190,7 +190,7 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
 fn check_path(position: &FilePosition<'_>, path: &VariablePath, schema: &Value, what: &str, used: TemplateUse<'_>) {
     let effect = used.effect_of_missing_value().filter(|_| !path.is_guarded);
     match (follow(schema, &path.steps), effect) {
-        (SchemaPath::Unknown(UnknownKey { key, properties, is_refused }), effect) => {
+        (SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused }), effect) => {
             let found = format!("{what} has no property {:?}", cut(key));
             let help = match properties.as_slice() {
                 [] => String::new(),
@@ -203,11 +203,11 @@ fn check_path(position: &FilePosition<'_>, path: &VariablePath, schema: &Value, 
                 None => position.note(found, help),
             }
         }
-        (SchemaPath::Optional(key), Some(_)) => position.note(
+        (SchemaPathLookup::Optional(key), Some(_)) => position.note(
             format!("{:?} is optional, and a call without it would fail", cut(key)),
             format!("require it in the input, or write {{{{ {path} | default(\"\") }}}}"),
         ),
-        (SchemaPath::Optional(_) | SchemaPath::Known, _) => {}
+        (SchemaPathLookup::Optional(_) | SchemaPathLookup::Known, _) => {}
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of agent files: valid files, and the exact faults and warnings for others.
 
-use super::{AgentFileFaults, DeclaredAgent, parse};
+use super::{AgentFileFaults, ParsedAgentFile, parse};
 
 mod backends;
 mod brain;
@@ -23,7 +23,7 @@ const GREETING: &str = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nan
 
 fn faults(text: &str) -> String {
     match parse("agent.toml", text) {
-        Ok(DeclaredAgent { agent, .. }) => panic!("nothing wrong was found: {agent:?}"),
+        Ok(ParsedAgentFile { agent, .. }) => panic!("nothing wrong was found: {agent:?}"),
         Err(faults) => faults.to_string(),
     }
 }

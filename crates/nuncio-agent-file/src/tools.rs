@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::scopes::local_text;
-use super::skill::{self, SkillDefaults, SkillPublisher};
+use super::skill::{self, SkillDefaults, SkillNamespace};
 use super::{run, schemas};
 use nuncio_core::agent::{RunSpec, Skill, Tool};
 use nuncio_core::ids::ToolName;
@@ -21,12 +21,12 @@ const MAX_TIMEOUT_MS: u64 = 600_000;
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPublisher) -> Vec<Arc<Tool>> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNamespace) -> Vec<Arc<Tool>> {
     let tables = root.tables("tool", "name");
     tables.iter().filter_map(|table| tool(table, names, publisher)).map(Arc::new).collect()
 }
 
-fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPublisher) -> Option<Tool> {
+fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNamespace) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
     let title = table.item("title").and_then(|item| local_text(&item));
     let description = table.text("description");
@@ -90,7 +90,7 @@ fn read_skill(
     table: &TomlTable<'_>,
     callable: bool,
     subject: &SkillDefaults<'_>,
-    publisher: &SkillPublisher,
+    publisher: &SkillNamespace,
 ) -> Option<Skill> {
     if !callable {
         table.position.fault(

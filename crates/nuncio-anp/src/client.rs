@@ -49,14 +49,14 @@ pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks
 pub(crate) use error::plain;
 pub(crate) use target::{authority, did_authority};
 
-use exchange::HttpExchange;
+use exchange::AuthenticatingHttpClient;
 use invoke::MAX_CACHED_DESCRIPTIONS;
 use negotiate::AgreementCache;
 
 /// Client for remote agents. Clones are cheap and share tokens and agreements.
 #[derive(Debug, Clone)]
 pub struct AnpClient {
-    http: HttpExchange,
+    http: AuthenticatingHttpClient,
     entropy: Arc<dyn Entropy>,
     agreements: Arc<AgreementCache>,
     descriptions: Arc<BoundedCache<String, Arc<VerifiedDescription>>>,
@@ -110,7 +110,8 @@ impl AnpClient {
     ) -> Self {
         let (tokens, agreements) = (Arc::default(), Arc::default());
         let descriptions = Arc::new(BoundedCache::new(MAX_CACHED_DESCRIPTIONS));
-        let http = HttpExchange { fetch, clock, signer: None, bearer: None, tokens, timeout: options.exchange };
+        let http =
+            AuthenticatingHttpClient { fetch, clock, signer: None, bearer: None, tokens, timeout: options.exchange };
         Self { http, entropy, agreements, descriptions, options }
     }
 

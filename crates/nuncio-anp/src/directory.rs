@@ -22,7 +22,7 @@ pub use index::{DirectoryIndex, DirectoryOptions, RegisteredAgent, RegistrationP
 pub use publisher::{DirectoryPublisher, RegistrationStatus};
 
 use crate::client::plain;
-use crate::project::HostDocuments;
+use crate::project::HostDocumentSettings;
 use crate::wire::{AgentDescription, CollectionItem};
 
 /// Profile of the registration interface in a directory's description.
@@ -140,7 +140,7 @@ type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
 type OwnRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
 
 /// Directory row of a local agent; `None` if the agent is not publicly listed.
-fn own_row(host: &HostDocuments, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
+fn own_row(host: &HostDocumentSettings, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
     if !agent.presence.listed {
         return None;
     }

@@ -105,11 +105,11 @@ pub fn result(
 #[must_use]
 pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
     let unsupported = match other.lost {
-        judge::RejectionReason::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
+        judge::NotChosenReason::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     let missing = match (other.lost, other.ability) {
-        (judge::RejectionReason::NotGranted, Some(ability)) => ability.missing_scopes.as_slice(),
+        (judge::NotChosenReason::NotGranted, Some(ability)) => ability.missing_scopes.as_slice(),
         _ => &[],
     };
     let reason = match missing {

@@ -28,7 +28,7 @@ pub use request::{InterfaceRequest, NegotiationMode};
 pub use score::{IntentMatchKind, Score};
 pub use verdict::{
     Alternative, ChosenInterface, DraftingOffer, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal,
-    RejectionReason,
+    NotChosenReason,
 };
 
 use offer::PreparedOffer;

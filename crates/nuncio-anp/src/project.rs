@@ -43,7 +43,7 @@ const INTERFACE_VERSION: &str = "1.0";
 
 /// Properties of this host that its documents depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostDocuments {
+pub struct HostDocumentSettings {
     /// Prefix of all URLs in documents, without a trailing slash.
     pub base: String,
     /// Whether protocols are drafted when no structured interface matches.
@@ -91,7 +91,7 @@ pub fn interface_id(agent: &AgentName, name: &str) -> String {
     format!("interface.{agent}.{name}")
 }
 
-impl HostDocuments {
+impl HostDocumentSettings {
     #[must_use]
     pub fn new(base: &str) -> Self {
         Self { base: base.trim_end_matches('/').to_owned(), drafts: false }

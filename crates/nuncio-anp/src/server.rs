@@ -20,7 +20,7 @@ use nuncio_identity::proof::DescriptionProofForm;
 use serde_json::{Value, json};
 
 use crate::directory::{self as registry, DirectoryIndex};
-use crate::project::HostDocuments;
+use crate::project::HostDocumentSettings;
 use crate::wire::AnpRequest;
 use crate::wire::RpcError;
 
@@ -41,7 +41,7 @@ pub use front::AnpFront;
 pub use message::{DeliveryFailure, OutgoingDirectMessage};
 
 use discover::DocumentCache;
-use operations::NegotiatedOperations;
+use operations::NegotiationResultCache;
 
 /// DIDs, proofs and signatures, provided by the server that mounts the routes.
 #[async_trait]
@@ -94,11 +94,11 @@ type AnpResult = Result<Response, Response>;
 #[derive(Debug, Clone)]
 pub struct AnpServerState {
     engine: Engine,
-    host: Arc<HostDocuments>,
+    host: Arc<HostDocumentSettings>,
     bodies: BodyLimits,
     identities: Arc<dyn AnpIdentityService>,
     documents: Arc<DocumentCache>,
-    operations: Arc<NegotiatedOperations>,
+    operations: Arc<NegotiationResultCache>,
     directory: DirectoryIndex,
 }
 
@@ -106,7 +106,7 @@ impl AnpServerState {
     #[must_use]
     pub fn new(
         engine: Engine,
-        host: HostDocuments,
+        host: HostDocumentSettings,
         bodies: BodyLimits,
         identities: Arc<dyn AnpIdentityService>,
         directory: DirectoryIndex,

@@ -11,9 +11,9 @@ use http::uri::PathAndQuery;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::{Caller, CallerCheckResult, Engine};
-use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::{
-    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, SignaturePolicy, SignedRequest, TokenIssuer,
+    AcceptedSchemes, AccessTokenService, AuthError, BoundDocument, Credentials, Did, SignaturePolicy, SignedRequest,
     VerifiedSigner, http_signature,
 };
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub use resolver::{DidResolver, LocalhostDidPolicy};
 /// The DIDs of this server and its agents.
 pub trait HostDids: fmt::Debug + Send + Sync {
     /// Issues and verifies access tokens for DID callers; `None` if this server has no DID.
-    fn tokens(&self) -> Option<Arc<TokenIssuer>>;
+    fn tokens(&self) -> Option<Arc<AccessTokenService>>;
 
     fn is_service(&self, did: &str) -> bool;
 
@@ -63,7 +63,7 @@ pub struct DidAuthenticator {
 pub enum DidCheckResult {
     Absent,
     /// The caller, with an access token if the request was signed.
-    Known(Caller, Option<AccessGrant>),
+    Known(Caller, Option<IssuedAccessToken>),
     /// The credentials are invalid; [`DidAuthenticator::challenge`] is the response.
     Refused(AuthError),
 }
@@ -106,7 +106,7 @@ impl DidAuthenticator {
         credentials: &Credentials,
         head: RequestHead<'_>,
         body: &[u8],
-    ) -> Result<(Did, Option<AccessGrant>), AuthError> {
+    ) -> Result<(Did, Option<IssuedAccessToken>), AuthError> {
         let no_did = AuthError::Did("this server has no DID, and takes nothing that is signed with one".to_owned());
         let tokens = self.dids.tokens().ok_or(no_did)?;
         let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
@@ -146,7 +146,7 @@ impl DidAuthenticator {
         }
     }
 
-    fn token_holder(&self, tokens: &TokenIssuer, token: &str) -> Result<Did, AuthError> {
+    fn token_holder(&self, tokens: &AccessTokenService, token: &str) -> Result<Did, AuthError> {
         let did = tokens.verify(token, self.engine.now())?.sub;
         // A token issued for a retired key is refused, since that key may have been stolen.
         match self.dids.successor(&did) {

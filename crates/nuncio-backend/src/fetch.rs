@@ -28,7 +28,7 @@ pub use address::is_public;
 pub use allow::AllowedAddresses;
 
 use allow::bare_name;
-use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, Lookup};
+use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, HostLookupFn};
 
 const USER_AGENT: &str = concat!("nuncio/", env!("CARGO_PKG_VERSION"));
 /// Time limit for opening a connection, besides the time limit of the whole request.
@@ -49,14 +49,14 @@ pub fn install_crypto() {
 /// [`Fetch`] with rules for untrusted addresses: `https:` only, and only public addresses, checked at connection time.
 /// For every address: no redirects, proxies, cookies or compression, and limits of time and size.
 pub struct GuardedFetch {
-    requests: RoutedClients,
+    requests: ClientsByAddressTrust,
     /// Clients for WebSockets, which need HTTP/1.1.
-    websockets: RoutedClients,
+    websockets: ClientsByAddressTrust,
     allow: AllowedAddresses,
 }
 
 /// HTTP clients for each rule about the addresses that may be reached.
-struct RoutedClients {
+struct ClientsByAddressTrust {
     /// Client for untrusted addresses, which must be public.
     strangers: Client,
     /// Client for addresses that the operator named, and untrusted addresses that the operator allowed.
@@ -83,7 +83,7 @@ impl GuardedFetch {
         allow: AllowedAddresses,
         dev: bool,
         extra_roots: Option<&[u8]>,
-        lookup: Lookup,
+        lookup: HostLookupFn,
     ) -> Result<Self, String> {
         install_crypto();
         let roots = match extra_roots {
@@ -97,8 +97,8 @@ impl GuardedFetch {
                 builder.dns_resolver(resolver.clone()).pool_max_idle_per_host(idle)
             })
         };
-        let clients = |for_websockets: bool| -> Result<RoutedClients, String> {
-            Ok(RoutedClients {
+        let clients = |for_websockets: bool| -> Result<ClientsByAddressTrust, String> {
+            Ok(ClientsByAddressTrust {
                 strangers: guarded(AddressPolicy::Public(allow.clone()), for_websockets)?,
                 configured: client(&roots, for_websockets, |builder| builder.pool_max_idle_per_host(idle))?,
                 loopback: dev.then(|| guarded(AddressPolicy::Loopback, for_websockets)).transpose()?,
@@ -115,7 +115,12 @@ impl GuardedFetch {
     }
 
     /// Chooses the client that may reach an address; the error says why the address is refused.
-    fn route<'a>(&self, clients: &'a RoutedClients, url: &Url, trust: AddressTrust) -> Result<&'a Client, String> {
+    fn route<'a>(
+        &self,
+        clients: &'a ClientsByAddressTrust,
+        url: &Url,
+        trust: AddressTrust,
+    ) -> Result<&'a Client, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
         };

@@ -27,10 +27,10 @@ pub(crate) mod secrets;
 mod skill;
 
 pub use device::PeerLookup;
-pub use mcp::{McpStart, ToolEffect, downloads_packages};
+pub use mcp::{McpStartOptions, ToolEffect, downloads_packages};
 pub use process::OWN_COMMAND_NAME;
 pub use profile::resolve_allowed;
-pub use reach::ReachedServer;
+pub use reach::ServerReachability;
 
 use anp::RemoteAgentRunner;
 use device::DeviceToolRunner;
@@ -61,7 +61,7 @@ pub struct ToolRunnerConfig {
     pub working_dir: PathBuf,
     /// Whether programs are confined to the paths in their agent file and their state folder.
     pub confined: bool,
-    pub mcp_start: McpStart,
+    pub mcp_start: McpStartOptions,
 }
 
 /// Tools that an MCP server offers.
@@ -88,7 +88,7 @@ pub(crate) struct SharedServices {
     pub(crate) http: reqwest::Client,
     /// Starts programs and resolves relative paths of an agent.
     pub(crate) programs: ProgramStarter,
-    pub(crate) mcp_start: McpStart,
+    pub(crate) mcp_start: McpStartOptions,
 }
 
 /// [`Runner`] for every kind of tool.

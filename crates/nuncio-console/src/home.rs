@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn required_arguments_are_listed_first_in_the_order_of_the_schema() {
+    fn required_arguments_are_listed_first_in_the_order_of_the_required_keyword() {
         let schema = json!({"type": "object", "required": ["z", "a"], "properties": {
             "a": {"type": "string", "format": "date"}, "m": {"enum": ["x", 1]}, "z": {"type": "integer", "description": "Last."}
         }});

@@ -16,7 +16,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
-use nuncio_core::task::Task;
+use nuncio_core::task::HumanTask;
 use nuncio_engine::operator_commands::CommandIssuer;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::tasks::TaskCommand;
@@ -38,7 +38,7 @@ mod visitor;
 
 use form::TaskForm;
 use page::{FormAttempt, InboxPage, TaskPage, holder};
-use request::{FormPost, PageRequest};
+use request::{PageRequest, SameOriginForm};
 use sessions::{SessionRenewal, SignInSessions};
 use visitor::Visitor;
 
@@ -136,7 +136,7 @@ impl TaskAction {
 async fn post_action(
     State(inbox): State<Arc<InboxPages>>,
     Path((id, action)): Path<(String, String)>,
-    mut post: FormPost,
+    mut post: SameOriginForm,
 ) -> Result<Response, Response> {
     let Some(visitor) = post.page.visitor(&inbox) else { return Ok(see(&post.page.sign_in_link(&task_path(&id)))) };
     // The cookie identified the visitor, so the limits of an identified caller apply to the body.
@@ -156,7 +156,7 @@ async fn perform_action(
     inbox: &InboxPages,
     page: &PageRequest,
     visitor: Visitor,
-    task: Task,
+    task: HumanTask,
     action: TaskAction,
     fields: &[(String, String)],
 ) -> Response {
@@ -219,7 +219,7 @@ fn task_page(
     inbox: &InboxPages,
     page: &PageRequest,
     visitor: Visitor,
-    task: &Task,
+    task: &HumanTask,
     status: StatusCode,
     attempt: FormAttempt,
 ) -> Response {
@@ -242,16 +242,16 @@ async fn show_version(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -
     }
 }
 
-fn version_of(task: &Task) -> String {
+fn version_of(task: &HumanTask) -> String {
     Digest::of_json(&json!([task.id, task.state])).to_string()
 }
 
-fn version_of_all(tasks: &[Task]) -> String {
+fn version_of_all(tasks: &[HumanTask]) -> String {
     let states: Vec<_> = tasks.iter().map(|task| json!([task.id, task.state])).collect();
     Digest::of_json(&states.into()).to_string()
 }
 
-async fn find_task(inbox: &InboxPages, id: &str) -> Result<Task, EngineError> {
+async fn find_task(inbox: &InboxPages, id: &str) -> Result<HumanTask, EngineError> {
     let id = TaskId::parse(id).map_err(|error| EngineError::new(Code::TaskNotFound, error.to_string()))?;
     inbox.engine.inbox().task(&id).await
 }

@@ -18,7 +18,7 @@ pub const MAX_DISPLAY_NAME: usize = 120;
 pub const MAX_CHANGE_NOTE: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
+pub struct AgentAccount {
     pub id: AgentId,
     pub owner: AccountOwner,
     pub display_name: String,

@@ -19,16 +19,17 @@ mod published;
 mod run;
 mod skill;
 
-pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
+pub use brain::{AapSpec, BrainSpec, Intent, IntentSlot, ModelOptionNames, ModelSpec, Provider, RulesSpec, SlotKind};
 pub use command_line::CommandLine;
 pub use published::{
-    Capability, DiscoveryVisibility, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind,
+    Capability, DiscoveryVisibility, ElsewhereInterface, InformationDocument, InformationLocation, InterfaceKind,
+    OwnerKind,
 };
 pub use run::{
-    AnpMethod, AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport,
-    ProgramAccess, RunSpec, SecretSource, SkillCredential, SkillRun,
+    AnpMethod, AnpRun, CommandRunSpec, DeviceRunSpec, HttpMethod, HttpRunSpec, HumanRunSpec, McpImport, McpServer,
+    McpTransport, ProgramAccess, RunSpec, SecretSource, SkillCredential, SkillRun,
 };
-pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod, SkillVersion};
+pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod, SkillVersion};
 
 /// An agent as its author declared it. The crate `nuncio-agent-file` builds it and has checked that every tool's scope and
 /// backend exist, that names are unique and that schemas compile.
@@ -42,7 +43,7 @@ pub struct Agent {
     pub examples: Vec<TextByLanguage>,
     pub owner: Option<Owner>,
     pub brain: BrainSpec,
-    pub capabilities: Capabilities,
+    pub capabilities: AapCapabilities,
     /// Session options that the agent offers to clients.
     pub options: Vec<AgentOption>,
     /// Permissions that the agent's tools need.
@@ -60,7 +61,7 @@ pub struct Agent {
     /// Visibility of the agent in ANP discovery.
     pub presence: DiscoveryVisibility,
     /// Documents that the agent publishes over ANP.
-    pub information: Vec<Information>,
+    pub information: Vec<InformationDocument>,
     /// Capabilities that the author declared. If there are none, [`Agent::abilities`] derives them from the tools.
     pub abilities: Vec<Capability>,
     /// ANP interfaces of this agent that another server provides.
@@ -88,7 +89,7 @@ impl Agent {
     }
 
     /// Tools that run on people's devices.
-    pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRun)> {
+    pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRunSpec)> {
         self.tools.iter().filter_map(|tool| match &tool.run {
             RunSpec::Device(run) => Some((tool, run)),
             _ => None,
@@ -157,7 +158,7 @@ pub struct Owner {
 
 /// AAP capabilities: what an agent accepts from its client applications and shows to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct AapCapabilities {
     /// Clients may read the compacted history that the model sees.
     pub compacted_history: bool,
     /// Clients may read the complete history.
@@ -176,7 +177,7 @@ pub struct Capabilities {
     pub image_data: bool,
 }
 
-impl Default for Capabilities {
+impl Default for AapCapabilities {
     /// Default capabilities: everything except images, which not every brain can process.
     fn default() -> Self {
         Self {

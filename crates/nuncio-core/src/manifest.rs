@@ -26,11 +26,11 @@ mod tests;
 mod tools;
 
 pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
-pub use presets::Presets;
+pub use presets::ScopePresets;
 
 pub use tools::is_device_tool_name;
 
-use fault::ManifestNotes;
+use fault::ManifestFindings;
 
 /// The only defined version of the manifest format.
 pub const SCHEMA_VERSION: &str = "1.0";
@@ -109,15 +109,15 @@ pub struct CheckedManifest {
 impl Manifest {
     /// Parses a manifest as it was sent. The error lists the broken rules with their JSON pointers, at most 256; of
     /// bytes that cannot be read as JSON, only the faults of the JSON.
-    pub fn parse(bytes: &[u8], presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
+    pub fn parse(bytes: &[u8], presets: &ScopePresets) -> Result<CheckedManifest, ManifestFaults> {
         let value = json::read(bytes, MAX_WRITTEN_BYTES).map_err(|why| unreadable(&why))?;
         Self::check(value, presets)
     }
 
     /// Validates a manifest that is already parsed. Faults that a parser hides, such as repeated names, are not
     /// detected. The error lists the broken rules with their JSON pointers, at most 256.
-    pub fn check(value: Value, presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
-        let mut notes = ManifestNotes::default();
+    pub fn check(value: Value, presets: &ScopePresets) -> Result<CheckedManifest, ManifestFaults> {
+        let mut notes = ManifestFindings::default();
         read::numbers(&value, "", &mut notes);
         let canonical = digest::canonical(&value);
         if canonical.len() > MAX_BYTES {
@@ -172,7 +172,7 @@ fn unreadable(why: &JsonError) -> ManifestFaults {
         JsonError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
         JsonError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
         JsonError::Repeated(pointers) => {
-            let mut notes = ManifestNotes::default();
+            let mut notes = ManifestFindings::default();
             for location in pointers {
                 let message = "stands twice in its object; readers differ on which one counts, leave one".to_owned();
                 notes.fault(ManifestRule::RepeatedName, location, message);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Limit of keys that one [`KeyedRates`] counts separately.
+/// Limit of keys that one [`KeyedRateLimiter`] counts separately.
 const MAX_KEYS: usize = 65_536;
 /// Minimum time between two searches for keys that can be dropped because their full rate is available again.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl Rate {
 /// Consumption of one rate per key. At most 65,536 keys are counted separately; further keys share one rate. A key
 /// whose full rate is available again is dropped when space is needed.
 #[derive(Debug)]
-pub struct KeyedRates<K>(Mutex<UsageTable<K>>);
+pub struct KeyedRateLimiter<K>(Mutex<UsageTable<K>>);
 
 #[derive(Debug)]
 struct UsageTable<K> {
@@ -71,13 +71,13 @@ struct UsageTable<K> {
     swept: Timestamp,
 }
 
-impl<K> Default for KeyedRates<K> {
+impl<K> Default for KeyedRateLimiter<K> {
     fn default() -> Self {
         Self(Mutex::new(UsageTable { used: HashMap::new(), shared: None, swept: Timestamp::from_millis(0) }))
     }
 }
 
-impl<K: Hash + Eq + Clone> KeyedRates<K> {
+impl<K: Hash + Eq + Clone> KeyedRateLimiter<K> {
     /// Consumes one event of a key. The error is the time to wait, and nothing is consumed.
     pub fn take(&self, rate: Rate, key: &K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn keys_beyond_the_key_limit_share_one_rate_until_idle_keys_are_dropped() {
         let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
-        let rates = KeyedRates::default();
+        let rates = KeyedRateLimiter::default();
         for key in 0..MAX_KEYS {
             assert!(rates.take(rate, &key, at(0)).is_ok());
         }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn event_given_back_to_a_rate_can_be_used_again() {
         let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
-        let rates = KeyedRates::default();
+        let rates = KeyedRateLimiter::default();
         assert!(rates.take(rate, &(), now).is_ok());
         assert!(rates.take(rate, &(), now).is_err());
         rates.give_back(rate, &());

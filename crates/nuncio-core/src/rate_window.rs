@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Limit of keys that one [`KeyedWindows`] counts separately.
+/// Limit of keys that one [`KeyedWindowLimiter`] counts separately.
 const MAX_KEYS: usize = 65_536;
 /// Minimum time between two searches for keys without recent events.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub struct WindowLimit {
 /// Times of the last events per key, at most `count` each. At most 65,536 keys are counted separately; further keys
 /// share one window. A key without recent events is dropped when space is needed.
 #[derive(Debug)]
-pub struct KeyedWindows<K>(Mutex<WindowTable<K>>);
+pub struct KeyedWindowLimiter<K>(Mutex<WindowTable<K>>);
 
 #[derive(Debug)]
 struct WindowTable<K> {
@@ -55,14 +55,14 @@ impl EventTimes {
     }
 }
 
-impl<K> Default for KeyedWindows<K> {
+impl<K> Default for KeyedWindowLimiter<K> {
     fn default() -> Self {
         let (events, shared) = Default::default();
         Self(Mutex::new(WindowTable { events, shared, swept: Timestamp::from_millis(0) }))
     }
 }
 
-impl<K: Hash + Eq + Clone> KeyedWindows<K> {
+impl<K: Hash + Eq + Clone> KeyedWindowLimiter<K> {
     /// Counts one event of a key. The error is the time to wait.
     pub fn take(&self, limit: WindowLimit, key: &K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn event_beyond_the_limit_waits_until_the_oldest_leaves_the_window() {
-        let windows = KeyedWindows::default();
+        let windows = KeyedWindowLimiter::default();
         for time in [0, 10_000, 20_000] {
             assert_eq!(windows.take(LIMIT, &"a", at(time)), Ok(()));
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn event_given_back_can_be_used_again() {
-        let windows = KeyedWindows::default();
+        let windows = KeyedWindowLimiter::default();
         let one = WindowLimit { count: 1, ..LIMIT };
         assert!(windows.take(one, &(), at(0)).is_ok());
         assert!(windows.take(one, &(), at(0)).is_err());
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn keys_beyond_the_key_limit_share_one_window_until_idle_keys_are_dropped() {
-        let windows = KeyedWindows::default();
+        let windows = KeyedWindowLimiter::default();
         for key in 0..MAX_KEYS {
             assert!(windows.take(LIMIT, &key, at(0)).is_ok());
         }
@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_window_has_more_events_than_the_limit(steps in prop::collection::vec(0_i64..40_000, 1..60)) {
-            let windows = KeyedWindows::default();
+            let windows = KeyedWindowLimiter::default();
             let (mut now, mut accepted) = (0, Vec::new());
             for step in steps {
                 now += step;

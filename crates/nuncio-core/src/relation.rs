@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 mod change;
 
-pub use change::{NewManifest, RelationChange};
+pub use change::{ManifestComparison, RelationChange};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
@@ -89,7 +89,7 @@ pub struct PendingReauth {
 
 /// A scope that a person wants to grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScopeRequest {
+pub struct ScopeToGrant {
     pub scope: ScopeId,
     pub term: GrantTerm,
 }
@@ -163,7 +163,7 @@ impl Relation {
     #[must_use]
     pub fn draft_grant(
         &self,
-        requests: &[ScopeRequest],
+        requests: &[ScopeToGrant],
         manifest: ManifestRef,
         device: &DeviceId,
         at: Timestamp,

@@ -46,10 +46,10 @@ pub struct HistorySummary {
 pub struct SessionSettings {
     /// The agent's tools that the client enabled; `None` enables none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub tools: Option<Vec<ToolRef>>,
+    pub tools: Option<Vec<EnabledTool>>,
     /// Option values of the session; secret ones are encrypted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub options: BTreeMap<OptionName, OptionValue>,
+    pub options: BTreeMap<OptionName, StoredOptionValue>,
     /// Tools that the client provides and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub client_tools: Vec<ClientTool>,
@@ -57,7 +57,7 @@ pub struct SessionSettings {
 
 impl SessionSettings {
     #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&ToolRef> {
+    pub fn tool(&self, name: &str) -> Option<&EnabledTool> {
         self.tools.iter().flatten().find(|tool| tool.name.as_str() == name)
     }
 
@@ -69,7 +69,7 @@ impl SessionSettings {
 
 /// A tool of the agent that the client enabled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolRef {
+pub struct EnabledTool {
     pub name: ToolName,
     /// Whether the tool may run without asking the client; `None` means no.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -79,7 +79,7 @@ pub struct ToolRef {
 /// The stored value of a session option.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OptionValue {
+pub enum StoredOptionValue {
     Plain(String),
     /// The value of a secret option, encrypted with the server's key.
     Sealed(String),

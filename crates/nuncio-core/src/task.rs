@@ -8,7 +8,7 @@ use crate::principal::Principal;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Task {
+pub struct HumanTask {
     /// Id of the task, derived from the call, so that a repeated call after a crash finds the same task.
     pub id: TaskId,
     pub agent: AgentName,
@@ -88,7 +88,7 @@ pub enum TaskTransitionError {
     NotTaken,
 }
 
-impl Task {
+impl HumanTask {
     /// Assigns the task to `by`; with `over`, also if another person has taken it. Fails if the task has ended or is
     /// past its deadline.
     pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskTransitionError> {
@@ -148,8 +148,8 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn task() -> Task {
-        Task {
+    fn task() -> HumanTask {
+        HumanTask {
             id: TaskId::parse("task_1").unwrap(),
             agent: AgentName::parse("depot").unwrap(),
             tool: ToolName::parse("pickup").unwrap(),

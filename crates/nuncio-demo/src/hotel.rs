@@ -16,7 +16,7 @@ mod tools;
 pub use booking::{BookingRequest, RoomOffer, RoomSearch};
 pub use error::HotelError;
 pub use inventory::{Room, RoomType};
-pub use ledger::HotelLedger;
+pub use ledger::HotelDatabase;
 pub use money::{CURRENCY, EuroCents};
 pub use reservation::{GuestName, Reservation, ReservationId, ReservationStatus};
 pub use server::HotelServer;

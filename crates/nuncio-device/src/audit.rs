@@ -19,7 +19,7 @@ use crate::record_store::RecordStore;
 mod page;
 mod reader;
 
-pub use page::{AuditFilter, AuditPage, AuditStatus};
+pub use page::{AuditFilter, AuditPage, AuditedCallStatus};
 pub use reader::AuditReader;
 
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);

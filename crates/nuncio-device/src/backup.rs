@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
-use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF, folder_in_use};
+use crate::device::{Device, DeviceIdentity, DevicePorts, SELF, folder_in_use};
 use crate::devices::OwnDeviceService;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -55,7 +55,7 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the passphrase is wrong, or the relay refuses the login. Nothing has
     /// been written then.
-    pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
+    pub async fn restore(config: DevicePorts, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());

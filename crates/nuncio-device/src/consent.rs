@@ -34,7 +34,7 @@ use crate::former_devices::{self, FormerDevice};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
-use crate::tools::ToolLimits;
+use crate::tools::LocalToolAccess;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessRequest {
@@ -72,7 +72,7 @@ pub struct RequestedScope {
     /// Whether this device has a tool for every call under the scope.
     pub available: bool,
     /// Limits of this device's tools under the scope.
-    pub limits: Vec<ToolLimits>,
+    pub limits: Vec<LocalToolAccess>,
     /// Longest time of one call, in seconds.
     pub seconds: u64,
 }

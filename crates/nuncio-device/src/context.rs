@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use nuncio_a2h::client::{HttpRelay, SignFn};
 use nuncio_a2h::peer::Peer;
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use tokio::sync::{broadcast, watch};
 
 use crate::audit::AuditLog;
-use crate::device::{DeviceConfig, DeviceIdentity};
+use crate::device::{DeviceIdentity, DevicePorts};
 use crate::device_events::DeviceEvent;
 use crate::record_store::RecordStore;
-use crate::server_connection::ServerConnection;
+use crate::server_connection::ServerConnectionState;
 
 pub(crate) struct DeviceContext {
-    pub(crate) config: DeviceConfig,
+    pub(crate) config: DevicePorts,
     pub(crate) identity: DeviceIdentity,
     pub(crate) records: RecordStore,
     pub(crate) relay: Arc<HttpRelay>,
@@ -26,7 +26,7 @@ pub(crate) struct DeviceContext {
     pub(crate) sign: SignFn,
     pub(crate) lock: Mutex<()>,
     pub(crate) events: broadcast::Sender<DeviceEvent>,
-    pub(crate) connection: watch::Sender<ServerConnection>,
+    pub(crate) connection: watch::Sender<ServerConnectionState>,
 }
 
 impl DeviceContext {
@@ -50,11 +50,11 @@ impl DeviceContext {
     }
 
     /// Sets the state of the connection to the server; subscribers are woken only if it changed.
-    pub(crate) fn set_connection(&self, state: ServerConnection) {
+    pub(crate) fn set_connection(&self, state: ServerConnectionState) {
         self.connection.send_if_modified(|known| std::mem::replace(known, state) != state);
     }
 
-    pub(crate) fn presets(&self) -> &Presets {
+    pub(crate) fn presets(&self) -> &ScopePresets {
         &self.config.presets
     }
 

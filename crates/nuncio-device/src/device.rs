@@ -15,7 +15,7 @@ use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedCall};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_core::signature::PublicKey;
@@ -42,7 +42,7 @@ use crate::known_agents;
 use crate::other_device_claims::OtherDeviceClaims;
 use crate::prompt::Prompt;
 use crate::record_store::RecordStore;
-use crate::server_connection::ServerConnection;
+use crate::server_connection::ServerConnectionState;
 use crate::talk::{AgentMessageService, ReplyStreams};
 use crate::tools::LocalTools;
 
@@ -52,7 +52,7 @@ pub(crate) const SELF: &str = "self";
 const MAX_QUEUED_EVENTS: usize = 256;
 
 #[derive(Debug, Clone)]
-pub struct DeviceConfig {
+pub struct DevicePorts {
     /// Storage of keys and records. Must not be readable by other users.
     pub key_store: Arc<dyn KeyStore>,
     pub fetch: Arc<dyn Fetch>,
@@ -61,7 +61,7 @@ pub struct DeviceConfig {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     /// Well-known scopes with their labels and minimum sensitivities.
-    pub presets: Arc<Presets>,
+    pub presets: Arc<ScopePresets>,
     /// Minimum sensitivities set by an administrator.
     pub floors: SensitivityFloors,
     pub tools: LocalTools,
@@ -80,7 +80,7 @@ pub struct DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    pub(crate) fn login(&self, config: &DeviceConfig, sign: SignFn) -> DeviceLogin {
+    pub(crate) fn login(&self, config: &DevicePorts, sign: SignFn) -> DeviceLogin {
         DeviceLogin {
             who: RelayIdentity::Device(self.person.clone(), self.device.clone()),
             url: self.url.clone(),
@@ -152,7 +152,7 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the invite is invalid, the relay's key is not that of the invite, or
     /// the relay is on another machine and not reached by https.
-    pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
+    pub async fn enrol(config: DevicePorts, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
@@ -191,7 +191,7 @@ impl Device {
     }
 
     /// Opens the enrolled device; `None` if the data directory holds none.
-    pub fn open(config: DeviceConfig) -> Result<Option<Self>, DeviceError> {
+    pub fn open(config: DevicePorts) -> Result<Option<Self>, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         let Some(identity) = records.get::<DeviceIdentity>(SELF)? else { return Ok(None) };
         let mut keys = seal_identity(&config)?;
@@ -209,10 +209,10 @@ impl Device {
                 seal_identity: keys,
                 clock: Arc::clone(&config.clock),
                 entropy: Arc::clone(&config.entropy),
-                handler: Arc::new(DeviceHandler(this.clone())),
+                handler: Arc::new(DevicePeerHandler(this.clone())),
             });
             let (lock, events) = (Mutex::default(), broadcast::Sender::new(MAX_QUEUED_EVENTS));
-            let connection = watch::Sender::new(ServerConnection::Connecting);
+            let connection = watch::Sender::new(ServerConnectionState::Connecting);
             DeviceServices::new(DeviceContext {
                 config,
                 identity,
@@ -229,7 +229,7 @@ impl Device {
     }
 
     /// Opens a device whose identity was just stored; fails if there is none.
-    pub(crate) fn open_new(config: DeviceConfig) -> Result<Self, DeviceError> {
+    pub(crate) fn open_new(config: DevicePorts) -> Result<Self, DeviceError> {
         let missing = || DeviceError::new(Code::Internal, "the identity of the new device cannot be read back");
         Self::open(config)?.ok_or_else(missing)
     }
@@ -272,15 +272,15 @@ impl Device {
 
     /// The connection to the server, and its changes.
     #[must_use]
-    pub fn connection(&self) -> watch::Receiver<ServerConnection> {
+    pub fn connection(&self) -> watch::Receiver<ServerConnectionState> {
         self.context().connection.subscribe()
     }
 
     /// Asks the server now whether it accepts this device.
-    pub async fn check_connection(&self) -> ServerConnection {
+    pub async fn check_connection(&self) -> ServerConnectionState {
         let state = match self.own_devices().list().await {
-            Ok(_) => ServerConnection::Connected,
-            Err(error) => ServerConnection::after(&error),
+            Ok(_) => ServerConnectionState::Connected,
+            Err(error) => ServerConnectionState::after(&error),
         };
         self.context().set_connection(state);
         state
@@ -302,7 +302,7 @@ pub(crate) fn folder_in_use() -> DeviceError {
 }
 
 /// The device's keys; created if the key store has none.
-fn seal_identity(config: &DeviceConfig) -> Result<SealIdentity, DeviceError> {
+fn seal_identity(config: &DevicePorts) -> Result<SealIdentity, DeviceError> {
     Ok(match SealIdentity::load(Arc::clone(&config.key_store))? {
         Some(seal_identity) => seal_identity,
         None => {
@@ -322,12 +322,12 @@ fn signer(seal_identity: SealIdentity) -> SignFn {
     Arc::new(move |message| seal_identity.lock().unwrap_or_else(PoisonError::into_inner).sign(message))
 }
 
-struct DeviceHandler(Weak<DeviceServices>);
+struct DevicePeerHandler(Weak<DeviceServices>);
 
-opaque_debug!(DeviceHandler);
+opaque_debug!(DevicePeerHandler);
 
 #[async_trait]
-impl PeerHandler for DeviceHandler {
+impl PeerHandler for DevicePeerHandler {
     async fn on_message(&self, _: &Peer, message: InboundMessage) {
         let Some(device) = self.0.upgrade() else { return };
         let call = match serde_json::from_value(message.payload.clone()) {
@@ -379,8 +379,8 @@ impl PeerHandler for DeviceHandler {
 
     async fn on_connection(&self, _: &Peer, lost: Option<&SendError>) {
         let Some(device) = self.0.upgrade() else { return };
-        let lost = lost.map(|error| ServerConnection::after(&error.clone().into()));
-        device.context.set_connection(lost.unwrap_or(ServerConnection::Connected));
+        let lost = lost.map(|error| ServerConnectionState::after(&error.clone().into()));
+        device.context.set_connection(lost.unwrap_or(ServerConnectionState::Connected));
     }
 
     async fn on_event(&self, _: &Peer, what: &RelayEventKind) {

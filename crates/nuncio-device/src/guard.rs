@@ -10,7 +10,7 @@ use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::LedgerState;
-use nuncio_core::manifest::{CheckedManifest, ManifestTool, Presets};
+use nuncio_core::manifest::{CheckedManifest, ManifestTool, ScopePresets};
 use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
@@ -40,7 +40,7 @@ pub struct AgentFacts<'a> {
     /// The person's grants; `None` if the ledger does not verify or the relation has ended.
     pub standing: Option<&'a LedgerState>,
     /// Well-known scopes with their minimum sensitivities.
-    pub presets: &'a Presets,
+    pub presets: &'a ScopePresets,
     pub floors: &'a SensitivityFloors,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
-use nuncio_core::manifest::{CheckedManifest, Manifest, Presets};
+use nuncio_core::manifest::{CheckedManifest, Manifest, ScopePresets};
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::ledger::DeviceSignatureVerifier;
@@ -73,12 +73,12 @@ impl KnownAgent {
 
     /// The agent's manifest after validation; `None` if it is missing or invalid.
     #[must_use]
-    pub fn manifest(&self, presets: &Presets) -> Option<CheckedManifest> {
+    pub fn manifest(&self, presets: &ScopePresets) -> Option<CheckedManifest> {
         Manifest::check(self.manifest.clone(), presets).ok()
     }
 
     /// Label and description of a scope; `None` if the manifest does not declare the scope.
-    pub(crate) fn scope_texts(&self, scope: &ScopeId, presets: &Presets) -> Option<ScopeTexts> {
+    pub(crate) fn scope_texts(&self, scope: &ScopeId, presets: &ScopePresets) -> Option<ScopeTexts> {
         let checked = self.manifest(presets)?;
         checked.manifest.scope(scope.as_str()).map(|declared| ScopeTexts::of(presets, declared))
     }

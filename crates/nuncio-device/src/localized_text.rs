@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::manifest::{ManifestScope, Presets};
+use nuncio_core::manifest::{ManifestScope, ScopePresets};
 use nuncio_core::text::{TextByLanguage, plain};
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ pub const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
 /// One text per supported language; empty if there is no text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct LocalizedText(BTreeMap<&'static str, String>);
+pub struct SanitisedTextByLanguage(BTreeMap<&'static str, String>);
 
-impl LocalizedText {
+impl SanitisedTextByLanguage {
     /// Sanitises a text in every supported language.
     #[must_use]
     pub fn of(text: Option<&TextByLanguage>) -> Self {
@@ -30,8 +30,8 @@ impl LocalizedText {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ScopeTexts {
-    pub label: LocalizedText,
-    pub description: LocalizedText,
+    pub label: SanitisedTextByLanguage,
+    pub description: SanitisedTextByLanguage,
     /// Whether the texts come from the agent and not from a preset.
     pub agents_words: bool,
 }
@@ -39,13 +39,17 @@ pub struct ScopeTexts {
 impl ScopeTexts {
     /// Texts of a scope: from the preset if the scope is well known, else from the manifest.
     #[must_use]
-    pub fn of(presets: &Presets, scope: &ManifestScope) -> Self {
+    pub fn of(presets: &ScopePresets, scope: &ManifestScope) -> Self {
         let preset = presets.scope(scope.id.as_str());
         let (label, description) = match preset {
             Some(preset) => (Some(&preset.label), Some(&preset.description)),
             None => (scope.label_fallback.as_ref(), scope.description_fallback.as_ref()),
         };
         let agents_words = preset.is_none();
-        Self { label: LocalizedText::of(label), description: LocalizedText::of(description), agents_words }
+        Self {
+            label: SanitisedTextByLanguage::of(label),
+            description: SanitisedTextByLanguage::of(description),
+            agents_words,
+        }
     }
 }

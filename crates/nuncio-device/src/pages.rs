@@ -46,12 +46,12 @@ pub use nuncio_http::pages::Language;
 
 pub use notices::{NoticeChannel, NotificationTool, NotifyingPrompt};
 pub use page_access::PageAccess;
-pub use path::PagesPath;
+pub use path::SecretPagesPath;
 pub use prompt_queue::PromptQueue;
 pub use welcome::welcome;
 
 use frame::{PageRequest, SignedInRequest};
-use page_access::AccessState;
+use page_access::PageAccessRouteState;
 
 /// State that the pages share with the prompt, the notification tool and the command line.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub struct SharedPagesState {
 
 impl SharedPagesState {
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, path: SecretPagesPath) -> Self {
         Self {
             prompts: Arc::new(PromptQueue::new(clock)),
             access: Arc::new(PageAccess::new(path)),
@@ -131,12 +131,12 @@ fn routes(pages: Pages, address: SocketAddr) -> Router {
         .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
         .route("/leave", post(page_access::leave))
         .fallback(not_found);
-    let access = AccessState::new(&pages.shared.access, &pages.device.context().config);
+    let access = PageAccessRouteState::new(&pages.shared.access, &pages.device.context().config);
     below_path(access, inside.with_state(pages), address)
 }
 
 /// Router that requires a session for `inside`, adds routes that need none, and puts all below the unguessable path.
-fn below_path(state: AccessState, inside: Router, address: SocketAddr) -> Router {
+fn below_path(state: PageAccessRouteState, inside: Router, address: SocketAddr) -> Router {
     let path = state.access.path().clone();
     let inside = inside.layer(middleware::from_fn_with_state(state.clone(), page_access::inside));
     let pages = Router::new()

@@ -9,7 +9,7 @@ use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::localized_text::{LocalizedText, ScopeTexts};
+use crate::localized_text::{SanitisedTextByLanguage, ScopeTexts};
 
 /// Question to the person about one tool call. Texts from the agent have no control and no bidirectional characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub struct PromptQuestion {
     pub conversation: ConversationId,
     pub tool: ToolName,
     /// Description of the tool, written by the agent.
-    pub description: LocalizedText,
+    pub description: SanitisedTextByLanguage,
     /// The call's complete arguments, as readable JSON.
     pub arguments: String,
     pub scope: ScopeId,
@@ -117,7 +117,7 @@ pub(crate) mod tests {
             call: CallId::parse("call_1").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
             tool: ToolName::parse("read_file").unwrap(),
-            description: LocalizedText::default(),
+            description: SanitisedTextByLanguage::default(),
             arguments: "{}".to_owned(),
             scope: ScopeId::parse("filesystem:read").unwrap(),
             scope_words: ScopeTexts::default(),

@@ -6,7 +6,7 @@ use nuncio_core::string_enum;
 use crate::error::DeviceError;
 
 string_enum! {
-    pub enum ServerConnection {
+    pub enum ServerConnectionState {
         /// The device has not tried yet.
         Connecting = "connecting",
         Connected = "connected",
@@ -17,7 +17,7 @@ string_enum! {
     }
 }
 
-impl ServerConnection {
+impl ServerConnectionState {
     /// State after a request failed.
     pub(crate) fn after(error: &DeviceError) -> Self {
         match error.code {
@@ -34,12 +34,12 @@ mod tests {
     #[test]
     fn refused_credentials_mean_removed_and_other_errors_mean_unreachable() {
         for (code, state) in [
-            (Code::DeviceRefused, ServerConnection::Removed),
-            (Code::Unauthorized, ServerConnection::Removed),
-            (Code::EndpointUnreachable, ServerConnection::Unreachable),
-            (Code::RateLimited, ServerConnection::Unreachable),
+            (Code::DeviceRefused, ServerConnectionState::Removed),
+            (Code::Unauthorized, ServerConnectionState::Removed),
+            (Code::EndpointUnreachable, ServerConnectionState::Unreachable),
+            (Code::RateLimited, ServerConnectionState::Unreachable),
         ] {
-            assert_eq!(ServerConnection::after(&DeviceError::new(code, "")), state, "{code}");
+            assert_eq!(ServerConnectionState::after(&DeviceError::new(code, "")), state, "{code}");
         }
     }
 }

@@ -69,12 +69,12 @@ pub struct ChatMessage {
     /// Position of the message; `None` while it is being sent.
     pub position: Option<MessagePosition>,
     pub state: DeliveryState,
-    pub record: ChatRecord,
+    pub record: StoredChatMessage,
 }
 
 /// Stored form of a chat message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatRecord {
+pub struct StoredChatMessage {
     /// Whether the person sent the message, from this device or another.
     pub mine: bool,
     /// Client message id; set only for messages sent from this device.
@@ -95,7 +95,7 @@ pub struct ChatRecord {
     pub new_keys: bool,
 }
 
-impl ChatRecord {
+impl StoredChatMessage {
     fn new(mine: bool, content: ChatContent, at: Timestamp) -> Self {
         Self { mine, client_id: None, device: None, content, at, mode: None, new_keys: false }
     }

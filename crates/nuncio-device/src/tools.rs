@@ -38,7 +38,7 @@ pub enum ToolFailure {
 
 /// Limits within which a tool works, for the person who decides whether an agent may use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct ToolLimits {
+pub struct LocalToolAccess {
     /// Files and folders that the tool may read.
     pub reads: Vec<PathBuf>,
     /// Files and folders that the tool may also change.
@@ -51,7 +51,7 @@ pub struct ToolLimits {
 #[async_trait]
 pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
     /// The limits of the tool; `None` if it has none of its own.
-    fn limits(&self) -> Option<ToolLimits> {
+    fn limits(&self) -> Option<LocalToolAccess> {
         None
     }
 
@@ -123,21 +123,21 @@ impl LocalTools {
         let families: Vec<_> = families.map(|(_, family)| Arc::clone(family)).collect();
         match families.is_empty() {
             true => any,
-            false => Some(Arc::new(LazyTool { name: name.clone(), families, any })),
+            false => Some(Arc::new(LateBoundTool { name: name.clone(), families, any })),
         }
     }
 }
 
 /// A tool that is looked up in the tool sources when it runs.
 #[derive(Debug)]
-struct LazyTool {
+struct LateBoundTool {
     name: ToolName,
     families: Vec<Arc<dyn ToolSource>>,
     any: Option<Arc<dyn LocalTool>>,
 }
 
 #[async_trait]
-impl LocalTool for LazyTool {
+impl LocalTool for LateBoundTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let mut silent = None;
         for family in &self.families {

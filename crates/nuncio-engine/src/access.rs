@@ -12,7 +12,7 @@ use nuncio_core::ids::{AgentName, GrantId, KeyId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
@@ -27,11 +27,11 @@ mod nonces;
 mod signing;
 
 use consents::ActiveConsents;
-pub use keys::{NewKey, key_expired};
+pub use keys::{NewApiKeyRequest, key_expired};
 pub(crate) use links::PersonLinks;
 pub(crate) use nonces::use_nonce;
 pub use nuncio_core::caller::{AuthenticationMethod, Caller};
-pub use signing::SigningKey;
+pub use signing::RequestSigningKey;
 
 /// Scope that allows reading `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";
@@ -93,7 +93,7 @@ struct AccessSnapshot {
     /// Bearer keys by the digest of their current and previous secrets.
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
-    signing: Arc<[SigningKey]>,
+    signing: Arc<[RequestSigningKey]>,
     /// Whether any key was ever created, including revoked ones. A server whose last key was revoked stays closed.
     any: bool,
     grants: HashMap<Principal, Vec<Grant>>,
@@ -119,7 +119,9 @@ impl AccessTable {
                     KeyKind::Bearer => {
                         next.keys.insert(*digest, Arc::clone(&key));
                     }
-                    KeyKind::Signing { sealed } => signing.extend(SigningKey::open(cipher, &key, *digest, sealed)),
+                    KeyKind::Signing { sealed } => {
+                        signing.extend(RequestSigningKey::open(cipher, &key, *digest, sealed));
+                    }
                 }
             }
             next.keys_by_id.insert(key.id.clone(), key);

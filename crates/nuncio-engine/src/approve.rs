@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallRefusal, ExecutionFailure, cancelled, denial};
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict};

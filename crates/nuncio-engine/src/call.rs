@@ -56,7 +56,7 @@ impl CallService {
     pub async fn call(&self, call: ToolCallRequest<'_>) -> Result<CallOutcome, EngineError> {
         let span =
             tracing::debug_span!("tool call", agent = %call.published.agent.name, tool = %call.tool, call = %call.id);
-        let chain = CallChain::new(self, call);
+        let chain = CallInProgress::new(self, call);
         async move {
             match chain.admit().await? {
                 AdmissionResult::AskClient => Ok(CallOutcome::AskClient),
@@ -70,7 +70,7 @@ impl CallService {
 }
 
 /// State of one tool call on its way through the call chain.
-struct CallChain<'a> {
+struct CallInProgress<'a> {
     calls: &'a CallService,
     call: ToolCallRequest<'a>,
     arguments: Value,
@@ -83,7 +83,7 @@ struct CallChain<'a> {
     sent: SentCallMessages,
 }
 
-impl<'a> CallChain<'a> {
+impl<'a> CallInProgress<'a> {
     fn new(calls: &'a CallService, mut call: ToolCallRequest<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);

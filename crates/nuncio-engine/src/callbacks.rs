@@ -11,7 +11,7 @@ use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore};
 

@@ -19,12 +19,12 @@ mod signing;
 mod texts;
 
 pub use accounts::{AgentAccountService, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
-pub use enrolment::{NewDevice, NewInvite, PersonService};
+pub use enrolment::{CreatedInvite, EnrolmentRequest, PersonService};
 pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;
-pub use mail::Mailbox;
-pub(crate) use mail_waiters::MailWaiters;
+pub use mail::NotificationService;
+pub(crate) use mail_waiters::NotificationWaiters;
 pub use manifests::{ManifestService, PublicationResult};
 pub use relations::{ConsentService, LedgerSlice, NewConsent, NewRelation};
-pub use rules::ConsentRules;
+pub use rules::ConsentSettings;
 pub use signing::Ed25519Verifier;

@@ -113,12 +113,12 @@ impl EngineContext {
 }
 
 /// Result of a commit for which one kind of conflict is an expected outcome.
-pub(crate) trait CommitResult {
+pub(crate) trait CommitResultExt {
     /// True if the changes were stored, false if `conflict` prevented that; other failures stay errors.
     fn made_unless(self, conflict: Conflict) -> Result<bool, StoreError>;
 }
 
-impl CommitResult for Result<(), StoreError> {
+impl CommitResultExt for Result<(), StoreError> {
     fn made_unless(self, conflict: Conflict) -> Result<bool, StoreError> {
         match self {
             Err(StoreError::Conflict(found)) if found == conflict => Ok(false),

@@ -15,7 +15,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::json;
 
 use crate::access::Caller;
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::store::{

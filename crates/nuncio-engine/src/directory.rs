@@ -11,9 +11,9 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, DirectoryChange, DirectoryStore};
+use crate::ports::store::{AgentDirectoryChange, AgentDirectoryStore, Conflict};
 
 /// Id of a listing, derived from the URL of the description, so that registering the same URL again updates the same
 /// listing.
@@ -137,7 +137,7 @@ impl DirectoryLimits {
 /// Service for directory listings of agents and for followed domains.
 pub struct DirectoryService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) store: Arc<dyn DirectoryStore>,
+    pub(crate) store: Arc<dyn AgentDirectoryStore>,
 }
 
 impl DirectoryService {
@@ -148,16 +148,16 @@ impl DirectoryService {
 
     /// Creates or replaces a directory listing.
     pub async fn put_listing(&self, entry: DirectoryListing, description: String) -> Result<(), EngineError> {
-        Ok(self.context.commit_one(DirectoryChange::PutListing { entry, description }).await?)
+        Ok(self.context.commit_one(AgentDirectoryChange::PutListing { entry, description }).await?)
     }
 
     /// Stores the result of a check; returns false if the listing was removed meanwhile.
     pub async fn record_listing_check(&self, entry: DirectoryListing) -> Result<bool, EngineError> {
-        Ok(self.context.commit_one(DirectoryChange::UpdateListing(entry)).await.made_unless(Conflict::Missing)?)
+        Ok(self.context.commit_one(AgentDirectoryChange::UpdateListing(entry)).await.made_unless(Conflict::Missing)?)
     }
 
     pub async fn remove_listing(&self, id: &ListingId) -> Result<(), EngineError> {
-        let removed = self.context.commit_one(DirectoryChange::RemoveListing(id.clone())).await;
+        let removed = self.context.commit_one(AgentDirectoryChange::RemoveListing(id.clone())).await;
         if removed.made_unless(Conflict::Missing)? { Ok(()) } else { Err(not_registered(id.as_str())) }
     }
 }

@@ -7,7 +7,7 @@ mod call;
 mod draft;
 mod think;
 
-pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidity, TestCase};
+pub use blueprint::{ExpectedValidity, ProtocolDefinition, ProtocolExample, ProtocolMethod, TestCase};
 pub use call::DraftedCall;
 pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
@@ -24,7 +24,7 @@ use nuncio_core::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::access::Caller;
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
@@ -52,7 +52,7 @@ pub struct DraftRequest<'a> {
     /// Idempotency key of the request: a repetition returns the same draft.
     pub once: IdempotencyKey,
     /// Renders the document that both sides accept.
-    pub present: &'a (dyn Fn(&DraftId, &Blueprint) -> Value + Send + Sync),
+    pub present: &'a (dyn Fn(&DraftId, &ProtocolDefinition) -> Value + Send + Sync),
 }
 
 /// A caller's answer to a draft.

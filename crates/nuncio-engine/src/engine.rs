@@ -16,7 +16,8 @@ use crate::call::CallService;
 use crate::callbacks::CallbackService;
 use crate::compute::ComputePool;
 use crate::consent::{
-    AgentAccountService, AgentLocks, ConsentRules, ConsentService, MailWaiters, Mailbox, ManifestService, PersonService,
+    AgentAccountService, AgentLocks, ConsentService, ConsentSettings, ManifestService, NotificationService,
+    NotificationWaiters, PersonService,
 };
 use crate::context::EngineContext;
 use crate::converse::{ConversationService, LiveTurns, RecentConversations, RecoveryReport};
@@ -33,10 +34,10 @@ use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
 use crate::record::AuditChainService;
 use crate::relay::{
-    DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, WebhookService,
+    DeviceKeyService, RelayService, RelaySettings, StreamSubscribers, ToolCallRates, WebhookIndex, WebhookService,
 };
 use crate::secret_cipher::SecretCipher;
-use crate::skills::SkillService;
+use crate::skills::SkillAccessService;
 use crate::tasks::TaskInbox;
 
 pub struct Ports {
@@ -63,8 +64,8 @@ pub struct Limits {
     /// Approximate size of the cache of recent conversations, in bytes.
     pub conversation_cache: usize,
     pub executions: ExecutionLimits,
-    pub consent: ConsentRules,
-    pub relay: RelayRules,
+    pub consent: ConsentSettings,
+    pub relay: RelaySettings,
     pub drafting: DraftingPolicy,
 }
 
@@ -78,8 +79,8 @@ impl Default for Limits {
             bytes_per_caller: 1 << 30,
             conversation_cache: 64 << 20,
             executions: ExecutionLimits::default(),
-            consent: ConsentRules::default(),
-            relay: RelayRules::default(),
+            consent: ConsentSettings::default(),
+            relay: RelaySettings::default(),
             drafting: DraftingPolicy::default(),
         }
     }
@@ -120,7 +121,7 @@ macro_rules! services {
 services! {
     agents: AgentService,
     access: AccessControl,
-    skills: SkillService,
+    skills: SkillAccessService,
     records: AuditChainService,
     approvals: ApprovalService,
     inbox: TaskInbox,
@@ -131,7 +132,7 @@ services! {
     executions: ExecutionService,
     direct_messages: DirectMessageService,
     directory: DirectoryService,
-    mailbox: Mailbox,
+    mailbox: NotificationService,
     webhooks: WebhookService,
     accounts: AgentAccountService,
     relay: RelayService,
@@ -184,7 +185,7 @@ impl Engine {
             links: PersonLinks::default(),
             listening: Once::new()
         });
-        let skills = service!(SkillService { context, agents, access });
+        let skills = service!(SkillAccessService { context, agents, access });
         let records = service!(AuditChainService { context, store, access });
         let approvals = service!(ApprovalService { context, store });
         let inbox = service!(TaskInbox { context, store });
@@ -203,7 +204,7 @@ impl Engine {
         });
         let direct_messages = service!(DirectMessageService { context, store, conversations; answers: Notify::new() });
         let directory = service!(DirectoryService { context, store });
-        let mailbox = service!(Mailbox { context, store, index; waiters: MailWaiters::default() });
+        let mailbox = service!(NotificationService { context, store, index; waiters: NotificationWaiters::default() });
         let webhooks = service!(WebhookService {
             context, store, mailbox, index, locks;
             account_store: store.clone(),

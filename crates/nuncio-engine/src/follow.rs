@@ -8,10 +8,10 @@ use nuncio_core::{Code, address, string_enum};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::context::CommitResult as _;
+use crate::context::CommitResultExt as _;
 use crate::directory::DirectoryService;
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, DirectoryChange};
+use crate::ports::store::{AgentDirectoryChange, Conflict};
 
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,17 +127,19 @@ impl DirectoryService {
         let now = self.context.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
-            self.context.commit_one(DirectoryChange::UpdateFollowed { followed: now.clone(), offers: None }).await?;
+            self.context
+                .commit_one(AgentDirectoryChange::UpdateFollowed { followed: now.clone(), offers: None })
+                .await?;
             return Ok(now);
         }
         let followed = FollowedDomain::new(domain, by, now);
-        self.context.commit_one(DirectoryChange::Follow(followed.clone())).await?;
+        self.context.commit_one(AgentDirectoryChange::Follow(followed.clone())).await?;
         Ok(followed)
     }
 
     /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
     pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
-        let change = DirectoryChange::UpdateFollowed { followed, offers };
+        let change = AgentDirectoryChange::UpdateFollowed { followed, offers };
         Ok(self.context.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 
@@ -148,7 +150,7 @@ impl DirectoryService {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
-        let removed = self.context.commit_one(DirectoryChange::Unfollow(domain.clone())).await;
+        let removed = self.context.commit_one(AgentDirectoryChange::Unfollow(domain.clone())).await;
         if removed.made_unless(Conflict::Missing)? {
             return Ok(());
         }
@@ -162,7 +164,7 @@ impl DirectoryService {
         let gone = known
             .iter()
             .filter(|followed| followed.by == FollowSource::Settings && !named.contains(&followed.domain))
-            .map(|followed| DirectoryChange::Unfollow(followed.domain.clone()).into());
+            .map(|followed| AgentDirectoryChange::Unfollow(followed.domain.clone()).into());
         let mut changes: Vec<_> = gone.collect();
         for (number, domain) in named.iter().enumerate() {
             if named[..number].contains(domain) {
@@ -172,11 +174,11 @@ impl DirectoryService {
                 Some(followed) if followed.by == FollowSource::Settings => {}
                 Some(followed) => {
                     let followed = FollowedDomain { by: FollowSource::Settings, ..followed.clone() };
-                    changes.push(DirectoryChange::UpdateFollowed { followed, offers: None }.into());
+                    changes.push(AgentDirectoryChange::UpdateFollowed { followed, offers: None }.into());
                 }
                 None => {
                     let followed = FollowedDomain::new(domain.clone(), FollowSource::Settings, self.context.now());
-                    changes.push(DirectoryChange::Follow(followed).into());
+                    changes.push(AgentDirectoryChange::Follow(followed).into());
                 }
             }
         }

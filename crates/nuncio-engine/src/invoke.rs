@@ -10,7 +10,7 @@ use crate::converse::ConversationService;
 use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
 use crate::publish::AgentService;
-use crate::skills::SkillService;
+use crate::skills::SkillAccessService;
 use crate::tasks::TaskInbox;
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
@@ -38,7 +38,7 @@ pub struct ExecutionService {
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) agents: Arc<AgentService>,
-    pub(crate) skills: Arc<SkillService>,
+    pub(crate) skills: Arc<SkillAccessService>,
     pub(crate) calls: Arc<CallService>,
     pub(crate) conversations: Arc<ConversationService>,
     pub(crate) inbox: Arc<TaskInbox>,

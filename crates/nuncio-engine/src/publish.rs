@@ -22,19 +22,19 @@ use crate::skills::PublishedSkill;
 pub struct PublishedAgent {
     pub agent: Arc<Agent>,
     pub(crate) brain: Arc<dyn Brain>,
-    gates: HashMap<ToolName, ToolGate>,
+    gates: HashMap<ToolName, ToolConcurrencyLimit>,
     _lease: RunnerLease,
 }
 
 /// Concurrency limit and recent latency of a tool.
 #[derive(Debug)]
-struct ToolGate {
+struct ToolConcurrencyLimit {
     places: Arc<Semaphore>,
     /// Moving average of the duration of the tool's successful calls, in microseconds; zero before the first.
     latency: AtomicU64,
 }
 
-impl ToolGate {
+impl ToolConcurrencyLimit {
     fn new(places: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(places)), latency: AtomicU64::new(0) }
     }
@@ -164,7 +164,7 @@ impl AgentService {
         let brain = self.brains.brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
         let limit = self.context.limits.calls_per_tool;
-        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolGate::new(limit))).collect();
+        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolConcurrencyLimit::new(limit))).collect();
         self.published.put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)
     }

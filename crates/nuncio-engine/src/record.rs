@@ -23,14 +23,14 @@ mod prune;
 mod redaction;
 
 pub use explain::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
-pub use forget::ForgetReport;
+pub use forget::PersonErasureReport;
 pub use list::{AuditFilter, ListedAuditRecord};
 
 const RECORDS_PER_READ: usize = 1000;
 
 /// Signed head of the audit chain, kept outside the store, so that a truncated chain is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct AuditCheckpoint {
     /// Number of the last audit record that the checkpoint covers.
     pub seq: u64,
     pub hash: Digest,
@@ -42,7 +42,7 @@ pub struct Checkpoint {
     pub signature: String,
 }
 
-impl Checkpoint {
+impl AuditCheckpoint {
     #[must_use]
     pub fn sign(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
         Self::signed(head, at, false, key)
@@ -83,7 +83,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// Result of a successful verification of the audit chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditProof {
+pub struct AuditVerificationResult {
     pub head: ChainHead,
     pub pruned: u64,
     /// Number of checkpoints that were compared with the audit chain.
@@ -116,9 +116,9 @@ impl AuditChainService {
     /// Verifies the whole chain and compares it with the checkpoints; the inner error names the first fault.
     pub async fn verify_audit(
         &self,
-        checkpoints: &[Checkpoint],
+        checkpoints: &[AuditCheckpoint],
         public_key: &[u8],
-    ) -> Result<Result<AuditProof, ChainBreak>, EngineError> {
+    ) -> Result<Result<AuditVerificationResult, ChainBreak>, EngineError> {
         if let Some(forged) = checkpoints.iter().find(|checkpoint| !checkpoint.is_signed_by(public_key)) {
             return Ok(Err(ChainBreak::Unsigned { seq: forged.seq }));
         }
@@ -158,7 +158,7 @@ impl AuditChainService {
         if let Some(RedactedLedgerEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
             return Ok(Err(ChainBreak::Erased { relation: relation.clone(), seq: *seq }));
         }
-        Ok(Ok(AuditProof { head, pruned: start.seq, checkpoints: checkpoints.len() }))
+        Ok(Ok(AuditVerificationResult { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }
 
     /// Commits the end of a call. If its session was deleted or its execution was taken over, the audit record is
@@ -179,7 +179,7 @@ impl AuditChainService {
 
 /// Head after which the chain begins: the start, or the last pruned record. An interrupted pruning may leave some
 /// records before the signed one.
-fn chain_start(first: Option<&ChainLink>, checkpoints: &[Checkpoint]) -> Result<ChainHead, ChainBreak> {
+fn chain_start(first: Option<&ChainLink>, checkpoints: &[AuditCheckpoint]) -> Result<ChainHead, ChainBreak> {
     let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(ChainHead::START) };
     let pruned = checkpoints.iter().filter(|checkpoint| checkpoint.pruned).max_by_key(|checkpoint| checkpoint.seq);
     match pruned {

@@ -1,7 +1,7 @@
 //! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
 //! server.
 
-use crate::consent::{AgentAccountService, Mailbox};
+use crate::consent::{AgentAccountService, NotificationService};
 use crate::context::EngineContext;
 use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::ids::{AgentId, AgentName};
-use nuncio_core::rate_window::KeyedWindows;
+use nuncio_core::rate_window::KeyedWindowLimiter;
 
 mod conversations;
 mod keys;
@@ -39,16 +39,16 @@ pub struct RelayService {
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) webhook_store: Arc<dyn WebhookStore>,
     pub(crate) accounts: Arc<AgentAccountService>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) tool_calls: ToolCallRates,
     pub(crate) streams: StreamSubscribers,
 }
 
-pub(crate) type ToolCallRates = KeyedWindows<AgentId>;
+pub(crate) type ToolCallRates = KeyedWindowLimiter<AgentId>;
 
 /// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RelayRules {
+pub struct RelaySettings {
     /// Maximum tool calls per agent in any sixty seconds.
     pub tool_calls_per_minute: u32,
     pub messages_kept: Duration,
@@ -59,7 +59,7 @@ pub struct RelayRules {
     pub delivery_log_kept: Duration,
 }
 
-impl Default for RelayRules {
+impl Default for RelaySettings {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3600);
         Self {

@@ -61,7 +61,7 @@ impl PublishedSkill {
     }
 }
 
-/// A caller and a skill that it may use; only [`SkillService::permit`] creates it.
+/// A caller and a skill that it may use; only [`SkillAccessService::permit`] creates it.
 #[derive(Debug)]
 pub struct SkillPermit {
     pub(crate) caller: Caller,
@@ -83,13 +83,13 @@ pub enum AccessDenied {
 }
 
 /// Published skills, and which callers may see and use them.
-pub struct SkillService {
+pub struct SkillAccessService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) agents: Arc<AgentService>,
     pub(crate) access: Arc<AccessControl>,
 }
 
-impl SkillService {
+impl SkillAccessService {
     /// Skills visible to the caller, by id; `None` is an anonymous caller.
     #[must_use]
     pub fn visible_to(&self, caller: Option<&Caller>) -> Vec<Arc<PublishedSkill>> {

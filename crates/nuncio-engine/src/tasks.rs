@@ -6,14 +6,14 @@ use nuncio_core::Code;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{ExecutionId, TaskId};
 use nuncio_core::schema::Schema;
-use nuncio_core::task::{Task, TaskState, TaskTransitionError};
+use nuncio_core::task::{HumanTask, TaskState, TaskTransitionError};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::cancelled;
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
@@ -128,7 +128,7 @@ impl TaskInbox {
             return Ok(id);
         }
         let tool = &call.tool;
-        let task = Task {
+        let task = HumanTask {
             id: id.clone(),
             agent: call.agent.name.clone(),
             tool: tool.name.clone(),
@@ -149,7 +149,7 @@ impl TaskInbox {
         Ok(id)
     }
 
-    async fn withdraw_task(&self, task: Task) -> Result<(), EngineError> {
+    async fn withdraw_task(&self, task: HumanTask) -> Result<(), EngineError> {
         let withdrawn = task.clone().withdraw(self.context.now());
         match self.move_task(task, withdrawn).await {
             // A concurrent request changed the task first; the next read shows that.
@@ -169,7 +169,7 @@ impl TaskInbox {
     }
 
     /// Unfinished human tasks that are not overdue, also taken ones, oldest first; at most 1000.
-    pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
+    pub async fn open_tasks(&self) -> Result<Vec<HumanTask>, EngineError> {
         let now = self.context.now();
         let mut tasks = self.store.open_tasks(MAX_LISTED_TASKS).await?;
         tasks.retain(|task| task.due > now);
@@ -177,14 +177,14 @@ impl TaskInbox {
     }
 
     /// A human task, open or finished.
-    pub async fn task(&self, id: &TaskId) -> Result<Task, EngineError> {
+    pub async fn task(&self, id: &TaskId) -> Result<HumanTask, EngineError> {
         self.store.task(id).await?.ok_or_else(|| {
             EngineError::new(Code::TaskNotFound, format!("there is no task {id}; `nuncio task list` shows what waits"))
         })
     }
 
     /// Applies a person's action to a task. A result that does not fit the form is refused.
-    pub async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Task, EngineError> {
+    pub async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<HumanTask, EngineError> {
         let task = self.task(id).await?;
         if let TaskCommand::Finish(output) = &step {
             check_form(&task, output)?;
@@ -201,7 +201,7 @@ impl TaskInbox {
         self.move_task(task, moved).await
     }
 
-    async fn move_task(&self, from: Task, to: Task) -> Result<Task, EngineError> {
+    async fn move_task(&self, from: HumanTask, to: HumanTask) -> Result<HumanTask, EngineError> {
         let id = from.id.clone();
         let change = TaskChange::Move { from: Box::new(from), to: Box::new(to.clone()) };
         if !self.context.commit_one(change).await.made_unless(Conflict::TaskMoved)? {
@@ -213,7 +213,7 @@ impl TaskInbox {
 }
 
 /// Result of a finished task; `None` while it waits.
-fn outcome(task: &Task) -> Option<Result<ToolOutput, RunError>> {
+fn outcome(task: &HumanTask) -> Option<Result<ToolOutput, RunError>> {
     let failure = |code, message| Some(Err(RunError::Refused { code, message }));
     match &task.state {
         TaskState::Open | TaskState::Taken { .. } => None,
@@ -224,7 +224,7 @@ fn outcome(task: &Task) -> Option<Result<ToolOutput, RunError>> {
     }
 }
 
-fn check_form(task: &Task, output: &Value) -> Result<(), EngineError> {
+fn check_form(task: &HumanTask, output: &Value) -> Result<(), EngineError> {
     let wrong = |message: String| EngineError::new(Code::InvalidOutput, message);
     let Some(form) = &task.form else {
         return if output.is_string() { Ok(()) } else { Err(wrong("the result of this task is one text".to_owned())) };

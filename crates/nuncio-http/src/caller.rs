@@ -34,14 +34,14 @@ pub struct RequestId(pub String);
 
 /// Caller identified by a header that otherwise only routes read. It decides whose limits apply and grants nothing.
 #[derive(Debug, Clone)]
-pub struct KnownCaller(pub Principal);
+pub struct RateLimitCaller(pub Principal);
 
 /// Caller of a request, if its headers identified it.
 #[must_use]
 pub fn known_caller(extensions: &Extensions) -> Option<&Principal> {
     match extensions.get::<CallerCheckResult>() {
         Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Some(&caller.principal),
-        _ => extensions.get::<KnownCaller>().map(|KnownCaller(principal)| principal),
+        _ => extensions.get::<RateLimitCaller>().map(|RateLimitCaller(principal)| principal),
     }
 }
 

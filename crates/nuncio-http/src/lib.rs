@@ -20,10 +20,12 @@ mod translation;
 
 pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
-pub use caller::{CallerObserver, CallerReporter, ClientAddress, KnownCaller, RequestId, known_caller, report_caller};
+pub use caller::{
+    CallerObserver, CallerReporter, ClientAddress, RateLimitCaller, RequestId, known_caller, report_caller,
+};
 pub use document::{CachePolicy, CacheableDocument};
 pub use etag::{etag, unless_known};
 pub use headers::{WaitPreference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
 pub use status::status;
-pub use translation::{TranslatedBody, translate};
+pub use translation::{LocalizedResponseBody, translate};

@@ -10,12 +10,12 @@ use crate::pages::Language;
 /// Body of a response in another language, as an extension of the response. The server sends it if the request prefers
 /// that language.
 #[derive(Debug, Clone)]
-pub struct TranslatedBody {
+pub struct LocalizedResponseBody {
     pub language: Language,
     pub body: Bytes,
 }
 
-impl TranslatedBody {
+impl LocalizedResponseBody {
     /// Adds this translation to a response whose body is in English.
     pub fn add_to(self, response: &mut Response) {
         response.headers_mut().insert(header::CONTENT_LANGUAGE, content_language(Language::English));
@@ -26,7 +26,7 @@ impl TranslatedBody {
 
 /// Replaces the body of a response by its translation, if it has one in the preferred language.
 pub fn translate(response: &mut Response, preferred: Language) {
-    let Some(translated) = response.extensions_mut().remove::<TranslatedBody>() else { return };
+    let Some(translated) = response.extensions_mut().remove::<LocalizedResponseBody>() else { return };
     if translated.language == preferred {
         response.headers_mut().insert(header::CONTENT_LANGUAGE, content_language(preferred));
         response.headers_mut().remove(header::CONTENT_LENGTH);

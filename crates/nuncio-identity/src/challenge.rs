@@ -107,14 +107,14 @@ pub fn satisfiable_components<S: AsRef<str>>(components: &[S], headers: &dyn Hea
 
 /// The bearer token that `Authentication-Info` carries after a valid signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessGrant {
+pub struct IssuedAccessToken {
     pub access_token: String,
     /// Lifetime of the access token in seconds.
     pub expires_in: Option<u64>,
     pub scope: Option<String>,
 }
 
-impl AccessGrant {
+impl IssuedAccessToken {
     #[must_use]
     pub fn authentication_info(&self) -> String {
         let mut text =

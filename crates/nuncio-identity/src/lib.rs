@@ -39,4 +39,4 @@ pub use fields::HeaderFields;
 pub use http_signature::{SignatureClaim, SignaturePolicy, SignedRequest, VerifiedSigner, verify_request};
 pub use keys::{KeyError, SigningKey, VerifyingKey};
 pub use proof::ProofError;
-pub use token::TokenIssuer;
+pub use token::AccessTokenService;

@@ -31,7 +31,7 @@ mod trust;
 mod vault;
 
 pub use body::padded_len;
-pub use decisions::{KeyDecisions, PendingKeys};
+pub use decisions::{KeyDecisionApi, PendingKeys};
 pub use did_proof::{DidProofError, sign_did_proof, verify_did_proof};
 pub use error::{OpenError, SealError, TrustError};
 pub use header::{EnvelopeHeader, PlaintextMessage, REKEY, RelayMetadata, VERSION};
@@ -41,5 +41,5 @@ pub use opening::OpenedMessage;
 pub use sealing::RecipientDevice;
 pub use storage::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
 pub use stream::{NewStream, SealedPiece, StreamError, StreamOpener, StreamSealer};
-pub use trust::{DistrustReason, KeyChange, KeyReview};
+pub use trust::{DistrustReason, KeyChange, KeyReviewResult};
 pub use vault::RecordChange;

@@ -6,7 +6,7 @@ use nuncio_core::time::Timestamp;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-use crate::challenge::AccessGrant;
+use crate::challenge::IssuedAccessToken;
 use crate::did::Did;
 use crate::encoding::{base64url, from_base64url};
 use crate::error::AuthError;
@@ -20,7 +20,7 @@ const MAX_TOKEN_BYTES: usize = 4096;
 /// Issues and verifies access tokens. Issuer and verifier are the same server, so tokens use HMAC with a secret derived
 /// from the key, which costs a hundredth of a signature.
 #[derive(Debug, Clone)]
-pub struct TokenIssuer {
+pub struct AccessTokenService {
     key: hmac::Key,
     issuer: String,
     audience: String,
@@ -43,7 +43,7 @@ pub struct TokenClaims {
     pub exp: i64,
 }
 
-impl TokenIssuer {
+impl AccessTokenService {
     #[must_use]
     pub fn new(key: &SigningKey, issuer: impl Into<String>, audience: impl Into<String>, lifetime: Duration) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key.derived("access tokens"));
@@ -52,7 +52,7 @@ impl TokenIssuer {
 
     /// Issues a token for a verified caller.
     #[must_use]
-    pub fn issue(&self, subject: &Did, now: Timestamp) -> AccessGrant {
+    pub fn issue(&self, subject: &Did, now: Timestamp) -> IssuedAccessToken {
         let iat = rfc3339::seconds(now);
         let exp = rfc3339::seconds(now.after(self.lifetime));
         let claims =
@@ -60,7 +60,7 @@ impl TokenIssuer {
         let body = serde_json::to_vec(&claims).expect("claims are texts and numbers");
         let signed = format!("{}.{}", self.head, base64url(&body));
         let signature = base64url(hmac::sign(&self.key, signed.as_bytes()).as_ref());
-        AccessGrant {
+        IssuedAccessToken {
             access_token: format!("{signed}.{signature}"),
             expires_in: Some(self.lifetime.as_secs()),
             scope: None,

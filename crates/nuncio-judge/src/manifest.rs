@@ -41,7 +41,7 @@ fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Va
     scopes::compare(old, new, &mut earlier_manifests, report);
     tools::compare(old, new, &mut earlier_manifests, report);
     for why in earlier_manifests.unread() {
-        let change = ManifestChange { old: Some(why.found.clone()), ..ManifestChange::at("") };
+        let change = ManifestDifference { old: Some(why.found.clone()), ..ManifestDifference::at("") };
         everywhere(new.scopes.iter().map(|scope| scope.name), ChangeRule::Unreadable, &change, report);
     }
 }
@@ -54,7 +54,7 @@ fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Verdi
         if before == after {
             continue;
         }
-        let change = ManifestChange::of(nuncio_core::json::pointer("", name), before, after);
+        let change = ManifestDifference::of(nuncio_core::json::pointer("", name), before, after);
         match name.as_str() {
             "schema_version" => {
                 let scopes = new.scopes.iter().map(|scope| scope.name);
@@ -72,12 +72,12 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut VerdictBuilder) 
     let none = serde_json::Map::new();
     let map = |value: Option<&Value>| value.map_or(Some(none.clone()), |value| value.as_object().cloned());
     let (Some(before), Some(after)) = (map(old), map(new)) else {
-        return report.notice(NoticeRule::FlagChanged, ManifestChange::of(location.to_owned(), old, new));
+        return report.notice(NoticeRule::FlagChanged, ManifestDifference::of(location.to_owned(), old, new));
     };
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
         if before.get(name) != after.get(name) {
             let change =
-                ManifestChange::of(nuncio_core::json::pointer(location, name), before.get(name), after.get(name));
+                ManifestDifference::of(nuncio_core::json::pointer(location, name), before.get(name), after.get(name));
             report.notice(NoticeRule::FlagChanged, change);
         }
     }
@@ -86,20 +86,20 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut VerdictBuilder) 
 /// Reports a first manifest, to which no person has consented yet.
 fn added(new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     if new.scopes.is_empty() {
-        report.finding(ChangeRule::ManifestAdded, ManifestChange::at(""));
+        report.finding(ChangeRule::ManifestAdded, ManifestDifference::at(""));
     }
     for scope in &new.scopes {
-        let change = ManifestChange {
+        let change = ManifestDifference {
             new: Some(scope.name.into()),
             scope: Some(scope.name),
-            ..ManifestChange::at(&scope.pointer())
+            ..ManifestDifference::at(&scope.pointer())
         };
         report.finding(ChangeRule::ManifestAdded, change);
     }
 }
 
 fn cleared(old: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
-    report.notice(NoticeRule::ManifestCleared, ManifestChange::at(""));
+    report.notice(NoticeRule::ManifestCleared, ManifestDifference::at(""));
     old.tools.iter().for_each(|tool| tools::removed(tool, report));
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
 }
@@ -124,7 +124,7 @@ fn unreadable(
         ManifestSide::Old => (found, None),
         ManifestSide::New => (None, found),
     };
-    let change = ManifestChange { old: before, new: after, ..ManifestChange::at(&why.location) };
+    let change = ManifestDifference { old: before, new: after, ..ManifestDifference::at(&why.location) };
     let scopes: Vec<&str> = [old, new].into_iter().flatten().flat_map(read::scope_names).collect();
     everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
 }
@@ -133,7 +133,7 @@ fn unreadable(
 fn everywhere<'a>(
     scopes: impl Iterator<Item = &'a str>,
     rule: ChangeRule,
-    change: &ManifestChange<'_>,
+    change: &ManifestDifference<'_>,
     report: &mut VerdictBuilder,
 ) {
     let scopes: std::collections::BTreeSet<&str> = scopes.collect();
@@ -141,13 +141,13 @@ fn everywhere<'a>(
         report.finding(rule, change.clone());
     }
     for scope in scopes {
-        report.finding(rule, ManifestChange { scope: Some(scope), ..change.clone() });
+        report.finding(rule, ManifestDifference { scope: Some(scope), ..change.clone() });
     }
 }
 
 /// A change of the manifest to which no rule is assigned yet.
 #[derive(Debug, Clone, Default)]
-struct ManifestChange<'a> {
+struct ManifestDifference<'a> {
     pointer: String,
     old: Option<Value>,
     new: Option<Value>,
@@ -156,7 +156,7 @@ struct ManifestChange<'a> {
     tool: Option<&'a str>,
 }
 
-impl<'a> ManifestChange<'a> {
+impl<'a> ManifestDifference<'a> {
     fn at(pointer: &str) -> Self {
         Self { pointer: pointer.to_owned(), ..Self::default() }
     }
@@ -184,19 +184,19 @@ impl VerdictBuilder {
         Self { policy, verdict: ChangeVerdict::default() }
     }
 
-    fn finding(&mut self, rule: ChangeRule, change: ManifestChange<'_>) {
-        let ManifestChange { pointer, old, new, witness, scope, tool } = change;
+    fn finding(&mut self, rule: ChangeRule, change: ManifestDifference<'_>) {
+        let ManifestDifference { pointer, old, new, witness, scope, tool } = change;
         self.verdict.breaking = true;
         self.verdict.scopes_requiring_reauth.extend(scope.map(str::to_owned));
         let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
         self.verdict.findings.push(ChangeFinding { rule, pointer, old, new, witness, scope, tool });
     }
 
-    fn notice(&mut self, rule: NoticeRule, change: ManifestChange<'_>) {
+    fn notice(&mut self, rule: NoticeRule, change: ManifestDifference<'_>) {
         match rule.widening() {
             Some(finding) if self.policy.reauth_on_widening => self.finding(finding, change),
             _ => {
-                let ManifestChange { pointer, old, new, witness, scope, tool } = change;
+                let ManifestDifference { pointer, old, new, witness, scope, tool } = change;
                 let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
                 self.verdict.notices.push(ChangeNotice { rule, pointer, old, new, witness, scope, tool });
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Who may use the server without a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AccessState {
+pub enum KeylessAccess {
     /// This machine, until the first key is created.
     OpenUntilFirstKey,
     /// This machine, by `[access] loopback = "open"`.
@@ -25,7 +25,7 @@ pub enum AccessState {
     StoppedWithKeys,
 }
 
-impl AccessState {
+impl KeylessAccess {
     /// The state of a running server. `has_keys` says whether any key was ever created.
     #[must_use]
     pub fn of_server(exposure: NetworkExposure, has_keys: bool) -> Self {
@@ -90,7 +90,7 @@ mod tests {
             NetworkExposure::Open,
         ];
         for (exposure, has_keys) in all.into_iter().flat_map(|exposure| [(exposure, false), (exposure, true)]) {
-            let text = AccessState::of_server(exposure, has_keys).describe();
+            let text = KeylessAccess::of_server(exposure, has_keys).describe();
             assert_eq!(text.starts_with("Closed: "), exposure.asks_for_keys(has_keys), "{exposure:?} {has_keys}");
         }
     }

@@ -12,9 +12,9 @@ use nuncio_core::grant::{GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::store::{KeyRole, KeyTerm};
-use nuncio_engine::record::{AuditFilter, AuditProof};
+use nuncio_engine::record::{AuditFilter, AuditVerificationResult};
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -22,12 +22,12 @@ use nuncio_skill::crawl::SkillCrawler;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::access_state::AccessState;
+use crate::access_state::KeylessAccess;
 use crate::agent_peers::AgentPeers;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{DidSubject, Dids};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::messages::DirectMessageSender;
 use crate::registry;
 
@@ -45,9 +45,9 @@ use replies::{
     PrunedRecords, RevokedDevices, RevokedGrant, RevokedKey, SentMessage, TaskDetails, TaskList, UnfollowedDomain,
     UnlinkedDid, UserDevices,
 };
-pub use socket::{CommandExecutor, ask, ask_or_lock};
+pub use socket::{ServerReplyOrDataDir, ask, ask_or_lock};
 pub(crate) use socket::{is_served, listen};
-pub(crate) use users::InviteOrigin;
+pub(crate) use users::InviteServer;
 
 /// Largest number of audit records in one reply.
 const MAX_LISTED_RECORDS: usize = 1000;
@@ -149,15 +149,15 @@ pub struct AdminApi {
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) dids: Dids,
     pub(crate) directory: DirectoryIndex,
-    pub(crate) invites: InviteOrigin,
+    pub(crate) invites: InviteServer,
     /// The keys and sessions that agents have with people's devices.
     pub(crate) peers: Arc<AgentPeers>,
-    pub(crate) host: AdminHost,
+    pub(crate) host: AdminProcess,
 }
 
 /// The process that executes admin commands.
 #[derive(Debug, Clone)]
-pub(crate) enum AdminHost {
+pub(crate) enum AdminProcess {
     Server(Box<AdminServerParts>),
     /// The command line, which holds the lock of the data directory so that no server starts.
     CommandLine {
@@ -177,16 +177,16 @@ pub(crate) struct AdminServerParts {
 impl AdminApi {
     fn server(&self) -> Option<&AdminServerParts> {
         match &self.host {
-            AdminHost::Server(parts) => Some(parts),
-            AdminHost::CommandLine { .. } => None,
+            AdminProcess::Server(parts) => Some(parts),
+            AdminProcess::CommandLine { .. } => None,
         }
     }
 
-    fn access_state(&self) -> AccessState {
+    fn access_state(&self) -> KeylessAccess {
         let has_keys = self.engine.access().has_keys();
         match self.server() {
-            Some(server) => AccessState::of_server(server.exposure, has_keys),
-            None => AccessState::of_stopped(has_keys),
+            Some(server) => KeylessAccess::of_server(server.exposure, has_keys),
+            None => KeylessAccess::of_stopped(has_keys),
         }
     }
 
@@ -194,14 +194,14 @@ impl AdminApi {
         self.server().map(|server| &server.crawler)
     }
 
-    fn messages(&self) -> Result<&DirectMessageSender, StartError> {
+    fn messages(&self) -> Result<&DirectMessageSender, OperatorError> {
         let message = "no server runs in this data directory to take the answer; start it, and send the message again";
-        let server = self.server().ok_or_else(|| StartError::new(Code::NoMessageService, message))?;
+        let server = self.server().ok_or_else(|| OperatorError::new(Code::NoMessageService, message))?;
         Ok(&server.messages)
     }
 
     /// Executes a command. A command that changes something is recorded in the audit chain.
-    pub async fn carry_out(&self, command: AdminCommand, by: &CommandIssuer) -> Result<Value, StartError> {
+    pub async fn carry_out(&self, command: AdminCommand, by: &CommandIssuer) -> Result<Value, OperatorError> {
         match command.record(&self.engine, by) {
             Some(record) => {
                 self.engine.records().run_recorded(record, self.execute(command), command_record::created_id).await
@@ -210,13 +210,13 @@ impl AdminApi {
         }
     }
 
-    async fn execute(&self, command: AdminCommand) -> Result<Value, StartError> {
+    async fn execute(&self, command: AdminCommand) -> Result<Value, OperatorError> {
         let engine = &self.engine;
         match command {
             AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term }) => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
-                let new = NewKey { name, person, scopes, role, term };
+                let new = NewApiKeyRequest { name, person, scopes, role, term };
                 let (key, secret) = if signing {
                     engine.access().create_signing_key(new).await?
                 } else {
@@ -243,7 +243,7 @@ impl AdminApi {
                 let term = match (until, once) {
                     (Some(_), true) => {
                         let message = "a grant is for once or until a time, not both";
-                        return Err(StartError::new(Code::BadRequest, message));
+                        return Err(OperatorError::new(Code::BadRequest, message));
                     }
                     (None, true) => GrantTerm::Once,
                     (Some(end), false) => GrantTerm::Until(end),
@@ -328,7 +328,7 @@ impl AdminApi {
             AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject)?),
             AdminCommand::DidMove { .. } if self.server().is_some() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
-                Err(StartError::new(Code::DataDirInUse, message))
+                Err(OperatorError::new(Code::DataDirInUse, message))
             }
             AdminCommand::DidMove { to } => reply(self.dids.move_to(&to)?),
             AdminCommand::AuditList { after, limit, filter } => {
@@ -353,21 +353,21 @@ impl AdminApi {
         }
     }
 
-    async fn decide_approval(&self, id: &ApprovalId, answer: ApprovalAnswer) -> Result<Value, StartError> {
+    async fn decide_approval(&self, id: &ApprovalId, answer: ApprovalAnswer) -> Result<Value, OperatorError> {
         let approval = self.engine.approvals().decide_approval(id, answer, Principal::Operator).await?;
         reply(DecidedApproval { approval })
     }
 
-    async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, StartError> {
+    async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, OperatorError> {
         reply(ChangedTask { task: self.engine.inbox().step_task(id, step, by).await? })
     }
 
-    async fn verify_audit(&self) -> Result<AuditVerification, StartError> {
+    async fn verify_audit(&self) -> Result<AuditVerification, OperatorError> {
         let _unpruned = self.checkpoints.hold().await;
         let checkpoints = self.checkpoints.read()?;
         let proof = self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await?;
-        let AuditProof { head, pruned, checkpoints } = proof
-            .map_err(|broken| StartError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}")))?;
+        let AuditVerificationResult { head, pruned, checkpoints } = proof
+            .map_err(|broken| OperatorError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}")))?;
         let warning = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts";
         Ok(AuditVerification {
             records: head.seq - pruned,
@@ -381,6 +381,6 @@ impl AdminApi {
 }
 
 /// Serialises a reply. The JSON value sorts object keys, so that the bytes do not depend on the order of fields.
-fn reply(reply: impl Serialize) -> Result<Value, StartError> {
-    serde_json::to_value(reply).map_err(|error| StartError::new(Code::Internal, error.to_string()))
+fn reply(reply: impl Serialize) -> Result<Value, OperatorError> {
+    serde_json::to_value(reply).map_err(|error| OperatorError::new(Code::Internal, error.to_string()))
 }

@@ -10,7 +10,7 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
-use nuncio_engine::ports::store::relay::Delivery;
+use nuncio_engine::ports::store::relay::WebhookDelivery;
 use nuncio_engine::relay::{DeliveryKey, DeliveryNextStep, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
@@ -35,7 +35,7 @@ pub(crate) type LazyFetch = LazyLock<FetchSetup, Box<dyn FnOnce() -> FetchSetup 
 type FetchSetup = Result<Arc<dyn Fetch>, String>;
 
 pub(crate) enum AgentWebhookJob {
-    Call(Box<Delivery>),
+    Call(Box<WebhookDelivery>),
     Probe(AgentId),
 }
 
@@ -99,7 +99,7 @@ impl DeliverySource for AgentWebhookSender {
     }
 }
 
-fn call_job(delivery: Delivery) -> (DeliveryKey, AgentId, AgentWebhookJob) {
+fn call_job(delivery: WebhookDelivery) -> (DeliveryKey, AgentId, AgentWebhookJob) {
     let agent = delivery.agent.clone();
     ((agent.clone(), delivery.mailed.seq), agent, AgentWebhookJob::Call(Box::new(delivery)))
 }

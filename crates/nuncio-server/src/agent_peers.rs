@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::dids::{DidSubject, Dids};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::settings::RelaySetting;
 use crate::system::SystemEntropy;
 
@@ -34,13 +34,13 @@ mod sealed_messages;
 mod seals;
 
 use sealed_messages::SealedMessageHandler;
-pub(crate) use seals::SealFolder;
+pub(crate) use seals::AgentKeyStoreFolder;
 
 /// The connected agents that have device tools. Dropping this value disconnects them.
 #[derive(Debug)]
 pub(crate) struct AgentPeers {
     engine: Engine,
-    seals: SealFolder,
+    seals: AgentKeyStoreFolder,
     /// Relays of agents whose people have accounts on another server.
     remote_relays: Vec<RelaySetting>,
     fetch: Arc<GuardedFetch>,
@@ -54,7 +54,7 @@ impl AgentPeers {
     /// Agents stay connected until `stop`.
     pub(crate) fn new(
         engine: Engine,
-        seals: SealFolder,
+        seals: AgentKeyStoreFolder,
         remote_relays: Vec<RelaySetting>,
         fetch: Arc<GuardedFetch>,
         stop: &CancellationToken,
@@ -79,14 +79,14 @@ impl AgentPeers {
     }
 
     /// Connects an agent to its relay if it has device tools and is not connected yet. Creates its keys if it has none.
-    pub(crate) fn connect(&self, dids: &Dids, agent: &Agent) -> Result<(), StartError> {
+    pub(crate) fn connect(&self, dids: &Dids, agent: &Agent) -> Result<(), OperatorError> {
         let name = &agent.name;
         if agent.device_tools().next().is_none() || self.peer(name).is_some() {
             return Ok(());
         }
         let unusable = |why: &KeyStoreError| {
             let message = format!("the keys of agent {name} for people's devices cannot be used: {why}");
-            StartError::new(Code::DataDirUnusable, message)
+            OperatorError::new(Code::DataDirUnusable, message)
         };
         let relay = self.relay(name)?;
         let key_store = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
@@ -101,7 +101,7 @@ impl AgentPeers {
         Ok(())
     }
 
-    fn relay(&self, name: &AgentName) -> Result<Arc<dyn Relay>, StartError> {
+    fn relay(&self, name: &AgentName) -> Result<Arc<dyn Relay>, OperatorError> {
         let Some(setting) = self.remote_relays.iter().find(|setting| setting.agent == *name) else {
             return Ok(Arc::new(LocalRelay::new(self.engine.clone(), AgentId::from(name.clone()))));
         };
@@ -112,13 +112,13 @@ impl AgentPeers {
     }
 
     /// The number that the owner of an agent and a person compare, to know that nobody intercepts their messages.
-    pub(crate) async fn safety_number(&self, agent: &AgentName, person: &PersonName) -> Result<String, StartError> {
+    pub(crate) async fn safety_number(&self, agent: &AgentName, person: &PersonName) -> Result<String, OperatorError> {
         let absent = || {
             let message = format!(
                 "agent {agent} is not connected to people's devices here: the name is wrong, no server runs in this data \
                  directory, or the agent has no tool with `run = {{ device = true }}`"
             );
-            StartError::new(Code::UnknownAgent, message)
+            OperatorError::new(Code::UnknownAgent, message)
         };
         let peer = self.peer(agent).ok_or_else(absent)?;
         let number = peer.keys().safety_number(&RelayParty::Person(person.clone())).await;
@@ -126,20 +126,20 @@ impl AgentPeers {
             Err(SendError::NoDevice(_) | SendError::Meet(_)) => None,
             Err(SendError::Relay(RelayError::Refused { code: Code::PersonNotFound, .. })) => {
                 let message = format!("there is no person {person}, or they do not use agent {agent}");
-                return Err(StartError::new(Code::PersonNotFound, message));
+                return Err(OperatorError::new(Code::PersonNotFound, message));
             }
-            number => number.map_err(|error| StartError::new(Code::EndpointUnreachable, error.to_string()))?,
+            number => number.map_err(|error| OperatorError::new(Code::EndpointUnreachable, error.to_string()))?,
         };
         let none = || {
             let message = format!("{person} has no device with keys, so there is no number to compare yet");
-            StartError::new(Code::KeysNotFound, message)
+            OperatorError::new(Code::KeysNotFound, message)
         };
         number.ok_or_else(none)
     }
 
     /// Deletes the data that agents store about a person: keys, sessions and unhandled messages.
-    pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
-        let unusable = |why: KeyStoreError| StartError::new(Code::DataDirUnusable, why.to_string());
+    pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), OperatorError> {
+        let unusable = |why: KeyStoreError| OperatorError::new(Code::DataDirUnusable, why.to_string());
         let mut texts = vec![RelayParty::Person(name.clone()).to_string()];
         texts.extend(devices.iter().map(ToString::to_string));
         let open = self.peers.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_agent_file::DeclaredAgent;
+use nuncio_agent_file::ParsedAgentFile;
 use nuncio_backend::runners::ToolRunner;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_peers::AgentPeers;
 use crate::data::move_hotel;
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::hosting::HostDescription;
 use crate::programs::ProgramRules;
 
@@ -41,7 +41,7 @@ pub struct AgentFile {
 
 impl AgentSource {
     /// Reads the agent files that exist now, sorted by path; fails if there is none.
-    pub fn files(&self) -> Result<Vec<AgentFile>, StartError> {
+    pub fn files(&self) -> Result<Vec<AgentFile>, OperatorError> {
         match self {
             Self::Embedded { name, text } => {
                 Ok(vec![AgentFile { path: PathBuf::from(name), text: (*text).to_owned() }])
@@ -52,7 +52,7 @@ impl AgentSource {
 }
 
 /// The agent files of a path: `FILE`, `DIR/agent.toml`, or every `DIR/*/agent.toml`.
-fn paths(path: &Path) -> Result<Vec<PathBuf>, StartError> {
+fn paths(path: &Path) -> Result<Vec<PathBuf>, OperatorError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -77,24 +77,24 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>, StartError> {
     Ok(found)
 }
 
-fn read(path: PathBuf) -> Result<AgentFile, StartError> {
+fn read(path: PathBuf) -> Result<AgentFile, OperatorError> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(AgentFile { path, text }),
         Err(error) => Err(invalid(format!("{} cannot be read: {error}", path.display()))),
     }
 }
 
-fn invalid(message: String) -> StartError {
-    StartError::new(Code::AgentFileInvalid, message)
+fn invalid(message: String) -> OperatorError {
+    OperatorError::new(Code::AgentFileInvalid, message)
 }
 
 /// Reads every agent of a source. An error lists the faults of all files.
-pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
+pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, ParsedAgentFile)>, OperatorError> {
     parse(source.files()?)
 }
 
-fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
-    let mut declared: Vec<(AgentFile, DeclaredAgent)> = Vec::new();
+fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, ParsedAgentFile)>, OperatorError> {
+    let mut declared: Vec<(AgentFile, ParsedAgentFile)> = Vec::new();
     let mut faults = Vec::new();
     for file in files {
         match nuncio_agent_file::parse(&file.path.display().to_string(), &file.text) {
@@ -114,7 +114,7 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
                 other.display(),
                 file.path.display()
             );
-            return Err(StartError::new(Code::AgentNameTaken, message));
+            return Err(OperatorError::new(Code::AgentNameTaken, message));
         }
     }
     Ok(declared)
@@ -140,13 +140,13 @@ pub(crate) struct ServedFiles {
     /// Digests of the files at the last poll, so that each state is checked once.
     seen: Option<Digest>,
     /// The error of the last poll.
-    last_error: Option<StartError>,
+    last_error: Option<OperatorError>,
 }
 
 impl AgentPublisher {
     /// Publishes the agents of changed files and withdraws those whose file is gone; returns the number of both. If any
     /// file is invalid, the agents served before stay. Does nothing if the files are as at the last call.
-    pub(crate) async fn refresh(&mut self) -> Result<usize, StartError> {
+    pub(crate) async fn refresh(&mut self) -> Result<usize, OperatorError> {
         let files = self.source.files()?;
         let state = Digest::of_bytes(format!("{files:?}").as_bytes());
         if self.served.seen.replace(state) == Some(state) {

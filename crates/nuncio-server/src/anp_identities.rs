@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::dids::{Dids, OwnDid};
-use crate::hosting::{HostDescription, InformationFiles};
+use crate::hosting::{AgentInformationFiles, HostDescription};
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
@@ -37,7 +37,7 @@ pub(crate) struct AnpIdentities {
     engine: Engine,
     /// The `domain` in the proofs of agent descriptions: the server's base URL without its scheme.
     domain: String,
-    files: Arc<InformationFiles>,
+    files: Arc<AgentInformationFiles>,
 }
 
 impl AnpIdentities {

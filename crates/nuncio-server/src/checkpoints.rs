@@ -6,13 +6,13 @@ use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
-use nuncio_engine::record::Checkpoint;
+use nuncio_engine::record::AuditCheckpoint;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::data::DataDir;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 mod file;
 
@@ -39,7 +39,7 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(crate) fn open(data: &DataDir) -> Result<Self, StartError> {
+    pub(crate) fn open(data: &DataDir) -> Result<Self, OperatorError> {
         Ok(Self {
             file: CheckpointFile::new(data.path()),
             key: data.signing_key("audit.key")?,
@@ -55,7 +55,7 @@ impl Checkpoints {
         &self.key
     }
 
-    pub(crate) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
+    pub(crate) fn read(&self) -> Result<Vec<AuditCheckpoint>, OperatorError> {
         self.file.read()
     }
 
@@ -67,7 +67,7 @@ impl Checkpoints {
 
     /// Writes the checkpoint at a start, after the records of recovery, and logs missing checkpoints or records. A
     /// server with a damaged audit chain starts nevertheless: `nuncio audit verify` names the position.
-    pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
+    pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), OperatorError> {
         let head = engine.records().audit_head().await?;
         match self.read() {
             Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
@@ -92,7 +92,7 @@ impl Checkpoints {
 
     /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file. Returns the
     /// number of the last audit record.
-    async fn write(&self, engine: &Engine) -> Result<u64, StartError> {
+    async fn write(&self, engine: &Engine) -> Result<u64, OperatorError> {
         let _writing = self.writing.lock().await;
         let head = engine.records().audit_head().await?;
         // Unreadable checkpoints are reported by `audit verify`; they must not prevent new ones.
@@ -100,7 +100,7 @@ impl Checkpoints {
         if head.seq <= checkpoints.iter().map(|checkpoint| checkpoint.seq).max().unwrap_or(0) {
             return Ok(head.seq);
         }
-        let checkpoint = Checkpoint::sign(head, engine.now(), &self.key);
+        let checkpoint = AuditCheckpoint::sign(head, engine.now(), &self.key);
         self.file.append(&checkpoint)?;
         checkpoints.push(checkpoint);
         if checkpoints.len() >= MAX_LINES {
@@ -111,10 +111,10 @@ impl Checkpoints {
 
     /// Drops the oldest checkpoints, since later ones cover the same records. If an old checkpoint contradicts the
     /// chain, all stay as evidence.
-    async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
+    async fn drop_old(&self, engine: &Engine, checkpoints: &[AuditCheckpoint]) -> Result<(), OperatorError> {
         let (old, recent) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
         let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
-        let is_kept = |checkpoint: &&Checkpoint| pruned.is_none_or(|pruned| checkpoint.seq > pruned.seq);
+        let is_kept = |checkpoint: &&AuditCheckpoint| pruned.is_none_or(|pruned| checkpoint.seq > pruned.seq);
         for checkpoint in old.iter().filter(is_kept) {
             let link = engine.records().audit_links(checkpoint.seq - 1, 1).await?.pop();
             let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
@@ -130,21 +130,21 @@ impl Checkpoints {
     /// Deletes the audit records that ended before a time, from the oldest on, and returns their number. The remaining
     /// records stay verifiable by a signed line with the number of the last deleted record. A broken chain is an error,
     /// and nothing is deleted.
-    pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, StartError> {
+    pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, OperatorError> {
         let _writing = self.writing.lock().await;
         let checkpoints = self.read()?;
         if let Err(broken) = engine.records().verify_audit(&checkpoints, self.public_key()).await? {
             let message = format!("the audit chain is broken, so nothing was pruned: {broken}");
-            return Err(StartError::new(Code::AuditBroken, message));
+            return Err(OperatorError::new(Code::AuditBroken, message));
         }
         let Some(through) = engine.records().last_audit_before(before).await? else { return Ok(0) };
-        let pruned = Checkpoint::sign_pruned(through, engine.now(), &self.key);
+        let pruned = AuditCheckpoint::sign_pruned(through, engine.now(), &self.key);
         self.file.append(&pruned)?;
         let count = engine.records().prune_audit(through.seq, before, by).await?;
         let mut remaining = vec![pruned];
         remaining
             .extend(checkpoints.into_iter().filter(|checkpoint| checkpoint.seq > through.seq && !checkpoint.pruned));
-        remaining.push(Checkpoint::sign(engine.records().audit_head().await?, engine.now(), &self.key));
+        remaining.push(AuditCheckpoint::sign(engine.records().audit_head().await?, engine.now(), &self.key));
         self.file.replace(&remaining)?;
         Ok(count)
     }

@@ -12,7 +12,7 @@ use nuncio_engine::secret_cipher::KEY_BYTES;
 use ring::signature::Ed25519KeyPair;
 
 use crate::admin;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 mod files;
 mod hotel;
@@ -58,13 +58,13 @@ impl Drop for DataDir {
 
 impl DataDir {
     /// Opens the data directory, creating it if needed. Fails at once if another process has locked it.
-    pub fn open(path: &Path) -> Result<Self, StartError> {
+    pub fn open(path: &Path) -> Result<Self, OperatorError> {
         let unusable = |what: &str, error: &std::io::Error| {
             if is_full(error) {
                 return full(path);
             }
             let message = format!("the data directory {} cannot be used: {what}: {error}", path.display());
-            StartError::new(Code::DataDirUnusable, message)
+            OperatorError::new(Code::DataDirUnusable, message)
         };
         fs::create_dir_all(path).map_err(|error| unusable("making it", &error))?;
         let path = path.canonicalize().map_err(|error| unusable("finding it", &error))?;
@@ -82,7 +82,7 @@ impl DataDir {
                     "another process uses the data directory {}; stop it, or choose another with --data",
                     path.display()
                 );
-                Err(StartError::new(Code::DataDirInUse, message))
+                Err(OperatorError::new(Code::DataDirInUse, message))
             }
             Err(fs::TryLockError::Error(error)) => Err(unusable("locking it", &error)),
         }
@@ -90,7 +90,7 @@ impl DataDir {
 
     /// Opens the data directory for a server. Waits and logs while its disk is full, and for a limited time while a
     /// command uses it.
-    pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, StartError> {
+    pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, OperatorError> {
         let mut lock_tries = 0;
         for tries in 0_u64.. {
             let wait = match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
@@ -118,7 +118,7 @@ impl DataDir {
     }
 
     /// Checks the disk space by writing a file of [`REQUIRED_DISK_BYTES`] and removing it.
-    fn check_space(&self) -> Result<(), StartError> {
+    fn check_space(&self) -> Result<(), OperatorError> {
         let file = self.path.join("space-check");
         let written = private()
             .create(true)
@@ -146,10 +146,10 @@ impl DataDir {
     /// The key that encrypts stored secrets. A new directory gets one, and [`DataDir::keep_secret_key`] gives its file
     /// the final name once there is a database. A key without a database, or the reverse, means that one was lost; a
     /// server that started anyway would have no API keys and be open to everyone on this machine.
-    pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
+    pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], OperatorError> {
         let files = self.private_files();
         let incomplete =
-            |what: &str| StartError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
+            |what: &str| OperatorError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
         let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
         let bytes = match (files.read(SECRET_KEY)?, has_database) {
             (Some(key), true) => key,
@@ -178,7 +178,7 @@ impl DataDir {
     }
 
     /// Gives the key file of a new directory its final name, now that the database exists.
-    pub fn keep_secret_key(&self) -> Result<(), StartError> {
+    pub fn keep_secret_key(&self) -> Result<(), OperatorError> {
         let first = self.path.join(FIRST_SECRET_KEY);
         if !first.exists() {
             return Ok(());
@@ -190,7 +190,7 @@ impl DataDir {
 
     /// The Ed25519 key in a file, created at first use: `audit.key` signs checkpoints, `webhook.key` webhooks, and
     /// `people.key` the tokens of people's devices.
-    pub(crate) fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, StartError> {
+    pub(crate) fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, OperatorError> {
         let files = self.private_files();
         let bytes = match files.read(name)? {
             Some(bytes) => bytes,
@@ -205,10 +205,10 @@ impl DataDir {
     }
 
     /// The private files of a data directory, without locking it: another process may use it.
-    pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, StartError> {
+    pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, OperatorError> {
         let path = path.canonicalize().map_err(|error| {
             let message = format!("there is no data directory {}: {error}; name one with --data", path.display());
-            StartError::new(Code::DataDirUnusable, message)
+            OperatorError::new(Code::DataDirUnusable, message)
         })?;
         Ok(PrivateFiles::new(&path))
     }
@@ -217,7 +217,7 @@ impl DataDir {
         PrivateFiles::new(&self.path)
     }
 
-    fn broken(&self, name: &str, why: &str) -> StartError {
+    fn broken(&self, name: &str, why: &str) -> OperatorError {
         self.private_files().broken(name, why)
     }
 }
@@ -226,12 +226,12 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-fn full(path: &Path) -> StartError {
+fn full(path: &Path) -> OperatorError {
     let message = format!(
         "the disk of the data directory {0} is full; the server starts once there is space (see `df -h {0}`)",
         path.display()
     );
-    StartError::new(Code::DiskFull, message)
+    OperatorError::new(Code::DiskFull, message)
 }
 
 /// Options for a file that only its owner may read and write.

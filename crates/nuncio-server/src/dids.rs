@@ -16,10 +16,10 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::EngineError;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::fetch::FetchRequest;
-use nuncio_identity::{BoundDocument, Did, TokenIssuer};
+use nuncio_identity::{AccessTokenService, BoundDocument, Did};
 
 use crate::data::{DataDir, PrivateFiles};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::system::SystemEntropy;
 
 mod admin;
@@ -59,13 +59,13 @@ struct DidsShared {
 struct DidState {
     service: Option<DidHistory>,
     agents: BTreeMap<AgentName, DidHistory>,
-    tokens: Option<Arc<TokenIssuer>>,
+    tokens: Option<Arc<AccessTokenService>>,
     /// Every DID of this server, retired ones included.
-    known: HashMap<Did, KnownDid>,
+    known: HashMap<Did, CurrentOrRetiredDid>,
 }
 
 #[derive(Clone)]
-struct KnownDid {
+struct CurrentOrRetiredDid {
     document: Arc<BoundDocument>,
     /// The DID that replaced this one, if it is retired.
     successor: Option<Did>,
@@ -78,7 +78,7 @@ impl Dids {
         base: &str,
         chosen: AddressSource,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, OperatorError> {
         let dids = Self::load(files, DidBase::at(base), clock)?;
         let recorded = RecordedBase::read(&dids.inner.files)?;
         let did_base = match (&dids.inner.base, recorded) {
@@ -89,7 +89,7 @@ impl Dids {
             (Err(why), Some(before)) if before.chosen == AddressSource::ByOperator => {
                 let message =
                     format!("the DIDs here were made for {0}; start with `--public-url {0}`: {why}", before.base);
-                return Err(StartError::new(Code::PublicUrlChanged, message));
+                return Err(OperatorError::new(Code::PublicUrlChanged, message));
             }
             (Err(why), _) => {
                 tracing::warn!("this server and its agents have no DIDs: {why}");
@@ -101,13 +101,17 @@ impl Dids {
     }
 
     /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
-    pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
         let none = "no server has made any yet; `nuncio serve` does".to_owned();
         let did_base = RecordedBase::read(&files)?.map_or(Err(none), |recorded| DidBase::at(&recorded.base));
         Self::load(files, did_base, clock)
     }
 
-    fn load(files: PrivateFiles, did_base: Result<DidBase, String>, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    fn load(
+        files: PrivateFiles,
+        did_base: Result<DidBase, String>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OperatorError> {
         let now = clock.now();
         let mut state =
             DidState { service: DidHistory::read(&DidSubject::Service, &files, now)?, ..DidState::default() };
@@ -127,7 +131,7 @@ impl Dids {
         did_base: &DidBase,
         chosen: AddressSource,
         recorded: Option<RecordedBase>,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), OperatorError> {
         let misplaced: Vec<_> =
             self.key_histories().into_iter().filter(|(_, history)| history.base != did_base.base).collect();
         let now = RecordedBase { base: did_base.base.clone(), chosen };
@@ -152,14 +156,14 @@ impl Dids {
     }
 
     /// Creates a DID for an agent that is about to be served, unless it has one.
-    pub(crate) fn admit(&self, name: &AgentName) -> Result<(), StartError> {
+    pub(crate) fn admit(&self, name: &AgentName) -> Result<(), OperatorError> {
         match &self.inner.base {
             Ok(did_base) => self.ensure(&DidSubject::Agent(name.clone()), did_base),
             Err(_) => Ok(()),
         }
     }
 
-    fn ensure(&self, subject: &DidSubject, did_base: &DidBase) -> Result<(), StartError> {
+    fn ensure(&self, subject: &DidSubject, did_base: &DidBase) -> Result<(), OperatorError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.key_history(subject).is_some() {
             return Ok(());
@@ -168,7 +172,7 @@ impl Dids {
     }
 
     /// Stores a key history, then publishes its DIDs.
-    fn put(&self, subject: &DidSubject, history: DidHistory) -> Result<(), StartError> {
+    fn put(&self, subject: &DidSubject, history: DidHistory) -> Result<(), OperatorError> {
         history.write(subject, &self.inner.files)?;
         let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
         match subject {
@@ -247,13 +251,17 @@ impl AgentSigners for Dids {
 
 /// A signer with the key file of an agent in a data directory, for commands of its owner. Works whether a server runs
 /// or not, and changes nothing.
-pub fn signer_of(data: &Path, agent: &AgentName, clock: Arc<dyn Clock>) -> Result<Arc<dyn RequestSigner>, StartError> {
+pub fn signer_of(
+    data: &Path,
+    agent: &AgentName,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn RequestSigner>, OperatorError> {
     let dids = Dids::open_offline(DataDir::files_of(data)?, clock)?;
     Ok(Arc::new(dids.signer(&DidSubject::Agent(agent.clone()))?))
 }
 
 impl HostDids for Dids {
-    fn tokens(&self) -> Option<Arc<TokenIssuer>> {
+    fn tokens(&self) -> Option<Arc<AccessTokenService>> {
         self.state().tokens.clone()
     }
 
@@ -289,13 +297,13 @@ impl DidState {
             let current = history.current.did();
             let old = |old: &PublishedDocument| (Arc::clone(&old.bound), Some(current.clone()));
             let all = history.retired.iter().map(old).chain([(Arc::clone(history.current.document()), None)]);
-            all.map(|(document, successor)| (document.did().clone(), KnownDid { document, successor }))
+            all.map(|(document, successor)| (document.did().clone(), CurrentOrRetiredDid { document, successor }))
                 .collect::<Vec<_>>()
         });
         self.known = known.collect();
         self.tokens = self.service.as_ref().zip(did_base).map(|(history, base)| {
             let own = &history.current;
-            Arc::new(TokenIssuer::new(own.key(), own.did().as_str(), &base.base, TOKEN_LIFETIME))
+            Arc::new(AccessTokenService::new(own.key(), own.did().as_str(), &base.base, TOKEN_LIFETIME))
         });
     }
 }

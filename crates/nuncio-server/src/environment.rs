@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use nuncio_agent_file::{AgentFileFault, DeclaredAgent, ExternalReference, ExternalTarget};
+use nuncio_agent_file::{AgentFileFault, ExternalReference, ExternalTarget, ParsedAgentFile};
 use nuncio_backend::runners::{OWN_COMMAND_NAME, resolve_allowed};
 
 /// What an agent needs and this machine does not have.
@@ -20,7 +20,7 @@ pub struct EnvironmentFindings {
 
 /// Looks for everything that an agent needs. `file` is the agent file.
 #[must_use]
-pub fn check_environment(declared: &DeclaredAgent, file: &Path) -> EnvironmentFindings {
+pub fn check_environment(declared: &ParsedAgentFile, file: &Path) -> EnvironmentFindings {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(&file);
     let home = std::env::var_os("HOME").map(PathBuf::from);

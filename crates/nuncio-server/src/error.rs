@@ -8,32 +8,32 @@ use nuncio_engine::ports::store::StoreError;
 /// An error for the operator: a stable code and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct StartError {
+pub struct OperatorError {
     /// Error code, for `nuncio explain`.
     pub code: Code,
     pub message: String,
 }
 
-impl StartError {
+impl OperatorError {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
 
-impl From<EngineError> for StartError {
+impl From<EngineError> for OperatorError {
     fn from(error: EngineError) -> Self {
         Self::new(error.code, error.message)
     }
 }
 
-impl From<ConsentError> for StartError {
+impl From<ConsentError> for OperatorError {
     fn from(error: ConsentError) -> Self {
         Self::new(error.code, error.message)
     }
 }
 
-impl From<StoreError> for StartError {
+impl From<StoreError> for OperatorError {
     fn from(error: StoreError) -> Self {
         Self::new(Code::StoreUnavailable, error.to_string())
     }

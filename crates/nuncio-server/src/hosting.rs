@@ -8,19 +8,19 @@ use std::time::Duration;
 use nuncio_auth::TrustedIssuers;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_skill::project::{HostInfo, OAuthEndpoints};
 use nuncio_skill::server::FindIssuer;
 use nuncio_skill::validate::validate;
 use url::Url;
 
 use crate::dids::Dids;
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::settings::Settings;
 
 mod files;
 
-pub(crate) use files::InformationFiles;
+pub(crate) use files::AgentInformationFiles;
 
 type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
@@ -31,10 +31,10 @@ pub(crate) struct HostDescription {
     /// OAuth endpoints of the issuers that skills name.
     endpoints: EndpointsByIssuer,
     timeout: Duration,
-    pub(crate) files: Arc<InformationFiles>,
+    pub(crate) files: Arc<AgentInformationFiles>,
     pub(crate) dids: Dids,
     /// The preset scopes, for which devices have their own texts.
-    pub(crate) presets: Arc<Presets>,
+    pub(crate) presets: Arc<ScopePresets>,
 }
 
 impl HostDescription {
@@ -44,7 +44,7 @@ impl HostDescription {
         settings: &Settings,
         issuers: Arc<TrustedIssuers>,
         dids: Dids,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, OperatorError> {
         let host_name = || Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));
         let name = settings.provider.name.clone().or_else(host_name).unwrap_or_else(|| "nuncio".to_owned());
         let host = HostInfo {
@@ -66,13 +66,13 @@ impl HostDescription {
 
     /// Checks, before an agent is served, that everything it offers has a valid description, and creates its DID. Keeps
     /// its information files and the OAuth endpoints of its skills for the documents.
-    pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), StartError> {
+    pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), OperatorError> {
         self.files
             .read(&self.host.base, agent, folder)
-            .map_err(|why| StartError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
+            .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
         nuncio_a2h::project::checked(agent, &self.presets).map_err(|faults| {
             let message = format!("agent {}: its tools for people's devices make no manifest: {faults}", agent.name);
-            StartError::new(Code::AgentFileInvalid, message)
+            OperatorError::new(Code::AgentFileInvalid, message)
         })?;
         for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
@@ -80,10 +80,10 @@ impl HostDescription {
         self.dids.admit(&agent.name)
     }
 
-    async fn admit_skill(&self, agent: &Agent, tool: Option<&Tool>, skill: &Skill) -> Result<(), StartError> {
+    async fn admit_skill(&self, agent: &Agent, tool: Option<&Tool>, skill: &Skill) -> Result<(), OperatorError> {
         let wrong = |why: String| {
             let message = format!("agent {}: the skill {} cannot be described: {why}", agent.name, skill.id);
-            StartError::new(Code::AgentFileInvalid, message)
+            OperatorError::new(Code::AgentFileInvalid, message)
         };
         let oauth = match &skill.auth {
             SkillAuth::OAuth2 { issuer } => Some(self.find_endpoints(issuer.as_ref()).await.map_err(wrong)?),

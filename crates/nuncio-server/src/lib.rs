@@ -32,16 +32,18 @@ mod system;
 pub mod telemetry;
 mod webhooks;
 
-pub use access_state::AccessState;
+pub use access_state::KeylessAccess;
 pub use agents::{AgentSource, load as load_agents};
 pub use data::DataDir;
 pub use environment::{EnvironmentFindings, check_environment};
-pub use error::StartError;
+pub use error::OperatorError;
 pub use fronts::fronts;
 pub use http::{AnsweredRequest, RequestObserver};
 pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
-pub use nuncio_backend::runners::{McpOffer, McpStart, OfferedTool, ReachedServer, ToolEffect, downloads_packages};
+pub use nuncio_backend::runners::{
+    McpOffer, McpStartOptions, OfferedTool, ServerReachability, ToolEffect, downloads_packages,
+};
 pub use nuncio_http::front::ProtocolFront;
 pub use offers::{local_runners_config, mcp_offers, reach_servers};
 pub use programs::{describe_confinement, program_notes};

@@ -11,7 +11,7 @@ use nuncio_engine::ports::store::SentDirectMessage;
 use tokio_util::sync::CancellationToken;
 
 use crate::dids::{DidSubject, Dids};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::system::SystemEntropy;
 
 /// Limit of the text of one direct message, in bytes.
@@ -33,8 +33,8 @@ impl DirectMessageSender {
         agent: &AgentName,
         target: &str,
         text: String,
-    ) -> Result<SentDirectMessage, StartError> {
-        let wrong = |message: String| StartError::new(Code::BadRequest, message);
+    ) -> Result<SentDirectMessage, OperatorError> {
+        let wrong = |message: String| OperatorError::new(Code::BadRequest, message);
         if text.trim().is_empty() || text.len() > MAX_TEXT {
             return Err(wrong(format!("a message is a text of 1 to {MAX_TEXT} bytes")));
         }
@@ -49,10 +49,10 @@ impl DirectMessageSender {
         Ok(self.anp.say(&message).await?)
     }
 
-    async fn address(&self, agent: &AgentName, target: &str) -> Result<String, StartError> {
+    async fn address(&self, agent: &AgentName, target: &str) -> Result<String, OperatorError> {
         let refused = |error: ClientError| {
             let advice = error.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            StartError::new(error.reason.code(), format!("{}{advice}", error.message))
+            OperatorError::new(error.reason.code(), format!("{}{advice}", error.message))
         };
         let target = AgentTarget::parse(target).map_err(refused)?;
         // DIDs of this server are not looked up: the outbound client may not reach this server.
@@ -64,7 +64,7 @@ impl DirectMessageSender {
         let client = self.client.clone().signed_by(AgentSigners::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.ensure_trusted().map_err(refused)?;
-        let message = || StartError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
+        let message = || OperatorError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
         Ok(described.did().ok_or_else(message)?.to_string())
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpOffer, McpStart, ReachedServer, ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpOffer, McpStartOptions, ServerReachability, ToolRunner, ToolRunnerConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
 
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::system::{SystemClock, SystemEntropy};
 
 /// Runner settings for commands without a server: programs are confined, and of the addresses that are not public only
@@ -28,7 +28,7 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
         executable,
         working_dir,
         confined: true,
-        mcp_start: McpStart::default(),
+        mcp_start: McpStartOptions::default(),
     })
 }
 
@@ -38,8 +38,8 @@ pub async fn mcp_offers(
     agent: &Agent,
     folder: PathBuf,
     executable: PathBuf,
-    mcp_start: McpStart,
-) -> Result<Vec<McpOffer>, StartError> {
+    mcp_start: McpStartOptions,
+) -> Result<Vec<McpOffer>, OperatorError> {
     let (runners, _scratch) = scratch_runners(agent, folder, executable, mcp_start)?;
     runners.offers(agent).await.map_err(unavailable)
 }
@@ -49,13 +49,13 @@ pub async fn reach_servers(
     agent: &Agent,
     folder: PathBuf,
     executable: PathBuf,
-) -> Result<Vec<ReachedServer>, StartError> {
-    let (runners, _scratch) = scratch_runners(agent, folder, executable, McpStart::default())?;
+) -> Result<Vec<ServerReachability>, OperatorError> {
+    let (runners, _scratch) = scratch_runners(agent, folder, executable, McpStartOptions::default())?;
     Ok(runners.reach(agent).await)
 }
 
-fn unavailable(message: String) -> StartError {
-    StartError::new(Code::ToolUnavailable, message)
+fn unavailable(message: String) -> OperatorError {
+    OperatorError::new(Code::ToolUnavailable, message)
 }
 
 /// Folder that is removed when it is dropped.
@@ -72,8 +72,8 @@ fn scratch_runners(
     agent: &Agent,
     folder: PathBuf,
     executable: PathBuf,
-    mcp_start: McpStart,
-) -> Result<(ToolRunner, ScratchFolder), StartError> {
+    mcp_start: McpStartOptions,
+) -> Result<(ToolRunner, ScratchFolder), OperatorError> {
     let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
     DirBuilder::new()
         .mode(0o700)

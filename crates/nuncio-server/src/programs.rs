@@ -7,7 +7,7 @@ use nuncio_confine::{ConfinementSupport, confinement};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramRules {
@@ -19,7 +19,7 @@ pub(crate) struct ProgramRules {
 impl ProgramRules {
     /// Refuses tools that need another person's approval beside programs that this system cannot confine: such a
     /// program could approve its own calls.
-    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<(), StartError> {
+    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<(), OperatorError> {
         if self.unconfined || confinement().is_enough() {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl ProgramRules {
 fn refuse_approvers<'a>(
     mut agents: impl Iterator<Item = &'a Agent> + Clone,
     confinement: ConfinementSupport,
-) -> Result<(), StartError> {
+) -> Result<(), OperatorError> {
     let approved = agents.clone().find(|agent| agent.needs_approvers());
     let running = agents.find_map(|agent| Some((agent, &agent.programs().next()?.program)));
     let (Some(approved), Some((agent, program))) = (approved, running) else { return Ok(()) };
@@ -59,7 +59,7 @@ fn refuse_approvers<'a>(
         agent.name,
         describe_confinement(confinement)
     );
-    Err(StartError::new(Code::ProgramsUnconfined, message))
+    Err(OperatorError::new(Code::ProgramsUnconfined, message))
 }
 
 /// Text for the operator about the confinement that this system supports.

@@ -9,7 +9,7 @@ use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::checkpoints::Checkpoints;
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::settings::RetentionSettings;
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
@@ -42,7 +42,7 @@ fn days(days: NonZeroU32) -> Duration {
     Duration::from_secs(u64::from(days.get()) * 24 * 3600)
 }
 
-async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionSettings) -> Result<(), StartError> {
+async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionSettings) -> Result<(), OperatorError> {
     if let Some(age) = settings.sessions_days {
         let sessions = engine.records().prune_sessions(engine.now().before(days(age)), Principal::Operator).await?;
         if sessions > 0 {

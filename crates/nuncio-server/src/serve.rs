@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidScheme};
 use nuncio_anp::directory::DirectoryPublisher;
-use nuncio_anp::project::HostDocuments;
+use nuncio_anp::project::HostDocumentSettings;
 use nuncio_anp::server::AnpServerState;
 use nuncio_auth::did::{DidResolver, LocalhostDidPolicy};
 use nuncio_auth::person_tokens::public_key;
@@ -37,13 +37,13 @@ use url::Url;
 
 use crate::admin;
 use crate::agent_hooks::LazyFetch;
-use crate::agent_peers::{AgentPeers, SealFolder};
+use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
 use crate::agents::{AgentPublisher, AgentSource, ServedFiles};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{AddressSource, Dids};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::fronts::{self, ProtocolDependencies};
 use crate::hosting::HostDescription;
 use crate::http::{self, RequestObserver, client_address::TrustedProxies};
@@ -95,10 +95,10 @@ pub struct ListenAddress {
 
 impl ListenAddress {
     /// Reads `HOST:PORT`.
-    pub fn parse(text: &str) -> Result<Self, StartError> {
+    pub fn parse(text: &str) -> Result<Self, OperatorError> {
         let wrong = || {
             let message = format!("{text:?} is not HOST:PORT, such as localhost:7400 or 0.0.0.0:7400");
-            StartError::new(Code::ListenFailed, message)
+            OperatorError::new(Code::ListenFailed, message)
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -138,7 +138,7 @@ pub struct Server {
 }
 
 /// Opens the engine of a data directory for operator commands that run while no server does.
-pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
+pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, OperatorError> {
     let settings = Settings::default();
     let with = AssemblyOptions {
         clock: Arc::clone(&clock),
@@ -152,9 +152,9 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     engine.access().load().await?;
     let dids = Dids::open_offline(data.private_files(), clock)?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidScheme::Https, None).await?;
-    let invites = admin::InviteOrigin { key: public_key(&data.signing_key("people.key")?), url: None };
+    let invites = admin::InviteServer { key: public_key(&data.signing_key("people.key")?), url: None };
     let checkpoints = Arc::new(Checkpoints::open(&data)?);
-    let host = admin::AdminHost::CommandLine { _lock: Arc::new(data) };
+    let host = admin::AdminProcess::CommandLine { _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
 }
 
@@ -178,9 +178,9 @@ struct AssembledEngine {
 }
 
 /// Opens the store and connects the engine to the implementations of its ports.
-fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Result<AssembledEngine, StartError> {
+fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Result<AssembledEngine, OperatorError> {
     install_crypto();
-    let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
+    let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let allow = AllowedAddresses::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
@@ -217,7 +217,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         ..settings.limits.engine()
     };
     let engine = Engine::new(ports, limits, standing);
-    let seals = SealFolder { path: data.path().join("seals"), secret: secret_key };
+    let seals = AgentKeyStoreFolder { path: data.path().join("seals"), secret: secret_key };
     let relays = settings.a2h.relay.clone();
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
     let weak_peers = Arc::downgrade(&peers);
@@ -227,7 +227,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
 
 /// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only
 /// the public internet, and this machine if the operator allows it; `[outbound] allow` does not apply.
-fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetch, StartError> {
+fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetch, OperatorError> {
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
     Ok(LazyFetch::new(Box::new(move || {
@@ -238,7 +238,7 @@ fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetc
 
 impl Server {
     /// Opens the data directory, ends the turns and calls that a crash interrupted, publishes the agents and listens.
-    pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
+    pub async fn start(options: ServeOptions) -> Result<Self, OperatorError> {
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
         refuse_damage(&data).await?;
@@ -269,7 +269,7 @@ impl Server {
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(|error| listen_failed(&error))?;
         let issuers = TrustedIssuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
-            .map_err(|why| StartError::new(Code::ConfigInvalid, why))?;
+            .map_err(|why| OperatorError::new(Code::ConfigInvalid, why))?;
         for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
             tracing::warn!(
                 issuer = issuer.url.as_str(),
@@ -320,7 +320,7 @@ impl Server {
         let client =
             AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), anp_options);
         let register = settings.registry.register.clone();
-        let anp_host = HostDocuments::new(&base);
+        let anp_host = HostDocumentSettings::new(&base);
         let directory_publisher =
             DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
         let hosting = HostDescription::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
@@ -357,7 +357,7 @@ impl Server {
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
         let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));
-        let anp_host = HostDocuments { drafts: engine.drafts().is_enabled(), ..anp_host };
+        let anp_host = HostDocumentSettings { drafts: engine.drafts().is_enabled(), ..anp_host };
         let anp = AnpServerState::new(engine.clone(), anp_host, bodies.clone(), identities, directory.clone());
         let parts = ProtocolDependencies {
             engine: &engine,
@@ -410,9 +410,9 @@ impl Server {
             checkpoints: Arc::new(checkpoints),
             dids: dids.clone(),
             directory: directory.clone(),
-            invites: admin::InviteOrigin { key: people.key(), url: Some(people.audience().to_owned()) },
+            invites: admin::InviteServer { key: people.key(), url: Some(people.audience().to_owned()) },
             peers: Arc::clone(&peers),
-            host: admin::AdminHost::Server(Box::new(server)),
+            host: admin::AdminProcess::Server(Box::new(server)),
         };
         let retention = settings.retention.clone();
         tasks.spawn(retention::run(engine.clone(), Arc::clone(&admin_api.checkpoints), retention, stop.clone()));
@@ -498,11 +498,11 @@ impl Server {
 opaque_debug!(Server);
 
 /// Refuses to serve a store that is damaged. Only a part of a large database is checked.
-async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
+async fn refuse_damage(data: &DataDir) -> Result<(), OperatorError> {
     let database = data.database();
     let checked = tokio::task::spawn_blocking(move || nuncio_store::quick_check(&database)).await;
     let found =
-        checked.map_err(|error| StartError::new(Code::Internal, format!("the store check failed: {error}")))??;
+        checked.map_err(|error| OperatorError::new(Code::Internal, format!("the store check failed: {error}")))??;
     if !found.complete {
         tracing::info!(
             "the database is large, so only a part of it was checked; `nuncio store check` checks all of it"
@@ -513,13 +513,13 @@ async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
     let message = format!(
         "the store in {path} is damaged: {problem}. Copy the whole directory first; `nuncio store check --data {path}` lists all damage; then restore a backup"
     );
-    Err(StartError::new(Code::StoreDamaged, message))
+    Err(OperatorError::new(Code::StoreDamaged, message))
 }
 
-async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {
+async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, OperatorError> {
     let failed = |address: &str, error: &std::io::Error| {
         let message = format!("cannot listen on {address}: {error}; choose another address with --listen");
-        StartError::new(Code::ListenFailed, message)
+        OperatorError::new(Code::ListenFailed, message)
     };
     let is_localhost = on.host.eq_ignore_ascii_case("localhost");
     let host = if is_localhost { "127.0.0.1" } else { &on.host };
@@ -539,8 +539,8 @@ async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {
     }
 }
 
-fn listen_failed(error: &std::io::Error) -> StartError {
-    StartError::new(Code::ListenFailed, format!("cannot listen: {error}"))
+fn listen_failed(error: &std::io::Error) -> OperatorError {
+    OperatorError::new(Code::ListenFailed, format!("cannot listen: {error}"))
 }
 
 fn exposure(
@@ -548,7 +548,7 @@ fn exposure(
     open: bool,
     loopback: Option<LoopbackAccess>,
     has_credentials: bool,
-) -> Result<NetworkExposure, StartError> {
+) -> Result<NetworkExposure, OperatorError> {
     if addresses.iter().all(|address| address.ip().is_loopback()) {
         return Ok(match loopback {
             None => NetworkExposure::Loopback,
@@ -564,21 +564,21 @@ fn exposure(
     match (open, has_credentials) {
         (true, _) => Ok(NetworkExposure::Open),
         (false, true) => Ok(NetworkExposure::Network),
-        (false, false) => Err(StartError::new(
+        (false, false) => Err(OperatorError::new(
             Code::KeysRequired,
             "listening beyond this machine needs a key: make one with `nuncio key create`, name an [[issuer]] in nuncio.toml, or say --open to serve anyone",
         )),
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, OperatorError> {
     std::fs::read(path)
-        .map_err(|error| StartError::new(Code::TlsInvalid, format!("{} cannot be read: {error}", path.display())))
+        .map_err(|error| OperatorError::new(Code::TlsInvalid, format!("{} cannot be read: {error}", path.display())))
 }
 
-fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, StartError> {
+fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, OperatorError> {
     let invalid =
-        |path: &Path, why: &dyn Display| StartError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
+        |path: &Path, why: &dyn Display| OperatorError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
     let pem = read_file(&tls.certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

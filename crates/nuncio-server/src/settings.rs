@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nuncio_auth::settings::{IssuerSetting, SignatureSettings};
-use nuncio_backend::runners::McpStart;
+use nuncio_backend::runners::McpStartOptions;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
@@ -21,7 +21,7 @@ use nuncio_http::network::Network;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::memory;
 use crate::telemetry::LogFormat;
 
@@ -47,7 +47,7 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// Callbacks about finished executions.
     pub webhooks: WebhookSettings,
-    pub provider: ProviderSettings,
+    pub provider: ProviderContactSettings,
     /// Permissions granted by the settings instead of `nuncio grant`.
     pub grant: Vec<GrantSetting>,
     pub issuer: Vec<IssuerSetting>,
@@ -129,15 +129,15 @@ limits! {
     /// Time that a finished execution is stored if its skill sets no time.
     keep_hours: u64 = 24, min 1;
     /// Time limit for the start of an MCP server's program, which may download packages first.
-    mcp_start_seconds: u64 = McpStart::TIMEOUT.as_secs(), min 1;
+    mcp_start_seconds: u64 = McpStartOptions::TIMEOUT.as_secs(), min 1;
     /// Time that running turns have to finish when the server stops.
     shutdown_seconds: u64 = 30;
 }
 
 impl LimitSettings {
     #[must_use]
-    pub fn mcp_start(&self) -> McpStart {
-        McpStart { timeout: Duration::from_secs(self.mcp_start_seconds), stderr: None }
+    pub fn mcp_start(&self) -> McpStartOptions {
+        McpStartOptions { timeout: Duration::from_secs(self.mcp_start_seconds), stderr: None }
     }
 
     #[must_use]
@@ -173,14 +173,19 @@ pub struct WebhookSettings {
 
 impl WebhookSettings {
     /// Reads the secret, if the settings name one.
-    pub fn secret(&self) -> Result<Option<String>, StartError> {
+    pub fn secret(&self) -> Result<Option<String>, OperatorError> {
         read_secret("webhooks", "secret", self.secret_env.as_deref(), self.secret_file.as_deref())
     }
 }
 
 /// Reads a secret from a variable or a file; `None` if neither is set. `table` and `key` are the setting for error
 /// messages.
-fn read_secret(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -> Result<Option<String>, StartError> {
+fn read_secret(
+    table: &str,
+    key: &str,
+    env: Option<&str>,
+    file: Option<&Path>,
+) -> Result<Option<String>, OperatorError> {
     let (suffix, secret) = match (env, file) {
         (Some(name), _) => ("env", std::env::var(name).map_err(|_| format!("the variable {name} is not set"))),
         (None, Some(path)) => {
@@ -194,12 +199,12 @@ fn read_secret(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -
         other => other,
     }
     .map(Some)
-    .map_err(|message| StartError::new(Code::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
+    .map_err(|message| OperatorError::new(Code::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProviderSettings {
+pub struct ProviderContactSettings {
     /// Name of the provider; the host name by default.
     pub name: Option<String>,
     pub url: Option<url::Url>,
@@ -327,8 +332,8 @@ fn keys() -> impl Iterator<Item = &'static str> {
 
 impl Settings {
     /// Reads the file, then the variables. A missing file is an error only if it is `required`.
-    pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, StartError> {
-        let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
+    pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, OperatorError> {
+        let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
         let mut table = match fs::read_to_string(file) {
             Ok(text) => text.parse::<Table>().map_err(|error| wrong(format!("{}: {error}", file.display())))?,
             Err(error) if error.kind() == ErrorKind::NotFound && !required => Table::new(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Skill, SkillAuth, SkillMethod, Tool};
+use nuncio_core::agent::{Agent, Skill, SkillAuth, SkillHttpMethod, Tool};
 use serde_json::{Map, Value, json};
 
 use crate::validate::type_name;
@@ -249,11 +249,11 @@ fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthE
 
 /// Version of the reference signature that a skill with this HTTP method requires. Version 2 also covers method and
 /// URL, for requests without a body.
-pub(crate) fn signature_version(method: SkillMethod) -> &'static str {
+pub(crate) fn signature_version(method: SkillHttpMethod) -> &'static str {
     if method.has_query() { "v2" } else { "v1" }
 }
 
-fn signature(method: SkillMethod) -> CustomAuth {
+fn signature(method: SkillHttpMethod) -> CustomAuth {
     let version = signature_version(method);
     let (signed, target, reading) = match method.has_query() {
         true => (

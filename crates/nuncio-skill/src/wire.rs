@@ -22,7 +22,7 @@ pub use invocation::{
     Caller, ExecutionError, InvocationContext, InvocationCredentials, InvocationRequest, InvocationResponse, Timestamps,
 };
 pub use lenient_number::LenientNumber;
-pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
+pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillHttpMethod, SkillVersion};
 pub use nuncio_core::execution::Priority;
 
 /// Skill Sharing version of this implementation.

@@ -17,7 +17,9 @@ mod sealed;
 mod socket;
 
 pub use relay::{ExternalAgent, artifact, manifest, text};
-pub use sealed::{AgentTransport, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice, content_key_in};
+pub use sealed::{
+    AgentTransport, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice, content_key_in,
+};
 pub use socket::{Socket, SocketMessage, tungstenite};
 
 #[derive(Debug, Clone)]

@@ -10,13 +10,13 @@ use nuncio_core::audit::{AuditEventRecord, AuditRecord};
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, ListenAddress, ServeOptions, Server, StartError, SystemClock};
+use nuncio_server::{AgentSource, ListenAddress, OperatorError, ServeOptions, Server, SystemClock};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -49,7 +49,7 @@ pub struct Gateway {
 }
 
 #[derive(Debug, Clone)]
-pub struct KeyHolder {
+pub struct ApiKeyHolder {
     /// Identity of the key holder in the engine.
     pub caller: Caller,
     pub secret: String,
@@ -111,7 +111,7 @@ impl Gateway {
     }
 
     /// Creates an API key with these scopes; an empty list means all scopes.
-    pub async fn key(&self, scopes: &[&str]) -> KeyHolder {
+    pub async fn key(&self, scopes: &[&str]) -> ApiKeyHolder {
         let scopes = match scopes {
             [] => KeyScopes::All,
             some => KeyScopes::Only(some.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect()),
@@ -119,11 +119,11 @@ impl Gateway {
         let (key, secret) = self
             .engine()
             .access()
-            .create_key(NewKey { name: None, person: None, scopes, role: KeyRole::App, term: None })
+            .create_key(NewApiKeyRequest { name: None, person: None, scopes, role: KeyRole::App, term: None })
             .await
             .unwrap();
         let caller = Caller::new(Principal::Key(key.id));
-        KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
+        ApiKeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }
 
     /// Sends raw bytes to the gateway and reads until the connection closes; `None` without a response.
@@ -132,7 +132,7 @@ impl Gateway {
     }
 
     /// Sends a command over the admin socket, as the operator's commands do.
-    pub async fn order(&self, order: AdminCommand) -> Result<Value, StartError> {
+    pub async fn order(&self, order: AdminCommand) -> Result<Value, OperatorError> {
         admin::ask(self.data(), &order).await.map(Option::unwrap)
     }
 
@@ -279,7 +279,7 @@ impl GatewayBuilder {
         self.try_start().await.unwrap()
     }
 
-    pub async fn try_start(self) -> Result<Gateway, StartError> {
+    pub async fn try_start(self) -> Result<Gateway, OperatorError> {
         let data = self.data.unwrap_or_else(|| Arc::new(tempfile::tempdir().unwrap()));
         let source = self.source.unwrap_or_else(|| self.agents.path().to_owned());
         let host = if self.open { "0.0.0.0" } else { "127.0.0.1" };

@@ -10,14 +10,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A process that another one has started and left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildProcess {
+pub struct DescendantProcess {
     pub pid: u32,
     pub command_line: String,
 }
 
 /// Processes that `ancestor` started and that still run, with everything they started.
 #[must_use]
-pub fn descendants(ancestor: u32) -> Vec<ChildProcess> {
+pub fn descendants(ancestor: u32) -> Vec<DescendantProcess> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes: Vec<_> = entries.filter_map(|entry| parent_of(entry.file_name().to_str()?.parse().ok()?)).collect();
     let (mut found, mut at) = (vec![ancestor], 0);
@@ -27,7 +27,7 @@ pub fn descendants(ancestor: u32) -> Vec<ChildProcess> {
     }
     let command_line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = |pid| String::from_utf8_lossy(&command_line(pid)).replace('\0', " ").trim_end().to_owned();
-    found.into_iter().skip(1).map(|pid| ChildProcess { pid, command_line: text(pid) }).collect()
+    found.into_iter().skip(1).map(|pid| DescendantProcess { pid, command_line: text(pid) }).collect()
 }
 
 /// Id of a process and of its parent; `None` if the process has ended.
@@ -51,7 +51,7 @@ fn open_files(folder: &Path) -> Vec<String> {
 /// A task that still runs holds the engine and thereby open files in `data`. Programs of agents run in `data` or in
 /// `agents`.
 pub(crate) async fn assert_none_left(data: &Path, agents: &Path) {
-    let works_here = |process: &ChildProcess| {
+    let works_here = |process: &DescendantProcess| {
         let folder = fs::read_link(format!("/proc/{}/cwd", process.pid)).unwrap_or_default();
         folder.starts_with(data) || folder.starts_with(agents)
     };

@@ -4,7 +4,7 @@ use reqwest::Response;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sse {
+pub struct ReceivedSseEvent {
     pub id: String,
     pub event: String,
     pub data: Value,
@@ -12,7 +12,7 @@ pub struct Sse {
     pub raw: String,
 }
 
-impl Sse {
+impl ReceivedSseEvent {
     /// All events in the bytes of a stream, without comments.
     #[must_use]
     pub fn parse(bytes: &str) -> Vec<Self> {
@@ -60,16 +60,16 @@ impl EventStream {
     }
 
     /// The next event of the stream; `None` at the end.
-    pub async fn event(&mut self) -> Option<Sse> {
+    pub async fn event(&mut self) -> Option<ReceivedSseEvent> {
         loop {
-            if let Some(event) = Sse::read(&self.block().await?) {
+            if let Some(event) = ReceivedSseEvent::read(&self.block().await?) {
                 return Some(event);
             }
         }
     }
 
     /// Events of the stream up to and including the first with `name`; panics if the stream ends before.
-    pub async fn up_to(&mut self, name: &str) -> Vec<Sse> {
+    pub async fn up_to(&mut self, name: &str) -> Vec<ReceivedSseEvent> {
         let mut events = Vec::new();
         loop {
             let event = self.event().await.unwrap_or_else(|| panic!("the stream ended without {name}"));
@@ -80,7 +80,7 @@ impl EventStream {
         }
     }
 
-    pub async fn rest(mut self) -> Vec<Sse> {
+    pub async fn rest(mut self) -> Vec<ReceivedSseEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.event().await {
             events.push(event);

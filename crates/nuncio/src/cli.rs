@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use nuncio_server::{ListenAddress, McpStart};
+use nuncio_server::{ListenAddress, McpStartOptions};
 
 mod caller_key;
 mod device;
@@ -12,7 +12,7 @@ mod diff;
 mod skills;
 
 pub(crate) use caller_key::CallerKey;
-pub(crate) use device::{DeviceArguments, DeviceHome, DeviceSubcommand, PassphraseSource, StorageSource};
+pub(crate) use device::{DeviceArguments, DeviceHomeOptions, DeviceSubcommand, PassphraseSource, StorageKeySource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{
     CallerCredentials, Discover, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
@@ -49,27 +49,27 @@ pub(crate) enum Command {
         connect: bool,
     },
     /// Create, list and revoke API keys
-    Key(DataDirCommand<Key>),
+    Key(DataDirCommand<KeySubcommand>),
     /// Grant scopes to callers, list and revoke grants
-    Grant(DataDirCommand<Grant>),
+    Grant(DataDirCommand<GrantSubcommand>),
     /// Invite people, list them and remove their devices
-    User(DataDirCommand<User>),
+    User(DataDirCommand<UserSubcommand>),
     /// Compare keys with the people who use your agents
     Agent(DataDirCommand<AgentSubcommand>),
     /// Run this machine as a person's device: grant agents permissions and approve their calls
     Device(DeviceArguments),
     /// Answer calls that wait for an operator's approval
-    Approve(DataDirCommand<Approve>),
+    Approve(DataDirCommand<ApproveSubcommand>),
     /// Do the tasks that agents give to people
-    Task(DataDirCommand<Task>),
+    Task(DataDirCommand<TaskSubcommand>),
     /// List skills and agents of other hosts beside this server's own
-    Registry(DataDirCommand<Registry>),
+    Registry(DataDirCommand<RegistrySubcommand>),
     /// Show the DIDs of this server and its agents, and rotate their keys
-    Did(DataDirCommand<Did>),
+    Did(DataDirCommand<DidSubcommand>),
     /// Read and verify the record of every tool call
-    Audit(DataDirCommand<Audit>),
+    Audit(DataDirCommand<AuditSubcommand>),
     /// Check the stored data for damage
-    Store(DataDirCommand<Store>),
+    Store(DataDirCommand<StoreSubcommand>),
     /// Talk to an agent on any AAP server
     Chat(Chat),
     /// List the skills and agents that a host offers
@@ -112,7 +112,7 @@ pub(crate) enum Command {
     },
     /// MCP servers on standard input and output that the examples use
     #[command(subcommand)]
-    Demo(Demo),
+    Demo(DemoSubcommand),
 }
 
 #[derive(Debug, Args)]
@@ -143,7 +143,7 @@ pub(crate) struct Init {
     pub(crate) yes: bool,
     /// With --from-mcp: seconds that the server may take to start; its packages may be downloaded first
     #[arg(
-        long, value_name = "SECONDS", default_value_t = McpStart::TIMEOUT.as_secs(),
+        long, value_name = "SECONDS", default_value_t = McpStartOptions::TIMEOUT.as_secs(),
         env = "NUNCIO_LIMITS_MCP_START_SECONDS", value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub(crate) mcp_start_seconds: u64,
@@ -248,7 +248,7 @@ pub(crate) struct DataDirCommand<C: Subcommand> {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Key {
+pub(crate) enum KeySubcommand {
     /// Create a key, which is printed once and never again
     Create {
         /// Name of the key
@@ -296,7 +296,7 @@ pub(crate) enum Key {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Grant {
+pub(crate) enum GrantSubcommand {
     /// Grant scopes of an agent to a caller
     Create {
         /// The caller: anonymous, key:ID, oauth:ISSUER#SUBJECT or a DID
@@ -323,7 +323,7 @@ pub(crate) enum Grant {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum User {
+pub(crate) enum UserSubcommand {
     /// Invite a person, or another device of a person; the link is printed once and never again
     Invite {
         /// The person's name on this server: letters, digits, '_', '-', '.' and '@'
@@ -372,7 +372,7 @@ pub(crate) enum AgentSubcommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Approve {
+pub(crate) enum ApproveSubcommand {
     /// List the calls that wait for approval
     List,
     /// Allow a call to run once, with the arguments shown
@@ -391,7 +391,7 @@ pub(crate) enum Approve {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Task {
+pub(crate) enum TaskSubcommand {
     /// List the open tasks
     List,
     /// Show a task: what to do, its details, and the form of the result
@@ -453,7 +453,7 @@ pub(crate) struct TaskActor {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Registry {
+pub(crate) enum RegistrySubcommand {
     /// Follow a domain: its skills are listed at /registry/skills and read again periodically
     Follow {
         /// Domain, such as example.com or localhost:7400
@@ -481,7 +481,7 @@ pub(crate) enum Registry {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Did {
+pub(crate) enum DidSubcommand {
     /// Show the DIDs of the service and of every agent
     Show {
         /// Show only this agent's DID
@@ -523,7 +523,7 @@ pub(crate) enum Did {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Audit {
+pub(crate) enum AuditSubcommand {
     /// List the audit records, newest first
     #[command(
         after_help = "Examples:\n  nuncio audit list --since 24h\n  nuncio audit list --agent hotel --tool book_room --limit 20\n  nuncio audit list --caller my-app     # the name of a key"
@@ -568,13 +568,13 @@ pub(crate) enum Audit {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Store {
+pub(crate) enum StoreSubcommand {
     /// Check the database and its write-ahead file for damage, completely
     Check,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Demo {
+pub(crate) enum DemoSubcommand {
     /// MCP server of the Grand Hotel: its rooms and reservations
     Hotel {
         /// Database file [default: hotel.db in the folder named by NUNCIO_STATE, or in the current folder]

@@ -28,7 +28,7 @@ mod validate;
 
 use std::path::PathBuf;
 
-use crate::cli::{Cli, Command, Demo};
+use crate::cli::{Cli, Command, DemoSubcommand};
 
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
@@ -61,11 +61,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Explain { code, .. } => explain::run(code.as_deref(), json),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { dir } => shell::man(dir.as_deref(), json),
-        Command::Demo(Demo::Hotel { db }) => {
+        Command::Demo(DemoSubcommand::Hotel { db }) => {
             let folder = || ["NUNCIO_STATE", "NUNCIO_DATA"].into_iter().find_map(std::env::var_os).unwrap_or_default();
             let default_path = || PathBuf::from(folder()).join("hotel.db");
             nuncio_demo::hotel(&db.unwrap_or_else(default_path)).await
         }
-        Command::Demo(Demo::Script) => nuncio_demo::script().await,
+        Command::Demo(DemoSubcommand::Script) => nuncio_demo::script().await,
     }
 }

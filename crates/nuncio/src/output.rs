@@ -6,7 +6,7 @@ use anstream::{eprintln, println};
 use nuncio_aap::client::ClientError as ChatError;
 use nuncio_anp::client::{ClientError, Reason as PeerReason};
 use nuncio_core::Code;
-use nuncio_server::StartError;
+use nuncio_server::OperatorError;
 use nuncio_skill::client::{ConsumerError, Reason};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(crate) struct UnreadableInputReported;
 /// for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let chat = error.downcast_ref::<ChatError>();
-    let code = error.downcast_ref::<StartError>().map(|error| error.code).or(chat.map(chat_code));
+    let code = error.downcast_ref::<OperatorError>().map(|error| error.code).or(chat.map(chat_code));
     if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
     }
@@ -153,7 +153,7 @@ fn print_error<'a>(message: &str, hints: impl IntoIterator<Item = (&'static str,
 }
 
 pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
-    StartError::new(code, message).into()
+    OperatorError::new(code, message).into()
 }
 
 /// A number with its noun, such as `1 skill` or `2 skills`.

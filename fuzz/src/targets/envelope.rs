@@ -18,13 +18,13 @@ use crate::seeds::texts_in;
 const NOW: i64 = 1_794_740_400_000;
 
 /// A sender, a receiver, and the envelopes that the receiver has not opened.
-struct Exchange {
+struct EnvelopeReceiver {
     receiver: SealIdentity,
     relay: RelayMetadata,
     unopened: Vec<Vec<u8>>,
 }
 
-impl Exchange {
+impl EnvelopeReceiver {
     fn new() -> Self {
         let now = Timestamp::from_millis(NOW);
         let identity = |owner: RelayParty, device: &str, mode: SealMode| {
@@ -69,7 +69,7 @@ impl Exchange {
 }
 
 thread_local! {
-    static EXCHANGE: RefCell<Exchange> = RefCell::new(Exchange::new());
+    static EXCHANGE: RefCell<EnvelopeReceiver> = RefCell::new(EnvelopeReceiver::new());
 }
 
 pub fn run(data: &[u8]) {
@@ -80,7 +80,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(message.payload["text"], "hello");
             // The opened envelope would be a replay now; new keys allow the next input to be opened.
             assert!(exchange.receiver.open(&exchange.relay, data, Timestamp::from_millis(NOW + 1000)).is_err());
-            *exchange = Exchange::new();
+            *exchange = EnvelopeReceiver::new();
         }
     });
 }

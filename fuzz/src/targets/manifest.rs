@@ -1,6 +1,6 @@
 //! Manifests: an accepted manifest is accepted again, and a comparison of two never panics.
 
-use nuncio_core::manifest::{Manifest, Presets};
+use nuncio_core::manifest::{Manifest, ScopePresets};
 use nuncio_judge::schema::Budget;
 use nuncio_judge::{ChangePolicy, manifests};
 use serde_json::Value;
@@ -9,7 +9,7 @@ const VECTORS: &str = include_str!("../../../crates/nuncio-judge/tests/vectors/a
 
 /// Input: a manifest, or a pair `{"old": …, "new": …}`.
 pub fn run(data: &[u8]) {
-    let presets = Presets::default();
+    let presets = ScopePresets::default();
     if let Ok(checked) = Manifest::parse(data, &presets) {
         let source = checked.manifest.source().clone();
         assert_eq!(Manifest::check(source.clone(), &presets).unwrap().manifest.source(), &source);

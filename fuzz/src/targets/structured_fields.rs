@@ -1,7 +1,7 @@
 //! Structured header fields: challenges, tokens, digests and the older DIDWba header are equal after being written and
 //! parsed again.
 
-use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
+use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{check_content_digest, content_digest};
 use nuncio_identity::legacy::LegacyClaim;
 
@@ -16,8 +16,8 @@ pub fn run(data: &[u8]) {
         assert!(!written.contains(['\n', '\r']), "{written:?}");
         assert!(!is_printable || Challenge::read(&written) == Some(challenge), "{written:?}");
     }
-    if let Some(grant) = AccessGrant::read(&field) {
-        assert!(!is_printable || AccessGrant::read(&grant.authentication_info()) == Some(grant), "{field:?}");
+    if let Some(grant) = IssuedAccessToken::read(&field) {
+        assert!(!is_printable || IssuedAccessToken::read(&grant.authentication_info()) == Some(grant), "{field:?}");
     }
     if let Ok(claim) = LegacyClaim::from_header(&field) {
         if is_printable {

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::relay_identity::{SignFn, ask};
 use super::{RelayError, read};
-use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView};
+use crate::wire::auth::{EnrollRequest, EnrolledView, ServerKeysView, ServerView};
 
 /// Invite to enrol a device, as given to a person.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub async fn enrol(
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };
     // The server key is checked before the invite code is sent, because the code works only once.
-    let shown: KeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
+    let shown: ServerKeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
     if is_other(&shown.server) {
         return Err(other(
             "the server's key is not the one in the invite: the connection is intercepted, or the fingerprint was mistyped",

@@ -28,7 +28,7 @@ use crate::wire::agent::AgentView;
 use crate::wire::conversation::OpenConversationRequest;
 use crate::wire::frame::ClientFrame;
 use crate::wire::keys::{KeysRequest, PublishedKeysStatus};
-use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, ReceiptView, SealedBytes};
+use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, PostedMessageView, SealedBytes};
 use crate::wire::stream::StreamFrame;
 
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -211,7 +211,7 @@ impl Relay for HttpRelay {
             envelope: &envelope,
         };
         let path = format!("/conversations/{conversation}/messages");
-        let receipt: ReceiptView = self.send("POST", &path, &body).await?;
+        let receipt: PostedMessageView = self.send("POST", &path, &body).await?;
         Ok(receipt.conversation_seq)
     }
 

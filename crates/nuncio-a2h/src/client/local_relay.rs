@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{Relay, RelayError, RelayEvent, RelayEventKind};
 use crate::stream_frames;
-use crate::wire::stream::{StreamFrame, StreamNotice};
+use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
 const EVENTS_PER_READ: usize = 100;
 
@@ -33,7 +33,7 @@ pub struct LocalRelay {
     /// Sender of the agent's streams; created with the first stream.
     streamer: Arc<Mutex<Option<StreamSender>>>,
     /// Channel of notices about streams that the engine ended; [`Relay::events`] returns them.
-    ended: (mpsc::UnboundedSender<StreamNotice>, Mutex<mpsc::UnboundedReceiver<StreamNotice>>),
+    ended: (mpsc::UnboundedSender<RelayStreamFrame>, Mutex<mpsc::UnboundedReceiver<RelayStreamFrame>>),
 }
 
 impl LocalRelay {
@@ -56,7 +56,7 @@ impl LocalRelay {
                     let mut streamer = streamer.lock().await;
                     let Some(streamer) = &mut *streamer else { return };
                     for (stream, why) in streamer.expire() {
-                        let _ = tell.send(StreamNotice::ended(stream, why.as_str()));
+                        let _ = tell.send(RelayStreamFrame::ended(stream, why.as_str()));
                     }
                     streamer.due_of(&stream)
                 };

@@ -87,7 +87,7 @@ impl DeviceToolCaller {
         let waiting = WaitingCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.waiting).insert(id.clone(), waiting);
         // Removes the entry in `waiting` also if this future is dropped.
-        let _left = RemoveWaiting { calls: self, id: &id };
+        let _left = WaitingCallGuard { calls: self, id: &id };
         self.send_call(conversation, payload.clone(), until, &sent).await?;
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
@@ -200,12 +200,12 @@ impl DeviceToolCaller {
     }
 }
 
-struct RemoveWaiting<'a> {
+struct WaitingCallGuard<'a> {
     calls: &'a DeviceToolCaller,
     id: &'a CallId,
 }
 
-impl Drop for RemoveWaiting<'_> {
+impl Drop for WaitingCallGuard<'_> {
     fn drop(&mut self) {
         lock(&self.calls.waiting).remove(self.id);
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Peer;
 use super::error::SendError;
-use super::outbox::{MessageIds, OUTBOX, Outbox};
+use super::outbox::{OUTBOX, Outbox, OutgoingMessageIds};
 use crate::client::RelayError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Outbox {
             // An earlier attempt sealed the message; the relay gives the same bytes the same number.
             Some(outgoing) => outgoing,
             None => {
-                let ids = MessageIds { client_id, in_reply_to: None };
+                let ids = OutgoingMessageIds { client_id, in_reply_to: None };
                 self.prepare(&send_slot, ids, content_type, None, payload).await?
             }
         };

@@ -6,7 +6,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{RelayMetadata, SealIdentity, StreamOpener};
 
 use super::{Peer, lock};
-use crate::wire::stream::StreamNotice;
+use crate::wire::stream::RelayStreamFrame;
 
 const MAX_INCOMING_STREAMS: usize = 64;
 
@@ -41,9 +41,9 @@ type StreamKey = (ConversationId, StreamId);
 
 impl Peer {
     /// Handles an event of an incoming stream. The relay does not repeat stream events.
-    pub(super) async fn receive_stream(&self, news: StreamNotice) {
+    pub(super) async fn receive_stream(&self, news: RelayStreamFrame) {
         match news {
-            StreamNotice::Start {
+            RelayStreamFrame::Start {
                 conversation_id,
                 stream_id,
                 sender_id,
@@ -55,24 +55,24 @@ impl Peer {
                 self.receive_stream_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
             // Streams of persons are ignored, because only agents may send streams.
-            StreamNotice::Start { .. } => {}
-            StreamNotice::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
+            RelayStreamFrame::Start { .. } => {}
+            RelayStreamFrame::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
                     opener.piece(stream_seq, &encrypted_payload.0).ok().map(StreamEventKind::Delta)
                 })
                 .await;
             }
-            StreamNotice::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
+            RelayStreamFrame::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
                     let message = opener.end(stream_seq, &encrypted_payload.0).ok()?;
                     (message == client_message_id).then_some(StreamEventKind::Done { client_message_id })
                 })
                 .await;
             }
-            StreamNotice::Abort { conversation_id, stream_id, .. } => {
+            RelayStreamFrame::Abort { conversation_id, stream_id, .. } => {
                 self.receive_stream_frame((conversation_id, stream_id), |_| None).await;
             }
-            StreamNotice::Error { stream_id, error } => {
+            RelayStreamFrame::Error { stream_id, error } => {
                 tracing::debug!(stream = %stream_id, message = error.message, "the relay ended a stream");
                 self.state.streams.cancel(&stream_id);
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::references::MessageReference;
+use nuncio_core::audit::references::SealedMessageReference;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, MessageRef, MsgSubtype};
 use nuncio_core::digest::Digest;
@@ -43,12 +43,12 @@ pub(super) struct OutgoingMessage {
 
 /// Client message id of an outgoing message, and id of the message that it answers.
 #[derive(Debug)]
-pub(super) struct MessageIds {
+pub(super) struct OutgoingMessageIds {
     pub(super) client_id: ClientMessageId,
     pub(super) in_reply_to: Option<MessageId>,
 }
 
-impl MessageIds {
+impl OutgoingMessageIds {
     /// Ids of the reply to a message. The client message id is derived from the message, so only one reply is accepted.
     pub(super) fn to(message: &InboundMessage) -> Result<Self, SendError> {
         let message_ref = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
@@ -112,7 +112,7 @@ impl Outbox {
     /// Replies to a message; repetitions send only one reply.
     pub async fn reply(&self, to: &InboundMessage, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let send_slot = self.send_slot(&to.conversation).await?;
-        let outgoing = self.prepare(&send_slot, MessageIds::to(to)?, content_type, None, payload).await?;
+        let outgoing = self.prepare(&send_slot, OutgoingMessageIds::to(to)?, content_type, None, payload).await?;
         self.send_answer(&send_slot, &outgoing).await
     }
 
@@ -134,7 +134,7 @@ impl Outbox {
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let new = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
+        let new = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         let outgoing = self.prepare(&send_slot, new, content_type, subtype, payload).await?;
         self.send_sealed(&send_slot, &outgoing).await
     }
@@ -144,21 +144,21 @@ impl Outbox {
         &self,
         send_slot: SendSlot,
         payload: Value,
-    ) -> Result<Option<MessageReference>, SendError> {
-        let new = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
+    ) -> Result<Option<SealedMessageReference>, SendError> {
+        let new = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         let subtype = Some(MsgSubtype::ArtifactToolCall);
         let outgoing = self.prepare(&send_slot, new, ContentType::Artifact, subtype, payload).await?;
         let seq = self.send_sealed(&send_slot, &outgoing).await?;
         let envelope = Digest::of_bytes(&outgoing.envelope.0);
         let id = MessageRef { conversation: outgoing.conversation, seq }.id().ok();
-        Ok(id.map(|id| MessageReference { envelope, id }))
+        Ok(id.map(|id| SealedMessageReference { envelope, id }))
     }
 
     /// Seals and stores a message for all members of a conversation.
     pub(super) async fn prepare(
         &self,
         send_slot: &SendSlot,
-        MessageIds { client_id, in_reply_to }: MessageIds,
+        OutgoingMessageIds { client_id, in_reply_to }: OutgoingMessageIds,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,

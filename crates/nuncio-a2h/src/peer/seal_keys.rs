@@ -9,7 +9,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::backup::RestoredKeys;
-use nuncio_identity::seal::{KeyReview, PendingKeys, RecipientDevice, SealError, SealIdentity};
+use nuncio_identity::seal::{KeyReviewResult, PendingKeys, RecipientDevice, SealError, SealIdentity};
 
 use super::context::PeerContext;
 use super::error::SendError;
@@ -165,7 +165,7 @@ impl SealKeyService {
     pub(super) async fn fetch_and_review_keys(
         &self,
         owner: &RelayParty,
-    ) -> Result<(Vec<KeyBundle>, KeyReview), SendError> {
+    ) -> Result<(Vec<KeyBundle>, KeyReviewResult), SendError> {
         let bundles = self.context.relay.keys_of(owner).await?;
         let (reviewed, published) = (owner.clone(), bundles.clone());
         let review = self

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::PeerContext;
 use super::error::SendError;
-use super::outbox::{MessageIds, Outbox};
+use super::outbox::{Outbox, OutgoingMessageIds};
 use super::seal_keys::SealKeyService;
 use super::{InboundMessage, lock};
 use crate::client::Relay;
@@ -40,7 +40,7 @@ const MAX_WAITING_BYTES: usize = 128 * 1024;
 pub struct StreamWriter {
     streams: Arc<OutgoingStreams>,
     conversation: ConversationId,
-    answers: MessageIds,
+    answers: OutgoingMessageIds,
     orders: mpsc::UnboundedSender<WriterCommand>,
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
@@ -70,18 +70,18 @@ impl OutgoingStreams {
     /// # Errors
     /// The stream cannot be sealed, or the relay refuses streams in that conversation.
     pub async fn begin(self: &Arc<Self>, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
-        let answers = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
+        let answers = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         self.begin_as(answers, conversation).await
     }
 
     /// Starts a streamed reply; if a message is handled again, still only one reply is sent.
     pub async fn begin_reply(self: &Arc<Self>, to: &InboundMessage) -> Result<Option<StreamWriter>, SendError> {
-        self.begin_as(MessageIds::to(to)?, &to.conversation).await
+        self.begin_as(OutgoingMessageIds::to(to)?, &to.conversation).await
     }
 
     async fn begin_as(
         self: &Arc<Self>,
-        answers: MessageIds,
+        answers: OutgoingMessageIds,
         id: &ConversationId,
     ) -> Result<Option<StreamWriter>, SendError> {
         if !self.context.relay.streams() || matches!(self.context.me(), RelayParty::Person(_)) {

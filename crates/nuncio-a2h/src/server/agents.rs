@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::A2hError;
 use crate::lift::{self, IfMatchHeader};
-use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
+use crate::wire::agent::{AgentRequest, AgentView, ConnectionMode, ManifestChangeView, OwnerView, WarningView};
 use crate::wire::webhook::SecretText;
 
 /// `POST /a2h/agents`: creates an agent account.
@@ -135,7 +135,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
     IfMatchHeader::read(value.to_str().unwrap_or_default()).map(Some)
 }
 
-fn lost_update_error(account: &Account) -> A2hError {
+fn lost_update_error(account: &AgentAccount) -> A2hError {
     let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
     let mut refused = A2hError::new(Code::ManifestStale, message);
     refused.status = StatusCode::PRECONDITION_FAILED;
@@ -162,9 +162,9 @@ fn tag(view: &AgentView) -> HeaderValue {
 
 impl A2hServerState {
     /// Account of an agent, if the caller may see it: everyone sees public ones, authenticated callers all.
-    pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
+    pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<AgentAccount, A2hError> {
         let found: Result<_, A2hError> = async { Ok(self.engine.accounts().account(&agent_id(id)?).await?) }.await;
-        let is_visible = |account: &Account| account.public || caller_if_known.is_some();
+        let is_visible = |account: &AgentAccount| account.public || caller_if_known.is_some();
         match found {
             Ok(account) if is_visible(&account) => Ok(account),
             // Anonymous callers are not told whether a private agent exists.
@@ -185,7 +185,7 @@ impl A2hServerState {
         Ok(changed)
     }
 
-    async fn whole(&self, account: &Account, caller_if_known: Option<&Caller>) -> Result<AgentView, EngineError> {
+    async fn whole(&self, account: &AgentAccount, caller_if_known: Option<&Caller>) -> Result<AgentView, EngineError> {
         let manifest = self.engine.manifests().current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
         Ok(AgentView { capability_manifest: Some(manifest), ..view(account, caller_if_known) })
@@ -198,7 +198,7 @@ pub(super) fn written(version: &ManifestVersion) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn view(account: &Account, caller_if_known: Option<&Caller>) -> AgentView {
+fn view(account: &AgentAccount, caller_if_known: Option<&Caller>) -> AgentView {
     let insider = caller_if_known.is_some_and(|caller| {
         account.owner.is(&caller.principal) || caller.principal == Principal::Agent(account.id.clone())
     });
@@ -230,14 +230,14 @@ fn view(account: &Account, caller_if_known: Option<&Caller>) -> AgentView {
     }
 }
 
-fn change(publication: PublicationResult) -> ChangeView {
+fn change(publication: PublicationResult) -> ManifestChangeView {
     let verdict = publication.verdict;
     let warnings = publication.warnings.into_iter().map(|warning| WarningView {
         pointer: warning.pointer,
         rule: warning.rule.to_string(),
         message: warning.message,
     });
-    ChangeView {
+    ManifestChangeView {
         changed: publication.changed,
         breaking: verdict.breaking,
         findings: json!(verdict.findings),

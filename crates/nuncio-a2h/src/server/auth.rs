@@ -7,18 +7,19 @@ use http::StatusCode;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_engine::EngineError;
-use nuncio_engine::consent::NewDevice;
+use nuncio_engine::consent::EnrolmentRequest;
 use nuncio_http::{CallerReporter, CredentialLocation};
 
 use super::{A2hResult, A2hServerState, MAX_BODY, data};
 use crate::lift;
-use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
+use crate::wire::auth::{EnrollRequest, EnrolledView, ServerKeysView, ServerView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`: enrols a device with an invite code.
 pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReporter>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
-    let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
+    let new =
+        EnrolmentRequest { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
     let device = a2h.engine.people().enrol_device(new).await?;
     identified(report, &device)?;
     let token = a2h.token_for(&device);
@@ -37,7 +38,7 @@ pub(super) async fn token(State(a2h): State<A2hServerState>, request: Request) -
 
 /// `GET /a2h/auth/keys`: the server's identity for devices, and the keys that verify its tokens.
 pub(super) async fn keys(State(a2h): State<A2hServerState>) -> Response {
-    data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
+    data(StatusCode::OK, ServerKeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
 /// Counts the request for the device's person in rate limits and metrics.

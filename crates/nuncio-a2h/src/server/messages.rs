@@ -16,7 +16,7 @@ use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::Event;
-use crate::wire::message::{ClaimRequest, ClaimView, MessageView, ReceiptView};
+use crate::wire::message::{ClaimRequest, ClaimView, MessageView, PostedMessageView};
 
 /// Messages per read from the store; few, because messages may be large.
 const MESSAGES_PER_READ: usize = 16;
@@ -32,7 +32,7 @@ pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathP
     // The message is a copy, so the memory of the body is released before the write.
     drop(body);
     let PostReceipt { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
-    let view = ReceiptView {
+    let view = PostedMessageView {
         message_id: posted.reference().id().map_err(EngineError::from)?,
         conversation_id: posted.conversation,
         conversation_seq: posted.seq,

@@ -37,13 +37,13 @@ pub trait SocketMetrics: fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug)]
-pub(super) struct SocketLimits {
+pub(super) struct SocketLimiter {
     permits: Arc<Semaphore>,
     slots: SocketSlots,
     metrics: Arc<dyn SocketMetrics>,
 }
 
-impl SocketLimits {
+impl SocketLimiter {
     /// Allows at most `most` open connections.
     pub(super) fn new(most: usize, metrics: Arc<dyn SocketMetrics>) -> Self {
         Self {

@@ -3,13 +3,13 @@
 use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::notification::RelayParty;
-use nuncio_engine::ports::store::relay::DeliveryLogEntry;
+use nuncio_engine::ports::store::relay::WebhookDeliveryLogEntry;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
 use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, data};
 use crate::wire::webhook::{
-    DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookView,
+    DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookHealthView,
 };
 
 /// Event type and body of a webhook call; `None` if its message was deleted.
@@ -46,7 +46,7 @@ pub(super) async fn deliveries(
     let more = found.len() > wanted.limit;
     found.truncate(wanted.limit);
     let next_cursor = found.last().filter(|_| more).map(|last| last.seq.to_string());
-    let webhook = a2h.engine.accounts().webhook(&by, &id).await?.map(|webhook| WebhookView {
+    let webhook = a2h.engine.accounts().webhook(&by, &id).await?.map(|webhook| WebhookHealthView {
         state: webhook.state,
         failing_since: webhook.failing_since,
         probe_at: webhook.probe_at,
@@ -56,8 +56,8 @@ pub(super) async fn deliveries(
     Ok(answer(StatusCode::OK, &view))
 }
 
-fn finished_delivery(logged: DeliveryLogEntry) -> DeliveryView {
-    let DeliveryLogEntry { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
+fn finished_delivery(logged: WebhookDeliveryLogEntry) -> DeliveryView {
+    let WebhookDeliveryLogEntry { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
     DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
 }
 

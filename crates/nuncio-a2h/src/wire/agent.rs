@@ -91,7 +91,7 @@ pub struct AgentView {
     pub capability_manifest_hash: Option<Digest>,
     /// Verdict on the manifest change; present in the response to publishing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manifest_change: Option<Box<ChangeView>>,
+    pub manifest_change: Option<Box<ManifestChangeView>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -103,7 +103,7 @@ pub enum OwnerView {
 
 /// Verdict on a published manifest compared with the previous one.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct ChangeView {
+pub struct ManifestChangeView {
     /// Whether the manifest differs from the previous one; if not, no version was stored.
     pub changed: bool,
     /// Whether people who consented to the previous manifest must consent again.

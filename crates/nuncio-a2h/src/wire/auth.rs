@@ -100,7 +100,7 @@ pub struct ServerView {
 
 /// Response of `GET /a2h/auth/keys`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct KeysView {
+pub struct ServerKeysView {
     #[serde(flatten)]
     pub server: ServerView,
     /// The token-signing key as a JWK.

@@ -30,7 +30,7 @@ pub struct PostMessageRequest<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ReceiptView {
+pub struct PostedMessageView {
     /// Message id chosen by the server.
     pub message_id: MessageId,
     pub conversation_id: ConversationId,

@@ -5,7 +5,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{ChainHead, LedgerEntry};
-use nuncio_core::relation::{Relation, RelationState, ScopeGrant, ScopeRequest};
+use nuncio_core::relation::{Relation, RelationState, ScopeGrant, ScopeToGrant};
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ impl GrantMode {
 
 impl ScopeGrantRequest {
     /// The requested grant; fails if `until` is missing for the mode `until`, or given for another mode.
-    pub fn to_scope_request(&self) -> Result<ScopeRequest, String> {
+    pub fn to_scope_request(&self) -> Result<ScopeToGrant, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
             Self::For(TermedScope { scope, mode, until }) => match (mode, until) {
@@ -94,7 +94,7 @@ impl ScopeGrantRequest {
                 }
             },
         };
-        Ok(ScopeRequest { scope: scope.clone(), term })
+        Ok(ScopeToGrant { scope: scope.clone(), term })
     }
 }
 

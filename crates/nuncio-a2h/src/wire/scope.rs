@@ -2,7 +2,7 @@
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::text::TextByLanguage;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct ScopeView {
 }
 
 #[must_use]
-pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
+pub fn bundle(presets: &ScopePresets) -> Vec<ScopeView> {
     let view = |scope: &nuncio_core::manifest::presets::PresetScope| ScopeView {
         id: scope.id.clone(),
         sensitivity: presets.floor(scope.id.as_str()).unwrap_or(scope.sensitivity),
@@ -38,7 +38,7 @@ mod tests {
     /// Covers every row of the scope table in A2H §6.
     #[test]
     fn scope_list_has_the_four_presets_with_labels_and_sensitivities() {
-        let bundle = bundle(&Presets::default());
+        let bundle = bundle(&ScopePresets::default());
         let rows: Vec<_> = bundle
             .iter()
             .map(|scope| (scope.id.as_str(), scope.label.in_language("zh-CN"), scope.sensitivity.as_str()))

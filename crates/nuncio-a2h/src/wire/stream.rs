@@ -72,7 +72,7 @@ impl StreamFrame {
 /// Stream frame that the relay sends: to a receiver, or as an error to the sending agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
-pub enum StreamNotice {
+pub enum RelayStreamFrame {
     #[serde(rename = "stream.start")]
     Start {
         conversation_id: ConversationId,
@@ -113,7 +113,7 @@ pub enum StreamNotice {
     },
 }
 
-impl StreamNotice {
+impl RelayStreamFrame {
     /// Notice to the sending agent that the relay ended the stream.
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {

@@ -117,7 +117,7 @@ pub struct DeliveriesView {
     /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
     /// State of the agent's webhook; `null` if it has none.
-    pub webhook: Option<WebhookView>,
+    pub webhook: Option<WebhookHealthView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -137,7 +137,7 @@ pub struct DeliveryView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct WebhookView {
+pub struct WebhookHealthView {
     pub state: WebhookState,
     /// Time since which every webhook call has failed; `null` after a success.
     pub failing_since: Option<Timestamp>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message, ToolCall};
-use nuncio_core::session::{AwaitedAnswer, ToolRef};
+use nuncio_core::session::{AwaitedAnswer, EnabledTool};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput};
 
 use super::error::ClientError;
@@ -38,7 +38,7 @@ pub struct AapConversation {
     /// Tools that this client provides.
     own_tools: Vec<ToolSpec>,
     /// Enabled tools of the agent.
-    enabled_tools: Vec<ToolRef>,
+    enabled_tools: Vec<EnabledTool>,
     /// Options of the session as this client knows them; secret values are redacted after they were sent.
     options: BTreeMap<String, String>,
     /// Options that changed since the last turn and must be sent.
@@ -168,7 +168,7 @@ impl AapConversation {
     }
 
     #[must_use]
-    pub fn enabled_tools(&self) -> &[ToolRef] {
+    pub fn enabled_tools(&self) -> &[EnabledTool] {
         &self.enabled_tools
     }
 
@@ -309,7 +309,7 @@ impl AapConversation {
 
     /// Whether a tool call must be answered by this client: a call of its own tool, or one that requires permission.
     fn needs_us(&self, call: &ToolCall) -> bool {
-        let asks = |tool: &ToolRef| tool.name == call.name && tool.trust != Some(true);
+        let asks = |tool: &EnabledTool| tool.name == call.name && tool.trust != Some(true);
         self.awaits(call) == AwaitedAnswer::Result || self.enabled_tools.iter().any(asks)
     }
 

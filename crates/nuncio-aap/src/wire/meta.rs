@@ -1,6 +1,6 @@
 //! `GET /meta`: the agents of a server.
 
-use nuncio_core::agent::Capabilities;
+use nuncio_core::agent::AapCapabilities;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub struct AgentInfo {
     #[serde(default, deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<OptionInfo>,
     #[serde(default = "capabilities::none", with = "capabilities")]
-    pub capabilities: Capabilities,
+    pub capabilities: AapCapabilities,
 }
 
 impl AgentInfo {
@@ -95,12 +95,12 @@ pub struct OptionInfo {
 mod capabilities {
     use std::collections::BTreeMap;
 
-    use nuncio_core::agent::Capabilities;
+    use nuncio_core::agent::AapCapabilities;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use serde_json::{Map, Value};
 
     /// JSON group, JSON member name and Rust field of each capability.
-    fn members(of: &mut Capabilities) -> [(&'static str, &'static str, &mut bool); 8] {
+    fn members(of: &mut AapCapabilities) -> [(&'static str, &'static str, &mut bool); 8] {
         [
             ("history", "compacted", &mut of.compacted_history),
             ("history", "full", &mut of.full_history),
@@ -113,13 +113,13 @@ mod capabilities {
         ]
     }
 
-    pub(super) fn none() -> Capabilities {
-        let mut capabilities = Capabilities::default();
+    pub(super) fn none() -> AapCapabilities {
+        let mut capabilities = AapCapabilities::default();
         members(&mut capabilities).into_iter().for_each(|(_, _, has)| *has = false);
         capabilities
     }
 
-    pub(super) fn serialize<S: Serializer>(capabilities: &Capabilities, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(capabilities: &AapCapabilities, to: S) -> Result<S::Ok, S::Error> {
         let mut groups = BTreeMap::<_, BTreeMap<_, _>>::new();
         for (group, member, has) in members(&mut capabilities.clone()) {
             if *has {
@@ -129,7 +129,7 @@ mod capabilities {
         groups.serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Capabilities, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<AapCapabilities, D::Error> {
         let sent = Value::deserialize(from)?;
         let mut capabilities = none();
         for (group, member, has) in members(&mut capabilities) {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(meta.agent("bare"), Some(&AgentInfo::unlisted("bare")));
         let rich = meta.agent("rich").unwrap();
         assert_eq!(rich.tools.len(), 1);
-        let some = Capabilities { full_history: true, stream_delta: true, ..AgentInfo::unlisted("").capabilities };
+        let some = AapCapabilities { full_history: true, stream_delta: true, ..AgentInfo::unlisted("").capabilities };
         assert_eq!(rich.capabilities, some);
     }
 }

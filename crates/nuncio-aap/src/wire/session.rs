@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::message::Message;
-use nuncio_core::session::ToolRef;
+use nuncio_core::session::EnabledTool;
 use nuncio_core::string_enum;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct AgentConfig {
     pub name: String,
     /// Enabled tools of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tools: Option<Vec<ToolRef>>,
+    pub tools: Option<Vec<EnabledTool>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::message::Message;
-use nuncio_core::session::ToolRef;
+use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnOutcome};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub struct TurnBody {
 pub struct AgentOverride {
     /// Complete new list of enabled tools.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tools: Option<Vec<ToolRef>>,
+    pub tools: Option<Vec<EnabledTool>>,
     /// Options to set; others keep their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,

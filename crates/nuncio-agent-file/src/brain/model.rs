@@ -4,7 +4,7 @@ use super::super::agent::web_address;
 use super::super::names::{DeclaredNames, OptionSecrecy};
 use super::super::reader::TomlTable;
 use super::super::templates::{self, TemplateUse};
-use nuncio_core::agent::{ModelOptions, ModelSpec, Provider};
+use nuncio_core::agent::{ModelOptionNames, ModelSpec, Provider};
 
 /// Sampling temperatures that every model provider accepts.
 const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
@@ -45,9 +45,9 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
 }
 
 /// `[brain.options]`: which `[[option]]` overrides which setting.
-fn options(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> ModelOptions {
+fn options(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> ModelOptionNames {
     let option = |key, secrecy| table.item(key).and_then(|item| names.option(&item, secrecy));
-    let options = ModelOptions {
+    let options = ModelOptionNames {
         model: option("model", OptionSecrecy::Public),
         temperature: option("temperature", OptionSecrecy::Public),
         key: option("key", OptionSecrecy::Secret),

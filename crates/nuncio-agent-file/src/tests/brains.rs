@@ -2,7 +2,7 @@
 
 use super::{AGENT, faults, notes, refused};
 use crate::{STARTER, parse};
-use nuncio_core::agent::{AapSpec, Agent, BrainSpec, CommandRun, ModelOptions, ModelSpec, Provider};
+use nuncio_core::agent::{AapSpec, Agent, BrainSpec, CommandRunSpec, ModelOptionNames, ModelSpec, Provider};
 use nuncio_core::ids::{AgentName, BackendName, OptionName};
 
 fn agent(rest: &str) -> Agent {
@@ -58,7 +58,7 @@ MODEL_KEY = { env = "MODEL_KEY" }
     assert_eq!(spec.key, Some(BackendName::parse("MODEL_KEY").unwrap()));
     assert_eq!((spec.temperature, spec.max_tokens, spec.window_tokens), (Some(0.25), Some(2048), Some(32000)));
     assert_eq!(spec.instructions.unwrap().as_str(), "Answer in {{ options.language }}.");
-    let options = ModelOptions { model: option("model"), temperature: option("mood"), key: option("own_key") };
+    let options = ModelOptionNames { model: option("model"), temperature: option("mood"), key: option("own_key") };
     assert_eq!(spec.options, options);
 }
 
@@ -67,7 +67,7 @@ fn model_brain_keys_left_out_stay_unset() {
     let spec = model("[brain]\nkind = 'model'\nprovider = 'ollama'\nmodel = 'm'\ntemperature = 1\n");
     assert_eq!((spec.provider, spec.temperature), (Provider::Ollama, Some(1.0)));
     assert_eq!((spec.base_url, spec.key, spec.max_tokens, spec.window_tokens), (None, None, None, None));
-    assert_eq!((spec.instructions, spec.options), (None, ModelOptions::default()));
+    assert_eq!((spec.instructions, spec.options), (None, ModelOptionNames::default()));
 }
 
 #[test]
@@ -93,7 +93,7 @@ env = { KEY = "{{ secrets.KEY }}" }
 KEY = { file = "key" }
 "#,
     );
-    let BrainSpec::Process(CommandRun { command, env }) = &agent.brain else { panic!("{:?}", agent.brain) };
+    let BrainSpec::Process(CommandRunSpec { command, env }) = &agent.brain else { panic!("{:?}", agent.brain) };
     assert_eq!(command.words().collect::<Vec<_>>(), ["python3", "brain.py"]);
     assert_eq!((env[0].0.as_str(), env[0].1.as_str()), ("KEY", "{{ secrets.KEY }}"));
     assert_eq!((agent.brain.kind(), agent.brain.key()), ("process", None));

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{MAX_BYTES, STARTER, parse};
 use nuncio_core::agent::{
     Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, RetryPolicy, RunSpec, SecretSource,
-    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillMethod, SlotKind,
+    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillHttpMethod, SlotKind,
 };
 use nuncio_core::ids::ToolName;
 use nuncio_core::text::TextByLanguage;
@@ -150,7 +150,7 @@ fn skills_of_a_complete_agent_file_are_read() {
     assert_eq!(search.id.as_str(), "grand/hotel-assistant/find");
     assert_eq!((search.name.as_str(), search.description.as_str()), ("Find a room", "Finds free rooms."));
     assert_eq!((search.version.to_string().as_str(), search.kind), ("2.0.1", CapabilityType::Api));
-    assert_eq!((search.access, search.method), (SkillAccess::Private, SkillMethod::Get));
+    assert_eq!((search.access, search.method), (SkillAccess::Private, SkillHttpMethod::Get));
     assert_eq!(search.auth, SkillAuth::OAuth2 { issuer: Some("https://login.example/realm".parse().unwrap()) });
     assert_eq!(search.tags, ["hotel", "客房"]);
     assert_eq!(search.documentation.as_ref().unwrap().as_str(), "https://grand-hotel.example/find");
@@ -166,7 +166,10 @@ fn skills_of_a_complete_agent_file_are_read() {
     let whole = agent.skill.as_deref().unwrap();
     assert_eq!((whole.id.as_str(), whole.name.as_str()), ("hotel-assistant/ask", "Grand Hotel Assistant"));
     assert_eq!(whole.description, "Books rooms and answers guests.");
-    assert_eq!((whole.access, &whole.auth, whole.method), (SkillAccess::Public, &SkillAuth::None, SkillMethod::Post));
+    assert_eq!(
+        (whole.access, &whole.auth, whole.method),
+        (SkillAccess::Public, &SkillAuth::None, SkillHttpMethod::Post)
+    );
     assert_eq!((whole.retry, whole.retention, whole.concurrency), (None, None, None));
 }
 
@@ -205,7 +208,7 @@ fn mcp_servers_and_secrets_of_a_complete_agent_file_are_read() {
 fn minimal_agent_file_gets_defaults() {
     let declared = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }").unwrap();
     assert_eq!(declared.agent.brain, BrainSpec::Rules(nuncio_core::agent::RulesSpec::default()));
-    assert_eq!(declared.agent.capabilities, nuncio_core::agent::Capabilities::default());
+    assert_eq!(declared.agent.capabilities, nuncio_core::agent::AapCapabilities::default());
     assert_eq!(
         crate::AgentFileFaults(declared.notes).to_string(),
         "a.toml:1:1: brain: the brain matches no message\n  a rules brain needs [[intent]] sections"
@@ -236,7 +239,7 @@ fn starter_file_with_all_examples_enabled_is_valid() {
     assert!(agent.owner.is_some());
     assert_eq!((agent.scopes.len(), agent.tools.len(), agent.secrets.len()), (1, 5, 2));
     assert_eq!((agent.mcp.len(), agent.options.len()), (1, 1));
-    assert_eq!(agent.capabilities, nuncio_core::agent::Capabilities::default());
+    assert_eq!(agent.capabilities, nuncio_core::agent::AapCapabilities::default());
 }
 
 #[test]

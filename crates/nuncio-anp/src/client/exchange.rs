@@ -7,7 +7,7 @@ use bytes::Bytes;
 use nuncio_core::json;
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Fetch};
-use nuncio_identity::challenge::{self, AccessGrant, Challenge};
+use nuncio_identity::challenge::{self, Challenge, IssuedAccessToken};
 use serde_json::Value;
 use url::Url;
 
@@ -37,7 +37,7 @@ pub(super) struct ClientRequest<'a> {
 
 /// Sends requests with the credentials of the client. Clones share the tokens that servers granted.
 #[derive(Debug, Clone)]
-pub(super) struct HttpExchange {
+pub(super) struct AuthenticatingHttpClient {
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signer: Option<Arc<dyn RequestSigner>>,
@@ -47,7 +47,7 @@ pub(super) struct HttpExchange {
     pub(super) timeout: Duration,
 }
 
-impl HttpExchange {
+impl AuthenticatingHttpClient {
     /// Sends a request, and repeats it once with a signature if the server asks for one. A redirect is an error; any
     /// other status is returned.
     pub(super) async fn exchange(&self, outgoing: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
@@ -125,7 +125,7 @@ impl HttpExchange {
             return Err(ClientError::redirected(&url, &answer));
         }
         if let (Some(signer), Some(grant)) =
-            (&self.signer, answer.header("authentication-info").and_then(AccessGrant::read))
+            (&self.signer, answer.header("authentication-info").and_then(IssuedAccessToken::read))
             && answer.status == 200
         {
             self.tokens.put(&url, &signer.did(), grant, self.clock.now());

@@ -10,7 +10,7 @@ use url::Url;
 use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, display_url, plain};
-use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
+use super::exchange::{AuthTiming, AuthenticatingHttpClient, ClientRequest, json_body};
 use super::remote_method::RemoteMethod;
 use super::target::UserNamedHost;
 use crate::wire::{AnpResponse, MAX_REQUEST_BYTES};
@@ -34,7 +34,7 @@ impl AnpClient {
     }
 }
 
-impl HttpExchange {
+impl AuthenticatingHttpClient {
     /// Sends a JSON-RPC request and returns its result.
     pub(super) async fn post(
         &self,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::Did;
-use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::challenge::IssuedAccessToken;
 use url::Url;
 
 const MAX_CACHED_TOKENS: usize = 1024;
@@ -32,7 +32,7 @@ impl TokenCache {
         self.0.get(&token_key(url, did), now)
     }
 
-    pub(super) fn put(&self, url: &Url, did: &Did, grant: AccessGrant, now: Timestamp) {
+    pub(super) fn put(&self, url: &Url, did: &Did, grant: IssuedAccessToken, now: Timestamp) {
         let span = grant
             .expires_in
             .map_or(DEFAULT_LIFETIME, Duration::from_secs)
@@ -60,7 +60,7 @@ mod tests {
         let url = |text: &str| Url::parse(text).unwrap();
         let did = |text: &str| Did::parse(text).unwrap();
         let (here, me, now) = (url("http://localhost:1/a"), did("did:wba:a.example"), Timestamp::from_millis(0));
-        let grant = AccessGrant { access_token: "t".to_owned(), expires_in: Some(60), scope: None };
+        let grant = IssuedAccessToken { access_token: "t".to_owned(), expires_in: Some(60), scope: None };
         tokens.put(&here, &me, grant, now);
         assert_eq!(tokens.get(&url("http://localhost:1/b"), &me, now).as_deref(), Some("t"));
         for elsewhere in ["http://localhost:2/a", "https://localhost:1/a", "http://127.0.0.1:1/a"] {

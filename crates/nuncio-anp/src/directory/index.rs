@@ -23,7 +23,7 @@ use url::Url;
 use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
 use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery, own_row};
 use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidScheme, authority, did_authority};
-use crate::project::HostDocuments;
+use crate::project::HostDocumentSettings;
 
 /// Time limit for one request of a verification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,10 +65,10 @@ pub struct RegisteredAgent {
 /// Index of the registered agents. Clones are cheap and share their state.
 #[derive(Debug, Clone)]
 pub struct DirectoryIndex {
-    crawler: Crawler<ListedAgentTargets>,
+    crawler: Crawler<DirectoryIndexState>,
 }
 
-struct ListedAgentTargets {
+struct DirectoryIndexState {
     engine: Engine,
     /// Client for targets that operators name.
     configured: AnpClient,
@@ -92,7 +92,7 @@ impl DirectoryIndex {
         };
         let strangers = client(Arc::new(UntrustedFetch(Arc::clone(&fetch))) as Arc<dyn Fetch>);
         let clock = Arc::clone(engine.clock());
-        let agents = ListedAgentTargets {
+        let agents = DirectoryIndexState {
             configured: client(fetch),
             strangers,
             engine,
@@ -124,7 +124,7 @@ impl DirectoryIndex {
         self.agents().options.accept
     }
 
-    fn agents(&self) -> &ListedAgentTargets {
+    fn agents(&self) -> &DirectoryIndexState {
         self.crawler.targets()
     }
 
@@ -191,11 +191,11 @@ impl DirectoryIndex {
     #[must_use]
     pub fn find(
         &self,
-        host: &HostDocuments,
+        host: &HostDocumentSettings,
         did_of: impl Fn(&nuncio_core::ids::AgentName) -> Option<String>,
         wanted: &SearchQuery,
     ) -> SearchPage {
-        let ListedAgentTargets { engine, own, catalogue, .. } = self.agents();
+        let DirectoryIndexState { engine, own, catalogue, .. } = self.agents();
         // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
         let edition = engine.agents().agents_edition();
         let agents = engine.agents().list();
@@ -213,7 +213,7 @@ impl DirectoryIndex {
     }
 }
 
-impl ListedAgentTargets {
+impl DirectoryIndexState {
     fn list(&self, entry: DirectoryListing, listed: ListedAgent) {
         let url = entry.url.clone();
         self.catalogue.put(url.clone().as_str(), Arc::new(DirectoryRow::new(url, listed, Some(entry))));
@@ -314,7 +314,7 @@ impl ListedAgentTargets {
 }
 
 #[async_trait]
-impl CrawlTargets for ListedAgentTargets {
+impl CrawlTargets for DirectoryIndexState {
     type Target = Url;
 
     async fn schedule(&self) -> Result<Vec<(Url, Timestamp)>, EngineError> {

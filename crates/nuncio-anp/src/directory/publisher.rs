@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::client::{AgentSigners, AnpClient};
-use crate::project::HostDocuments;
+use crate::project::HostDocumentSettings;
 use crate::wire::canonical;
 
 /// Interval of the check for changed descriptions.
@@ -60,7 +60,7 @@ struct PublisherState {
     engine: Engine,
     client: AnpClient,
     signers: Arc<dyn AgentSigners>,
-    host: HostDocuments,
+    host: HostDocumentSettings,
     directories: Vec<ServerOrigin>,
     statuses: Mutex<BTreeMap<(AgentName, ServerOrigin), RegistrationStatus>>,
 }
@@ -71,7 +71,7 @@ impl DirectoryPublisher {
         engine: Engine,
         client: AnpClient,
         signers: Arc<dyn AgentSigners>,
-        host: HostDocuments,
+        host: HostDocumentSettings,
         directories: Vec<ServerOrigin>,
     ) -> Self {
         let statuses = Mutex::default();

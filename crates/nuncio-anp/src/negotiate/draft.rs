@@ -3,7 +3,7 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DraftId;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
+use nuncio_engine::drafting::{DraftSide, DraftState, ProtocolDefinition, ProtocolDraft};
 use serde_json::{Map, Value, json};
 
 use super::alternative;
@@ -53,7 +53,7 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, R
 
 /// Builds the document of a draft, without its digest.
 #[must_use]
-pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) -> Value {
+pub fn document(id: &DraftId, blueprint: &ProtocolDefinition, publisher: Option<String>) -> Value {
     let methods = blueprint.methods.iter().map(|method| ArtifactMethod {
         name: method.name.clone(),
         description: Some(method.description.clone()).filter(|text| !text.is_empty()),

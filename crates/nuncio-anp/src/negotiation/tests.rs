@@ -145,7 +145,7 @@ fn preferred_interface_and_content_types_decide_between_suitable_interfaces() {
     wanted.constraints.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
-    assert_eq!(it.alternatives[0].lost, RejectionReason::FewerPoints(106));
+    assert_eq!(it.alternatives[0].lost, NotChosenReason::FewerPoints(106));
     // The caller's preferred content type wins; without a preference, the one that the offer prefers.
     wanted.constraints.preferred_content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));

@@ -46,11 +46,11 @@ pub struct Alternative<'a> {
     pub offer: &'a InterfaceOffer,
     pub ability: Option<&'a OfferedCapability>,
     pub score: Score,
-    pub lost: RejectionReason,
+    pub lost: NotChosenReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RejectionReason {
+pub enum NotChosenReason {
     Lacks(ConstraintSet),
     /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
@@ -63,7 +63,7 @@ pub enum RejectionReason {
     NotGranted,
 }
 
-impl std::fmt::Display for RejectionReason {
+impl std::fmt::Display for NotChosenReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Lacks(constraints) => write!(f, "does not satisfy {}", constraints.names().join(", ")),
@@ -93,18 +93,18 @@ pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<
     others.take(MAX_ALTERNATIVES).map(alternative).collect()
 }
 
-fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> RejectionReason {
+fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> NotChosenReason {
     if !it.entry.offer.granted {
-        return RejectionReason::NotGranted;
+        return NotChosenReason::NotGranted;
     }
     if !it.violations.is_empty() {
-        return RejectionReason::Lacks(it.violations);
+        return NotChosenReason::Lacks(it.violations);
     }
-    let Some(winner) = winner else { return RejectionReason::NotStructured };
+    let Some(winner) = winner else { return NotChosenReason::NotStructured };
     match it.security {
-        Some(security) if Some(security) < winner.security => RejectionReason::WeakerSecurity(security),
-        _ if it.score.total < winner.score.total => RejectionReason::FewerPoints(winner.score.total - it.score.total),
-        _ => RejectionReason::LaterId,
+        Some(security) if Some(security) < winner.security => NotChosenReason::WeakerSecurity(security),
+        _ if it.score.total < winner.score.total => NotChosenReason::FewerPoints(winner.score.total - it.score.total),
+        _ => NotChosenReason::LaterId,
     }
 }
 

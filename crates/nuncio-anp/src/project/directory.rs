@@ -2,14 +2,14 @@
 
 use serde_json::{Map, json};
 
-use super::{DIDWBA, HostDocuments, NOSEC, bare_description};
+use super::{DIDWBA, HostDocumentSettings, NOSEC, bare_description};
 use crate::directory::{DESCRIPTION, PATH, PROFILE};
 use crate::wire::{AgentDescription, Capability, Interface, Security, texts};
 
 const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
 
-impl HostDocuments {
+impl HostDocumentSettings {
     /// Description of this host's directory, without a proof. With `takes`, it includes the registration interface.
     #[must_use]
     pub fn directory(&self, did: Option<&str>, takes: bool) -> AgentDescription {

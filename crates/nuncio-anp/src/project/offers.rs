@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
 
-use super::{HostDocuments, ToolDocumentKind, interface_id, name_of};
+use super::{HostDocumentSettings, ToolDocumentKind, interface_id, name_of};
 use crate::negotiation::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use crate::wire::{profile, texts};
 
@@ -41,7 +41,7 @@ pub struct OfferContext<'a> {
     pub conversation: ConversationInterfaceState,
 }
 
-impl HostDocuments {
+impl HostDocumentSettings {
     /// Offers of an agent. Tools that the caller may not use are offered as not granted, so that the negotiation can
     /// ask for authentication; if authentication would not help, such tools should be marked as unavailable.
     #[must_use]

@@ -5,7 +5,7 @@ use nuncio_core::text::TextByLanguage;
 use serde_json::{Map, Value, json};
 
 use super::refs::SchemaComponents;
-use super::{HostDocuments, ToolDocumentKind, description_of, name_of, said};
+use super::{HostDocumentSettings, ToolDocumentKind, description_of, name_of, said};
 use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
@@ -22,7 +22,7 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
     agent.presence.conversation.then_some(if taken { OTHER_CHAT } else { CHAT })
 }
 
-impl HostDocuments {
+impl HostDocumentSettings {
     #[must_use]
     pub fn openrpc(&self, agent: &Agent, set: ToolDocumentKind) -> OpenRpc {
         let mut components = SchemaComponents::default();

@@ -1,15 +1,15 @@
 //! Information that an agent publishes: entries of its description, and the files themselves.
 
-use nuncio_core::agent::{Agent, Information, InformationLocation};
+use nuncio_core::agent::{Agent, InformationDocument, InformationLocation};
 use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
-use super::{HostDocuments, NOSEC};
+use super::{HostDocumentSettings, NOSEC};
 use crate::validate::{self, AnpDocumentType, AnpReport, DocumentFault};
 use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
 
-impl HostDocuments {
-    pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::InformationItem {
+impl HostDocumentSettings {
+    pub(super) fn information(&self, agent: &Agent, information: &InformationDocument) -> wire::InformationItem {
         // Files on this host are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {
             InformationLocation::Url(url) => (url.to_string(), None),
@@ -28,12 +28,17 @@ impl HostDocuments {
     }
 
     /// Content of a published file as served. Products are completed from the agent file and must then be valid.
-    pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, AnpReport> {
+    pub fn published_file(
+        &self,
+        agent: &Agent,
+        information: &InformationDocument,
+        bytes: &[u8],
+    ) -> Result<Value, AnpReport> {
         let InformationLocation::File(path) = &information.source else {
             let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
             return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };
-        let mut document = json::read(bytes, Information::MAX_BYTES)
+        let mut document = json::read(bytes, InformationDocument::MAX_BYTES)
             .map_err(|unreadable| AnpReport::unreadable(AnpDocumentType::Product, &unreadable))?;
         if !information.is_product() {
             return Ok(document);

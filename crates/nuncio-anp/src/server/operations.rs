@@ -14,10 +14,10 @@ const MAX_OPERATIONS: usize = 4096;
 
 /// Results of negotiations by operation, for as long as the results are valid.
 #[derive(Debug)]
-pub(super) struct NegotiatedOperations(BoundedCache<Digest, NegotiatedOperation>);
+pub(super) struct NegotiationResultCache(BoundedCache<Digest, CachedNegotiationResult>);
 
 #[derive(Debug, Clone)]
-struct NegotiatedOperation {
+struct CachedNegotiationResult {
     request: Digest,
     result: Value,
 }
@@ -28,7 +28,7 @@ pub(super) struct OperationKey {
     request: Digest,
 }
 
-impl Default for NegotiatedOperations {
+impl Default for NegotiationResultCache {
     fn default() -> Self {
         Self(BoundedCache::new(MAX_OPERATIONS))
     }
@@ -52,7 +52,7 @@ impl OperationKey {
     }
 }
 
-impl NegotiatedOperations {
+impl NegotiationResultCache {
     /// Result of an earlier request with this key.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl NegotiatedOperations {
                 returned = earlier.result.clone();
                 earlier.clone()
             }
-            _ => NegotiatedOperation { request: key.request, result },
+            _ => CachedNegotiationResult { request: key.request, result },
         });
         returned
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
 use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
-use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::project::{
+    ConversationInterfaceState, HostDocumentSettings, OfferContext, ToolDocumentKind, ToolState,
+};
 use nuncio_anp::wire::{AnpRequest, RpcError};
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_core::agent::Agent;
@@ -162,7 +164,7 @@ async fn write(stream: &mut TcpStream, reply: TestReply) {
 
 /// Real HTTP client that maps `https://NAME` to test servers on this machine.
 #[derive(Debug)]
-struct NamedHosts {
+struct HostMappingFetch {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
     /// Path for which the client has a very short timeout.
@@ -171,7 +173,7 @@ struct NamedHosts {
 }
 
 #[async_trait::async_trait]
-impl Fetch for NamedHosts {
+impl Fetch for HostMappingFetch {
     async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
         if self.hurried == Some(request.url.path()) {
@@ -244,7 +246,7 @@ impl TestClient {
         let ports = names.iter().map(|(name, server)| ((*name).to_owned(), server.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
-        let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts) };
+        let fetch = HostMappingFetch { out, ports, hurried, trusts: Arc::clone(&trusts) };
         let clock = Arc::new(ManualClock(Mutex::new(NOW)));
         let client =
             AnpClient::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::<CountingEntropy>::default(), options);
@@ -317,7 +319,7 @@ pub(crate) fn usual_document() -> Value {
 
 /// Description of the test agent, changed by `change` and then signed.
 pub(crate) fn description(change: impl Fn(&mut Value)) -> Value {
-    let mut value = json!(HostDocuments::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
+    let mut value = json!(HostDocumentSettings::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
     change(&mut value);
     prove(value, Some("grand-hotel.example"))
 }
@@ -359,7 +361,7 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
         signs: true,
     };
     let moment = OfferContext { tool: &open, conversation };
-    let offers = PreparedOffers::new(HostDocuments::new(HOTEL).offers(&hotel(), &moment));
+    let offers = PreparedOffers::new(HostDocumentSettings::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => {
@@ -384,7 +386,7 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
 pub(crate) async fn grand_hotel(
     odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestServer {
-    let published = HostDocuments::new(HOTEL);
+    let published = HostDocumentSettings::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));
     let [tools, authorized] = ToolDocumentKind::ALL.map(|set| json!(published.openrpc(&agent, set)));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_anp::project::{HostDocuments, ToolDocumentKind, chat_method};
+use nuncio_anp::project::{HostDocumentSettings, ToolDocumentKind, chat_method};
 use nuncio_anp::server::AnpFront;
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::canonical;
@@ -17,8 +17,8 @@ use crate::{agent, example_agent};
 const EXAMPLES: [&str; 4] = ["hotel", "process-python", "process-shell", "script"];
 const DID: &str = "did:wba:grand-hotel.example:agents:hotel-assistant:e1_kx4vqS1PBWzGBbLNbmqQPXvzHNTfoMoG5ym3hVjTjNw";
 
-fn host() -> HostDocuments {
-    HostDocuments::new("https://grand-hotel.example/")
+fn host() -> HostDocumentSettings {
+    HostDocumentSettings::new("https://grand-hotel.example/")
 }
 
 const SNAPSHOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");

@@ -1,6 +1,6 @@
 //! Tests of the information files that an agent publishes.
 
-use nuncio_anp::project::HostDocuments;
+use nuncio_anp::project::HostDocumentSettings;
 use serde_json::{Value, json};
 
 use crate::{agent, example};
@@ -25,7 +25,7 @@ url = "https://example.com/tour.mp4"
 
 fn served(which: usize, document: &Value) -> Result<Value, String> {
     let agent = agent(AGENT);
-    let host = HostDocuments::new("https://example.com");
+    let host = HostDocumentSettings::new("https://example.com");
     let bytes = document.to_string();
     let served = host.published_file(&agent, &agent.information[which], bytes.as_bytes());
     served.map_err(|report| report.to_string())
@@ -71,7 +71,7 @@ fn information_file_that_is_no_product_is_served_unchanged_if_it_is_valid_json()
     assert_eq!(served(1, &any).unwrap(), any);
     assert!(served(2, &any).is_err(), "what is elsewhere is not ours to serve");
     let agent = agent(AGENT);
-    let host = HostDocuments::new("https://example.com");
+    let host = HostDocumentSettings::new("https://example.com");
     let huge = format!("\"{}\"", "x".repeat(1 << 20));
     for bad in ["", "{", r#"{"a":1,"a":2}"#, &"[".repeat(100), &huge] {
         assert!(host.published_file(&agent, &agent.information[1], bad.as_bytes()).is_err());

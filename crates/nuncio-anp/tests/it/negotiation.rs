@@ -3,14 +3,16 @@
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
 use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
-use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::project::{
+    ConversationInterfaceState, HostDocumentSettings, OfferContext, ToolDocumentKind, ToolState,
+};
 use nuncio_anp::wire::{AnpRequest, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DraftId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
+use nuncio_engine::drafting::{DraftSide, DraftState, ProtocolDefinition, ProtocolDraft};
 use serde_json::{Value, json};
 
 use crate::example_agent;
@@ -32,7 +34,7 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> PreparedOffers {
         signs: true,
     };
     let moment = OfferContext { tool: &tool, conversation };
-    PreparedOffers::new(HostDocuments::new("https://grand-hotel.example").offers(&hotel(), &moment))
+    PreparedOffers::new(HostDocumentSettings::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
 fn negotiate(offers: &PreparedOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
@@ -150,7 +152,7 @@ fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
         "examples": [{"method": "weather.tell", "request": {}, "response": {}}],
         "test_cases": [{"name": "no list", "method": "weather.tell", "request": [], "expected": "invalid"}],
     });
-    let (id, blueprint) = (DraftId::parse("drf_1").unwrap(), Blueprint::read(written).unwrap());
+    let (id, blueprint) = (DraftId::parse("drf_1").unwrap(), ProtocolDefinition::read(written).unwrap());
     let document = draft::document(&id, &blueprint, Some("did:wba:grand-hotel.example".to_owned()));
     ProtocolDraft {
         agent: agent.name.clone(),
@@ -180,7 +182,7 @@ fn result_for_a_protocol_draft_depends_on_the_state_of_the_draft() {
         signs: true,
     };
     let moment = OfferContext { tool: &|_| OPEN, conversation };
-    let host = HostDocuments { drafts: true, ..HostDocuments::new("https://grand-hotel.example") };
+    let host = HostDocumentSettings { drafts: true, ..HostDocumentSettings::new("https://grand-hotel.example") };
     let offers = PreparedOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
@@ -209,19 +211,20 @@ fn result_for_a_protocol_draft_depends_on_the_state_of_the_draft() {
     );
 
     // The description announces drafting only where it is possible.
-    let says = |host: &HostDocuments, agent: &Agent| {
+    let says = |host: &HostDocumentSettings, agent: &Agent| {
         let description = host.description(agent, None);
         description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned())
     };
     assert!(says(&host, &agent));
     assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
-    assert!(!says(&HostDocuments::new("https://grand-hotel.example"), &agent), "where it is off");
-    let chat = |host: &HostDocuments| {
+    assert!(!says(&HostDocumentSettings::new("https://grand-hotel.example"), &agent), "where it is off");
+    let chat = |host: &HostDocumentSettings| {
         let document = json!(host.openrpc(&agent, ToolDocumentKind::Tools));
         document["methods"].as_array().unwrap().iter().find(|it| it["name"] == "chat").unwrap().to_string()
     };
     assert!(
-        chat(&host).contains("protocol_id") && !chat(&HostDocuments::new("https://x.example")).contains("protocol_id")
+        chat(&host).contains("protocol_id")
+            && !chat(&HostDocumentSettings::new("https://x.example")).contains("protocol_id")
     );
 }
 

@@ -21,7 +21,7 @@ use nuncio_core::agent::AapSpec;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
-use nuncio_core::session::{AwaitedAnswer, ToolRef};
+use nuncio_core::session::{AwaitedAnswer, EnabledTool};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 
@@ -201,10 +201,10 @@ fn offered(prompt: &BrainPrompt) -> Vec<ToolSpec> {
 }
 
 /// Remote agent's tools, marked as untrusted so that each call needs permission. Local tools of the same name win.
-fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<ToolRef> {
+fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<EnabledTool> {
     let taken: HashSet<&str> = ours.iter().map(|tool| tool.name.as_str()).collect();
     let free = agent.tools.iter().filter(|tool| !taken.contains(tool.name.as_str()));
-    free.filter_map(|tool| Some(ToolRef { name: ToolName::parse(&tool.name).ok()?, trust: Some(false) })).collect()
+    free.filter_map(|tool| Some(EnabledTool { name: ToolName::parse(&tool.name).ok()?, trust: Some(false) })).collect()
 }
 
 /// Session options that the remote agent also declares and whose values it accepts.

@@ -27,7 +27,7 @@ use names::ToolNames;
 use openai::OpenAiParser;
 use parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError};
 use provider::ApiDialect;
-use upstream::{AnswerStream, ModelRequest, ModelServer};
+use upstream::{AnswerStream, ModelClient, ModelRequest};
 
 mod anthropic;
 mod calls;
@@ -146,7 +146,7 @@ impl Brain for ModelBrain {
         let secrets = self.secrets(&prompt).await.map_err(BrainError::Failed)?;
         let names = ToolNames::new(&prompt.tools);
         let request = self.request(&prompt, &names, secrets.get(API_KEY_NAME)).map_err(BrainError::Failed)?;
-        let upstream = ModelServer {
+        let upstream = ModelClient {
             provider: self.spec.provider,
             http: &self.services.http,
             clock: &*self.services.clock,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_confine::RunningProgram;
-use nuncio_core::agent::{CommandRun, OptionValueType};
+use nuncio_core::agent::{CommandRunSpec, OptionValueType};
 use nuncio_core::turn::{StopReason, Usage};
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Value, json};
@@ -34,12 +34,12 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Brain of agents with `kind = "process"`.
 #[derive(Debug)]
 pub struct ProcessBrain {
-    program: CommandRun,
+    program: CommandRunSpec,
     services: Arc<SharedServices>,
 }
 
 impl ProcessBrain {
-    pub(super) fn new(program: &CommandRun, services: Arc<SharedServices>) -> Self {
+    pub(super) fn new(program: &CommandRunSpec, services: Arc<SharedServices>) -> Self {
         Self { program: program.clone(), services }
     }
 

@@ -48,7 +48,7 @@ fn brains() -> LocalBrainFactory {
         executable: "/bin/true".into(),
         working_dir: "/".into(),
         confined: false,
-        mcp_start: crate::runners::McpStart::default(),
+        mcp_start: crate::runners::McpStartOptions::default(),
     }))
 }
 
@@ -71,7 +71,7 @@ fn script_example_has_expected_tools_options_and_capabilities() {
     );
     let options: Vec<_> = agent.options.iter().map(|option| (option.name.as_str(), option.default.as_str())).collect();
     assert_eq!(options, [("language", "English"), ("model", "small"), ("apiKey", "")]);
-    let all = nuncio_core::agent::Capabilities { image_https: true, image_data: true, ..Default::default() };
+    let all = nuncio_core::agent::AapCapabilities { image_https: true, image_data: true, ..Default::default() };
     assert_eq!(agent.capabilities, all);
 }
 

@@ -35,7 +35,7 @@ impl AddressPolicy {
 pub(super) struct BlockedAddress(pub(super) String);
 
 /// Resolves a host name; tests replace this function.
-pub(super) type Lookup = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
+pub(super) type HostLookupFn = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
 /// Resolves a host name with the system's resolver.
 pub(super) fn system(name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
@@ -46,7 +46,7 @@ pub(super) fn system(name: String) -> BoxFuture<'static, std::io::Result<Vec<Soc
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolver {
     pub(super) reach: AddressPolicy,
-    pub(super) lookup: Lookup,
+    pub(super) lookup: HostLookupFn,
 }
 
 impl Resolve for GuardedResolver {

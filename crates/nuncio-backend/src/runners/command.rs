@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nuncio_confine::RunningProgram;
-use nuncio_core::agent::CommandRun;
+use nuncio_core::agent::CommandRunSpec;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -21,7 +21,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a program with the call's arguments as JSON on its standard input and the result on its standard output. All its
 /// processes end with the program or when this future is dropped.
-pub(super) async fn run(programs: &ProgramStarter, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+pub(super) async fn run(
+    programs: &ProgramStarter,
+    run: &CommandRunSpec,
+    call: &RunCall,
+) -> Result<ToolOutput, RunError> {
     let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let secrets = SecretValues::read(agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nuncio_core::agent::{HttpMethod, HttpRun};
+use nuncio_core::agent::{HttpMethod, HttpRunSpec};
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::Fetch;
@@ -24,7 +24,7 @@ const MAX_ANSWER: usize = 1024 * 1024;
 const SHOWN_CHARS: usize = 500;
 
 /// Checks the declaration of an HTTP tool.
-pub(super) fn check(run: &HttpRun) -> Result<(), String> {
+pub(super) fn check(run: &HttpRunSpec) -> Result<(), String> {
     FixedOrigin::new(run.url.as_str())?;
     for (name, _) in &run.headers {
         header_name(name)?;
@@ -33,7 +33,7 @@ pub(super) fn check(run: &HttpRun) -> Result<(), String> {
 }
 
 /// Scheme, host and port of an HTTP tool's requests.
-pub(super) fn request_origin(run: &HttpRun) -> Result<url::Url, String> {
+pub(super) fn request_origin(run: &HttpRunSpec) -> Result<url::Url, String> {
     FixedOrigin::new(run.url.as_str()).map(|origin| origin.url().clone())
 }
 
@@ -41,7 +41,7 @@ pub(super) fn request_origin(run: &HttpRun) -> Result<url::Url, String> {
 pub(super) async fn run(
     fetch: &Arc<dyn Fetch>,
     secrets: &SecretValues,
-    run: &HttpRun,
+    run: &HttpRunSpec,
     call: &RunCall,
     timeout: Duration,
 ) -> Result<ToolOutput, RunError> {
@@ -55,7 +55,7 @@ pub(super) async fn run(
 fn request(
     fixed_origin: &FixedOrigin<'_>,
     secrets: &SecretValues,
-    run: &HttpRun,
+    run: &HttpRunSpec,
     call: &RunCall,
     timeout: Duration,
 ) -> Result<FetchRequest, String> {

@@ -1,11 +1,11 @@
 //! Tools that people run: the call becomes a task in the inbox and waits for its result.
 
-use nuncio_core::agent::HumanRun;
+use nuncio_core::agent::HumanRunSpec;
 use nuncio_core::template::EscapeContext;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::json;
 
-pub(super) async fn run(run: &HumanRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+pub(super) async fn run(run: &HumanRunSpec, call: &RunCall) -> Result<ToolOutput, RunError> {
     let Some(inbox) = &call.inbox else {
         return Err(RunError::Unavailable("no person can do it here".to_owned()));
     };

@@ -17,7 +17,7 @@ use connection::McpConnection;
 use slot::ConnectionSlot;
 
 pub use import::ToolEffect;
-pub use start::{McpStart, downloads_packages};
+pub use start::{McpStartOptions, downloads_packages};
 
 mod connection;
 mod content;

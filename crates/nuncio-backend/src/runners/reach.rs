@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that an agent uses, and whether it could be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReachedServer {
+pub struct ServerReachability {
     /// Part of the agent that uses the server, such as `mcp "files"` or `tool "weather"`.
     pub part: String,
     /// Origin of the server, or its program.
@@ -30,11 +30,11 @@ pub struct ReachedServer {
 
 impl ToolRunner {
     /// Starts the agent's MCP servers, lists their tools and ends them; opens a connection to every other server.
-    pub async fn reach(&self, agent: &Agent) -> Vec<ReachedServer> {
+    pub async fn reach(&self, agent: &Agent) -> Vec<ServerReachability> {
         let mut reached = Vec::new();
         for server in &agent.mcp {
             let outcome = self.servers.offer(agent, server).await;
-            reached.push(ReachedServer {
+            reached.push(ServerReachability {
                 part: format!("mcp {:?}", server.name.as_str()),
                 address: match &server.transport {
                     McpTransport::Stdio { command, .. } => command.program.clone(),
@@ -51,9 +51,9 @@ impl ToolRunner {
             reached.push(match url {
                 Ok(url) => {
                     let outcome = self.connect_to(&url).await;
-                    ReachedServer { part, address: url.origin().ascii_serialization(), outcome }
+                    ServerReachability { part, address: url.origin().ascii_serialization(), outcome }
                 }
-                Err(why) => ReachedServer { part, address: String::new(), outcome: Err(why) },
+                Err(why) => ServerReachability { part, address: String::new(), outcome: Err(why) },
             });
         }
         reached

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpStart, ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpStartOptions, ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::Agent;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{AgentName, CallId};
@@ -78,7 +78,7 @@ impl RunnersFixture {
             executable: PathBuf::from("/bin/echo"),
             working_dir: data.path().to_owned(),
             confined: true,
-            mcp_start: McpStart { timeout: Duration::from_secs(10), stderr: None },
+            mcp_start: McpStartOptions { timeout: Duration::from_secs(10), stderr: None },
         });
         runners.set_base_dir(AgentName::parse("hotel").unwrap(), folder.path().to_owned());
         Self { clock, runners, folder, data }

@@ -1,6 +1,6 @@
 //! Data for the scripts of the home page: the shown agent, the texts of the scripts, whether to ask for a key.
 
-use nuncio_core::agent::{Agent, Capabilities, OptionValueType};
+use nuncio_core::agent::{AapCapabilities, Agent, OptionValueType};
 use serde_json::{Value, json};
 
 use super::{Language, Texts, embeddable_json};
@@ -42,11 +42,11 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
     })
 }
 
-fn history_kind(capabilities: &Capabilities) -> Option<&'static str> {
+fn history_kind(capabilities: &AapCapabilities) -> Option<&'static str> {
     capabilities.full_history.then_some("full").or(capabilities.compacted_history.then_some("compacted"))
 }
 
-fn stream_kind(capabilities: &Capabilities) -> &'static str {
+fn stream_kind(capabilities: &AapCapabilities) -> &'static str {
     match (capabilities.stream_delta, capabilities.stream_message) {
         (true, _) => "delta",
         (false, true) => "message",

@@ -1,7 +1,7 @@
 //! View models of the inbox templates.
 
 use askama::Template;
-use nuncio_core::task::{Task, TaskState};
+use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::{Language, LanguageThemeSwitches};
 use serde_json::Value;
@@ -79,14 +79,14 @@ struct TaskRow {
 impl InboxPage {
     pub(super) fn new(
         frame: PageFrame,
-        mut tasks: Vec<Task>,
-        after: Option<&Task>,
+        mut tasks: Vec<HumanTask>,
+        after: Option<&HumanTask>,
         version: String,
         now: Timestamp,
     ) -> Self {
         let text = frame.text;
         tasks.sort_by_key(|task| task.due);
-        let row = |task: &Task| TaskRow {
+        let row = |task: &HumanTask| TaskRow {
             href: task_link(task, &frame),
             title: task.title.clone(),
             agent: task.agent.to_string(),
@@ -98,11 +98,11 @@ impl InboxPage {
             due: DisplayTime::due(task.due, now, &text.inbox),
             holder: holder(task).filter(|by| *by != frame.name()).map(str::to_owned),
         };
-        let section = |heading: &'static str, belongs: &dyn Fn(&Task) -> bool| TaskSection {
+        let section = |heading: &'static str, belongs: &dyn Fn(&HumanTask) -> bool| TaskSection {
             heading,
             rows: tasks.iter().filter(|task| belongs(task)).map(row).collect(),
         };
-        let mine = |task: &Task| holder(task) == Some(frame.name());
+        let mine = |task: &HumanTask| holder(task) == Some(frame.name());
         let sections = [
             section(&text.inbox.yours, &mine),
             section(&text.inbox.waiting, &|task| holder(task).is_none()),
@@ -115,7 +115,7 @@ impl InboxPage {
 }
 
 /// The notice about the visitor's last action on a task.
-fn last_action_notice(task: &Task, frame: &PageFrame) -> Option<String> {
+fn last_action_notice(task: &HumanTask, frame: &PageFrame) -> Option<String> {
     let texts = &frame.text.inbox;
     let text = match &task.state {
         TaskState::Done { by, .. } if by == frame.name() => &texts.finished,
@@ -175,7 +175,13 @@ pub(super) struct FormAttempt {
 }
 
 impl TaskPage {
-    pub(super) fn new(frame: PageFrame, task: &Task, attempt: FormAttempt, version: String, now: Timestamp) -> Self {
+    pub(super) fn new(
+        frame: PageFrame,
+        task: &HumanTask,
+        attempt: FormAttempt,
+        version: String,
+        now: Timestamp,
+    ) -> Self {
         let text = frame.text;
         let stage = stage(task, &frame, now);
         let shows_typed_form = attempt.form.is_some() && matches!(stage, TaskStage::Others { .. } | TaskStage::Open);
@@ -210,7 +216,7 @@ impl TaskPage {
     }
 }
 
-fn stage(task: &Task, frame: &PageFrame, now: Timestamp) -> TaskStage {
+fn stage(task: &HumanTask, frame: &PageFrame, now: Timestamp) -> TaskStage {
     match &task.state {
         TaskState::Done { by, at, output } => {
             TaskStage::Done { by: by.clone(), at: DisplayTime::at(*at), output: ValueView::of(output) }
@@ -267,11 +273,11 @@ impl MessagePage {
     }
 }
 
-fn task_link(task: &Task, frame: &PageFrame) -> String {
+fn task_link(task: &HumanTask, frame: &PageFrame) -> String {
     format!("/console/tasks/{}{}", task.id, frame.lang)
 }
 
-pub(super) fn holder(task: &Task) -> Option<&str> {
+pub(super) fn holder(task: &HumanTask) -> Option<&str> {
     match &task.state {
         TaskState::Taken { by, .. } => Some(by),
         _ => None,

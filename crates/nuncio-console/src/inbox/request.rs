@@ -106,13 +106,13 @@ impl PageRequest {
 }
 
 /// A form that a page of this server sent. Forms of other sites are refused.
-pub(super) struct FormPost {
+pub(super) struct SameOriginForm {
     pub(super) page: PageRequest,
     pub(super) extensions: Extensions,
     body: Body,
 }
 
-impl<S: Sync> FromRequest<S> for FormPost {
+impl<S: Sync> FromRequest<S> for SameOriginForm {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
@@ -126,7 +126,7 @@ impl<S: Sync> FromRequest<S> for FormPost {
     }
 }
 
-impl FormPost {
+impl SameOriginForm {
     /// Reads the form fields; a second call finds none. An error is the response to an invalid, too large or too slow
     /// form.
     pub(super) async fn read_fields(

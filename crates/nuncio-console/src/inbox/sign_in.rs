@@ -14,7 +14,7 @@ use nuncio_http::pages::{see, written};
 use nuncio_http::{ClientAddress, CredentialLocation, report_caller};
 
 use super::page::{MessagePage, SignInPage};
-use super::request::{FormPost, PageRequest};
+use super::request::{PageRequest, SameOriginForm};
 use super::visitor::{COOKIE, may_use_inbox};
 use super::{InboxPages, TASKS};
 use crate::texts::Texts;
@@ -29,9 +29,12 @@ pub(super) async fn show(State(inbox): State<Arc<InboxPages>>, page: PageRequest
 }
 
 /// `POST /console/sign-in`
-pub(super) async fn sign_in(State(inbox): State<Arc<InboxPages>>, mut post: FormPost) -> Result<Response, Response> {
+pub(super) async fn sign_in(
+    State(inbox): State<Arc<InboxPages>>,
+    mut post: SameOriginForm,
+) -> Result<Response, Response> {
     let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
-    let FormPost { page, extensions, .. } = &post;
+    let SameOriginForm { page, extensions, .. } = &post;
     let texts = &Texts::of(page.language).sign_in;
     let next = destination(field(&fields, "next"));
     let key = field(&fields, "key").unwrap_or_default().trim();
@@ -72,7 +75,10 @@ pub(super) async fn sign_in(State(inbox): State<Arc<InboxPages>>, mut post: Form
 }
 
 /// `POST /console/sign-out`
-pub(super) async fn sign_out(State(inbox): State<Arc<InboxPages>>, mut post: FormPost) -> Result<Response, Response> {
+pub(super) async fn sign_out(
+    State(inbox): State<Arc<InboxPages>>,
+    mut post: SameOriginForm,
+) -> Result<Response, Response> {
     let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
     let page = &post.page;
     let signed_out = see(&page.link("/console/sign-in"));

@@ -5,7 +5,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
 use nuncio_engine::ports::store::ApiKey;
-use nuncio_http::pages::sender::{Cookie, RequestSender, field, sender};
+use nuncio_http::pages::sender::{Cookie, RequestOrigin, field, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::InboxPages;
@@ -60,7 +60,7 @@ impl InboxPages {
         }
         // The cookie counts only on requests from a page of this server or the address bar.
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == RequestSender::OwnPage)?;
+        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == RequestOrigin::OwnPage)?;
         let now = self.engine.now();
         let session = self.sessions.find(cookie, access, now)?;
         // The session ends when its key is revoked, expires, loses the scope or gets a new secret.

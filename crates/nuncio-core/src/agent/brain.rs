@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::run::CommandRun;
+use super::run::CommandRunSpec;
 use crate::ids::{AgentName, BackendName, OptionName, ToolName};
 use crate::string_enum;
 use crate::template::Template;
@@ -16,7 +16,7 @@ pub enum BrainSpec {
     Script,
     Model(Box<ModelSpec>),
     /// A brain that is a program, started for each step of a turn.
-    Process(CommandRun),
+    Process(CommandRunSpec),
     /// A brain that is an agent on another AAP server.
     Aap(AapSpec),
 }
@@ -72,12 +72,12 @@ pub struct ModelSpec {
     /// Context window of the model, in tokens; `None` for 100,000, or 8,000 for Ollama.
     pub window_tokens: Option<u64>,
     /// Session options that override fields of this configuration.
-    pub options: ModelOptions,
+    pub options: ModelOptionNames,
 }
 
 /// Agent options whose session value overrides the model configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ModelOptions {
+pub struct ModelOptionNames {
     pub model: Option<OptionName>,
     /// Option for the temperature; its value is a number written as text.
     pub temperature: Option<OptionName>,
@@ -138,7 +138,7 @@ pub struct Intent {
     /// Regular expressions, any of which matches the intent; named groups fill slots.
     pub patterns: Vec<String>,
     /// Values that must be collected before the intent runs, in the order they are asked for.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<IntentSlot>,
     /// The tool that the intent calls; `None` for a text answer.
     pub tool: Option<ToolName>,
     /// Answer template over `slots`, and over `result` and `text` once the tool has run.
@@ -149,7 +149,7 @@ pub struct Intent {
 
 /// A value that an intent needs before it runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slot {
+pub struct IntentSlot {
     /// Name of the slot and of the tool argument that it fills.
     pub name: String,
     pub kind: SlotKind,

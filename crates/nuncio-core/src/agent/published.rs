@@ -9,14 +9,14 @@ use crate::string_enum;
 
 /// A document that an agent publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Information {
+pub struct InformationDocument {
     /// The document type, such as `Product` or `VideoObject`.
     pub kind: String,
     pub description: String,
     pub source: InformationLocation,
 }
 
-impl Information {
+impl InformationDocument {
     /// Document type whose documents are completed and validated as product documents.
     pub const PRODUCT: &str = "Product";
     /// Size limit of a document file, in bytes.

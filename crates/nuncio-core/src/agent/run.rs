@@ -17,11 +17,11 @@ pub enum RunSpec {
         server: BackendName,
         tool: ToolName,
     },
-    Http(Box<HttpRun>),
+    Http(Box<HttpRunSpec>),
     /// Backend: a program that is started for each call.
-    Command(CommandRun),
+    Command(CommandRunSpec),
     /// Backend: a person, who gets a task in the inbox.
-    Human(HumanRun),
+    Human(HumanRunSpec),
     /// Backend: a skill of another host.
     Skill(Box<SkillRun>),
     /// Backend: a method of an agent on another host, called over ANP.
@@ -29,12 +29,12 @@ pub enum RunSpec {
     /// Backend: a fixed answer in the agent file, a template over the arguments.
     Answer(Template),
     /// Backend: the linked person's device, with their consent.
-    Device(DeviceRun),
+    Device(DeviceRunSpec),
 }
 
 /// A tool that runs on a person's device, with the texts shown to that person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DeviceRun {
+pub struct DeviceRunSpec {
     /// Whether the agent cannot work without this permission (`required` in the manifest).
     pub required: bool,
     /// Translation key of the description on devices; derived from the tool's name when absent.
@@ -45,7 +45,7 @@ pub struct DeviceRun {
 
 /// An HTTP request whose parts are templates over the arguments.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HttpRun {
+pub struct HttpRunSpec {
     pub method: HttpMethod,
     pub url: Template,
     /// Headers of the request; the values may refer to secrets.
@@ -67,7 +67,7 @@ string_enum! {
 
 /// A program run without a shell: arguments as JSON on standard input, answer on standard output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CommandRun {
+pub struct CommandRunSpec {
     pub command: CommandLine,
     /// Environment variables beside `PATH`, `HOME` and `LANG`; the templates may refer to secrets.
     pub env: Vec<(String, Template)>,
@@ -75,7 +75,7 @@ pub struct CommandRun {
 
 /// A task that a person carries out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HumanRun {
+pub struct HumanRunSpec {
     /// Instructions for the person, a template over the arguments; the tool's description if absent.
     pub instructions: Option<Template>,
 }
@@ -154,14 +154,14 @@ pub struct McpImport {
     pub human_authorization: bool,
 }
 
-impl HttpRun {
+impl HttpRunSpec {
     /// Every template of the HTTP request, so that a caller can check each one.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
     }
 }
 
-impl CommandRun {
+impl CommandRunSpec {
     /// Every template of the command, so that a caller can check each one.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         self.command.arguments.iter().chain(self.env.iter().map(|(_, value)| value))

@@ -21,7 +21,7 @@ pub struct Skill {
     pub access: SkillAccess,
     /// How the skill's callers authenticate.
     pub auth: SkillAuth,
-    pub method: SkillMethod,
+    pub method: SkillHttpMethod,
     pub tags: Vec<String>,
     pub documentation: Option<Url>,
     pub created_at: Option<Timestamp>,
@@ -119,7 +119,7 @@ impl SkillAuth {
 }
 
 string_enum! {
-    pub enum SkillMethod {
+    pub enum SkillHttpMethod {
         /// Idempotent HTTP method; the skill's inputs are in the query string.
         Get = "GET",
         Post = "POST",
@@ -129,7 +129,7 @@ string_enum! {
     }
 }
 
-impl SkillMethod {
+impl SkillHttpMethod {
     /// Whether requests with this method carry the inputs in the query string.
     #[must_use]
     pub const fn has_query(self) -> bool {

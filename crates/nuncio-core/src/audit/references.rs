@@ -14,7 +14,7 @@ pub struct AuditReferences {
     pub approval: Option<ApprovalReference>,
     /// The messages that carried the call; more than one if the device could not decrypt the first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub messages: Vec<MessageReference>,
+    pub messages: Vec<SealedMessageReference>,
     /// Source of the caller's permission; `None` if the caller had none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<PermissionSource>,
@@ -38,7 +38,7 @@ pub struct ApprovalReference {
 
 /// Reference to a sealed message stored at a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MessageReference {
+pub struct SealedMessageReference {
     /// Digest of the envelope's bytes.
     pub envelope: Digest,
     pub id: MessageId,
@@ -98,7 +98,10 @@ mod tests {
         for rule in rules.into_iter().chain([grant, PermissionSource::Ledger(ledger)]) {
             let references = AuditReferences {
                 approval: Some(ApprovalReference { hash: Digest::ZERO, id: ApprovalId::parse("apr_1").unwrap() }),
-                messages: vec![MessageReference { envelope: Digest::ZERO, id: MessageId::parse("msg_1-1").unwrap() }],
+                messages: vec![SealedMessageReference {
+                    envelope: Digest::ZERO,
+                    id: MessageId::parse("msg_1-1").unwrap(),
+                }],
                 rule: Some(rule),
             };
             let text = serde_json::to_string(&references).unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use icu_normalizer::ComposingNormalizer;
 use serde_json::Value;
 
-use super::fault::{ManifestNotes, ManifestRule};
-use super::read::ManifestFields;
+use super::fault::{ManifestFindings, ManifestRule};
+use super::read::LocatedJsonObject;
 use crate::json::pointer;
 use crate::text::{TextByLanguage, is_language, is_unprintable};
 
@@ -28,10 +28,10 @@ impl DisplayTextKind {
 
 /// Reads a `*_fallback` field: a text, or one per language.
 pub(super) fn fallback(
-    fields: &ManifestFields<'_>,
+    fields: &LocatedJsonObject<'_>,
     name: &str,
     length: DisplayTextKind,
-    notes: &mut ManifestNotes,
+    notes: &mut ManifestFindings,
 ) -> Option<TextByLanguage> {
     let value = fields.map.get(name)?;
     let location = fields.at(name);
@@ -65,7 +65,7 @@ pub(super) fn fallback(
     }
 }
 
-fn check(text: &str, location: &str, length: DisplayTextKind, notes: &mut ManifestNotes) {
+fn check(text: &str, location: &str, length: DisplayTextKind, notes: &mut ManifestFindings) {
     if let Some(why) = wrong(text, length) {
         notes.fault(ManifestRule::FallbackText, location, why);
     }

@@ -177,12 +177,12 @@ impl fmt::Display for ManifestFault {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ManifestNotes {
+pub(super) struct ManifestFindings {
     faults: Vec<ManifestFault>,
     warnings: Vec<ManifestWarning>,
 }
 
-impl ManifestNotes {
+impl ManifestFindings {
     pub(super) fn fault(&mut self, rule: ManifestRule, pointer: &str, message: String) {
         if self.faults.len() < MAX_FAULTS {
             self.faults.push(ManifestFault { pointer: pointer.to_owned(), rule, code: rule.code(), message });

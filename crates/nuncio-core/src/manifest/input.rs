@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fault::{ManifestNotes, ManifestRule, WarningRule};
+use super::fault::{ManifestFindings, ManifestRule, WarningRule};
 use super::read::quote_value;
 use crate::json::pointer;
 use crate::schema::{self, Schema, SchemaError, keywords};
@@ -15,7 +15,7 @@ pub(super) const MAX_NODES: usize = 5_000;
 pub(super) const MAX_PATTERN: usize = 512;
 
 /// Compiles the input schema at JSON pointer `location` and records its faults.
-pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
+pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestFindings) -> Option<Schema> {
     let before = notes.count();
     // Draft 2020-12 lets a schema leave `type` out.
     if !source.is_object() || source.get("type").is_some_and(|found| *found != "object") {
@@ -55,7 +55,7 @@ pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestNotes) ->
     compiled
 }
 
-fn compile(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
+fn compile(source: &Value, location: &str, notes: &mut ManifestFindings) -> Option<Schema> {
     let mut invalid = |at: &str, message: String| notes.fault(ManifestRule::SchemaInvalid, at, message);
     match Schema::compile_untyped_arguments(source.clone()) {
         Ok(schema) => Some(schema),
@@ -85,7 +85,7 @@ fn nodes(value: &Value) -> usize {
     }
 }
 
-fn draft(source: &Value, location: &str, notes: &mut ManifestNotes) {
+fn draft(source: &Value, location: &str, notes: &mut ManifestFindings) {
     let Some(found) = source.get("$schema") else { return };
     let is_2020 = |text: &str| text.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema";
     if !found.as_str().is_some_and(is_2020) {
@@ -95,7 +95,7 @@ fn draft(source: &Value, location: &str, notes: &mut ManifestNotes) {
     }
 }
 
-fn references(schema: &Value, location: &str, notes: &mut ManifestNotes) {
+fn references(schema: &Value, location: &str, notes: &mut ManifestFindings) {
     for keyword in ["$ref", "$dynamicRef"] {
         let Some(target) = schema.get(keyword).and_then(Value::as_str) else { continue };
         if !target.starts_with('#') {
@@ -105,7 +105,7 @@ fn references(schema: &Value, location: &str, notes: &mut ManifestNotes) {
     }
 }
 
-fn patterns(schema: &Value, location: &str, notes: &mut ManifestNotes) {
+fn patterns(schema: &Value, location: &str, notes: &mut ManifestFindings) {
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
         pattern_fault(pattern, || pointer(location, "pattern"), notes);
     }
@@ -115,7 +115,7 @@ fn patterns(schema: &Value, location: &str, notes: &mut ManifestNotes) {
     }
 }
 
-fn pattern_fault(pattern: &str, location: impl Fn() -> String, notes: &mut ManifestNotes) {
+fn pattern_fault(pattern: &str, location: impl Fn() -> String, notes: &mut ManifestFindings) {
     let length = pattern.chars().count();
     if length > MAX_PATTERN {
         let message = format!("must not have more than {MAX_PATTERN} characters, found {length}");

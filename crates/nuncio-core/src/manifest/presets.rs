@@ -15,7 +15,7 @@ const BUILT_IN: &str = include_str!("presets.toml");
 
 /// Preset scopes with their texts, and the minimum sensitivity of scope families.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Presets {
+pub struct ScopePresets {
     scopes: BTreeMap<ScopeId, PresetScope>,
     floors: BTreeMap<ScopePattern, Sensitivity>,
 }
@@ -46,7 +46,7 @@ impl PresetFaults {
     }
 }
 
-impl Default for Presets {
+impl Default for ScopePresets {
     /// The four built-in scopes and the built-in minimum sensitivities.
     fn default() -> Self {
         let mut presets = Self { scopes: BTreeMap::new(), floors: BTreeMap::new() };
@@ -55,7 +55,7 @@ impl Default for Presets {
     }
 }
 
-impl Presets {
+impl ScopePresets {
     /// Adds an operator's scopes, languages and minimum sensitivities from TOML; adds nothing if any of them is wrong.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Presets {
         self.extend(bundle)
     }
 
-    /// [`Presets::extend_toml`] for JSON: `{"scope": […], "floor": […]}`.
+    /// [`ScopePresets::extend_toml`] for JSON: `{"scope": […], "floor": […]}`.
     pub fn extend_json(&mut self, text: &str) -> Result<(), PresetFaults> {
         let bundle = serde_json::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
         self.extend(bundle)
@@ -115,7 +115,7 @@ impl Presets {
         })
     }
 
-    fn extend(&mut self, bundle: PresetBundle) -> Result<(), PresetFaults> {
+    fn extend(&mut self, bundle: PresetsDocument) -> Result<(), PresetFaults> {
         let mut faults = Vec::new();
         let mut extended = self.clone();
         for (index, scope) in bundle.scope.into_iter().enumerate() {
@@ -218,7 +218,7 @@ impl ScopePattern {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PresetBundle {
+struct PresetsDocument {
     #[serde(default)]
     scope: Vec<PresetScopeEntry>,
     #[serde(default)]

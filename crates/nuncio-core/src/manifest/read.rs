@@ -6,15 +6,15 @@ use std::sync::Arc;
 use semver::Version;
 use serde_json::{Map, Number, Value};
 
-use super::fault::{ManifestNotes, ManifestRule, WarningRule};
-use super::presets::Presets;
+use super::fault::{ManifestFindings, ManifestRule, WarningRule};
+use super::presets::ScopePresets;
 use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
 use crate::text::is_i18n_key;
 
 /// Parses a manifest; `None` if a part is missing or wrong, which is recorded as a fault.
-pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNotes) -> Option<Manifest> {
-    let fields = ManifestFields::of(value, String::new(), "the manifest", notes)?;
+pub(super) fn manifest(value: &Value, presets: &ScopePresets, notes: &mut ManifestFindings) -> Option<Manifest> {
+    let fields = LocatedJsonObject::of(value, String::new(), "the manifest", notes)?;
     version(&fields, notes);
     let agent_version = agent_version(&fields, notes);
     let tools = fields.list("tools", notes);
@@ -34,12 +34,12 @@ pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNot
 }
 
 /// Ids of all scopes in the manifest, valid or not, so that an invalid scope is reported once and not for each tool.
-fn declared<'a>(fields: &ManifestFields<'a>) -> Vec<&'a str> {
+fn declared<'a>(fields: &LocatedJsonObject<'a>) -> Vec<&'a str> {
     let scopes = fields.map.get("permission_scopes").and_then(Value::as_array);
     scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
 }
 
-fn version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) {
+fn version(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) {
     let Some(found) = fields.required("schema_version", notes) else { return };
     if found.as_str() != Some(SCHEMA_VERSION) {
         let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", quote_value(found));
@@ -47,7 +47,7 @@ fn version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) {
     }
 }
 
-fn agent_version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Version> {
+fn agent_version(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<Version> {
     let text = fields.text("agent_version", notes)?;
     Version::parse(text)
         .map_err(|why| {
@@ -57,16 +57,16 @@ fn agent_version(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Opti
         .ok()
 }
 
-fn flags(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<BTreeMap<String, bool>> {
+fn flags(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<BTreeMap<String, bool>> {
     let Some(value) = fields.map.get("capability_flags") else { return Some(BTreeMap::new()) };
-    let flags = ManifestFields::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
+    let flags = LocatedJsonObject::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
     let before = notes.count();
     let flags = flags.map.keys().filter_map(|name| Some((name.clone(), flags.truth(name, notes)?))).collect();
     (notes.count() == before).then_some(flags)
 }
 
 /// Reports numbers of the manifest that JSON parsers may read differently.
-pub(super) fn numbers(value: &Value, at: &str, notes: &mut ManifestNotes) {
+pub(super) fn numbers(value: &Value, at: &str, notes: &mut ManifestFindings) {
     match value {
         Value::Number(number) if !is_exact(number) => {
             let message = format!(
@@ -93,13 +93,13 @@ fn is_exact(number: &Number) -> bool {
 }
 
 /// An object of the manifest with its JSON pointer.
-pub(super) struct ManifestFields<'a> {
+pub(super) struct LocatedJsonObject<'a> {
     pub(super) map: &'a Map<String, Value>,
     location: String,
 }
 
-impl<'a> ManifestFields<'a> {
-    pub(super) fn of(value: &'a Value, location: String, what: &str, notes: &mut ManifestNotes) -> Option<Self> {
+impl<'a> LocatedJsonObject<'a> {
+    pub(super) fn of(value: &'a Value, location: String, what: &str, notes: &mut ManifestFindings) -> Option<Self> {
         let Some(map) = value.as_object() else {
             notes.fault(
                 ManifestRule::WrongType,
@@ -116,7 +116,7 @@ impl<'a> ManifestFields<'a> {
         pointer(&self.location, name)
     }
 
-    pub(super) fn required(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a Value> {
+    pub(super) fn required(&self, name: &str, notes: &mut ManifestFindings) -> Option<&'a Value> {
         let found = self.map.get(name);
         if found.is_none() {
             notes.fault(ManifestRule::Missing, &self.at(name), "must be there".to_owned());
@@ -125,7 +125,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// Reads a required text of the manifest.
-    pub(super) fn text(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a str> {
+    pub(super) fn text(&self, name: &str, notes: &mut ManifestFindings) -> Option<&'a str> {
         let value = self.required(name, notes)?;
         let text = value.as_str();
         if text.is_none() {
@@ -135,7 +135,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// Reads a required translation key of the manifest.
-    pub(super) fn i18n_key(&self, name: &str, notes: &mut ManifestNotes) -> Option<String> {
+    pub(super) fn i18n_key(&self, name: &str, notes: &mut ManifestFindings) -> Option<String> {
         let text = self.text(name, notes)?;
         if !is_i18n_key(text) {
             let message = format!(
@@ -150,7 +150,7 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// Reads an optional boolean of the manifest.
-    pub(super) fn truth(&self, name: &str, notes: &mut ManifestNotes) -> Option<bool> {
+    pub(super) fn truth(&self, name: &str, notes: &mut ManifestFindings) -> Option<bool> {
         let value = self.map.get(name)?;
         if !value.is_boolean() {
             self.wrong_type(name, "true or false", value, notes);
@@ -159,21 +159,21 @@ impl<'a> ManifestFields<'a> {
     }
 
     /// Reads a required list of the manifest with its JSON pointer.
-    pub(super) fn list(&self, name: &str, notes: &mut ManifestNotes) -> Option<ManifestList<'a>> {
+    pub(super) fn list(&self, name: &str, notes: &mut ManifestFindings) -> Option<LocatedJsonArray<'a>> {
         let value = self.required(name, notes)?;
         let Some(items) = value.as_array() else {
             self.wrong_type(name, "a list", value, notes);
             return None;
         };
-        Some(ManifestList { items, location: self.at(name) })
+        Some(LocatedJsonArray { items, location: self.at(name) })
     }
 
-    pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut ManifestNotes) {
+    pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut ManifestFindings) {
         notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", quote_value(found)));
     }
 
     /// Warns about fields of the manifest that are not in `known`.
-    pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestNotes) {
+    pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestFindings) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = "is kept, but no field of this version of the manifest".to_owned();
             notes.warn(WarningRule::UnknownField, &self.at(name), message);
@@ -182,20 +182,20 @@ impl<'a> ManifestFields<'a> {
 }
 
 /// A list of the manifest with its JSON pointer.
-pub(super) struct ManifestList<'a> {
+pub(super) struct LocatedJsonArray<'a> {
     items: &'a [Value],
     location: String,
 }
 
-impl<'a> ManifestList<'a> {
+impl<'a> LocatedJsonArray<'a> {
     /// Reads every item of the list with its JSON pointer; `None` if one has a fault. Two items with the same value of
     /// `key` are a fault.
     pub(super) fn read_unique<T>(
         &self,
         key: &str,
         (rule, repeated): (ManifestRule, &str),
-        notes: &mut ManifestNotes,
-        mut read: impl FnMut(&'a Value, String, &mut ManifestNotes) -> Option<T>,
+        notes: &mut ManifestFindings,
+        mut read: impl FnMut(&'a Value, String, &mut ManifestFindings) -> Option<T>,
     ) -> Option<Vec<T>> {
         let mut seen = HashSet::new();
         let mut all = Vec::new();

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::display_text::{self, DisplayTextKind};
-use super::fault::{ManifestNotes, ManifestRule};
-use super::presets::Presets;
-use super::read::{ManifestFields, ManifestList, quote_value};
+use super::fault::{ManifestFindings, ManifestRule};
+use super::presets::ScopePresets;
+use super::read::{LocatedJsonArray, LocatedJsonObject, quote_value};
 use super::{ManifestScope, RESERVED_PREFIXES};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -14,16 +14,21 @@ const SCOPE_FIELDS: [&str; 6] =
     ["id", "label_i18n_key", "description_i18n_key", "label_fallback", "description_fallback", "sensitivity"];
 
 pub(super) fn read(
-    list: &ManifestList<'_>,
-    presets: &Presets,
-    notes: &mut ManifestNotes,
+    list: &LocatedJsonArray<'_>,
+    presets: &ScopePresets,
+    notes: &mut ManifestFindings,
 ) -> Option<Vec<ManifestScope>> {
     let repeated = (ManifestRule::ScopeDuplicate, "is declared above already; leave one");
     list.read_unique("id", repeated, notes, |value, location, notes| scope(value, location, presets, notes))
 }
 
-fn scope(value: &Value, location: String, presets: &Presets, notes: &mut ManifestNotes) -> Option<ManifestScope> {
-    let fields = ManifestFields::of(value, location, "a scope", notes)?;
+fn scope(
+    value: &Value,
+    location: String,
+    presets: &ScopePresets,
+    notes: &mut ManifestFindings,
+) -> Option<ManifestScope> {
+    let fields = LocatedJsonObject::of(value, location, "a scope", notes)?;
     let id = id(&fields, notes);
     let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
@@ -46,7 +51,7 @@ fn scope(value: &Value, location: String, presets: &Presets, notes: &mut Manifes
     })
 }
 
-fn id(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ScopeId> {
+fn id(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<ScopeId> {
     let text = fields.text("id", notes)?;
     if is_reserved(text) {
         let message = format!("{} belongs to the platform; choose another domain", quote_value(&Value::from(text)));
@@ -62,7 +67,7 @@ pub(super) fn is_reserved(id: &str) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| id.starts_with(prefix))
 }
 
-fn sensitivity(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Sensitivity> {
+fn sensitivity(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<Sensitivity> {
     let value = fields.required("sensitivity", notes)?;
     let found = value.as_str().and_then(Sensitivity::parse);
     if found.is_none() {
@@ -73,7 +78,7 @@ fn sensitivity(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option
 }
 
 /// Reports a scope without texts, because the person who decides must be able to read about it.
-fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, notes: &mut ManifestNotes) {
+fn words_missing(id: &ScopeId, fields: &LocatedJsonObject<'_>, presets: &ScopePresets, notes: &mut ManifestFindings) {
     if presets.scope(id.as_str()).is_some() {
         return;
     }
@@ -88,9 +93,9 @@ fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, n
 fn below_floor(
     id: &ScopeId,
     found: Option<Sensitivity>,
-    fields: &ManifestFields<'_>,
-    presets: &Presets,
-    notes: &mut ManifestNotes,
+    fields: &LocatedJsonObject<'_>,
+    presets: &ScopePresets,
+    notes: &mut ManifestFindings,
 ) {
     let (Some(found), Some(floor)) = (found, presets.floor(id.as_str())) else { return };
     if found < floor {

@@ -19,7 +19,7 @@ fn example() -> Value {
 }
 
 fn parse(text: &str) -> Result<CheckedManifest, ManifestFaults> {
-    Manifest::parse(text.as_bytes(), &Presets::default())
+    Manifest::parse(text.as_bytes(), &ScopePresets::default())
 }
 
 fn check(value: &Value) -> Result<CheckedManifest, ManifestFaults> {
@@ -72,7 +72,7 @@ fn manifest_example_of_the_specification_is_valid() {
     assert!(manifest.flags["supports_artifacts"]);
     assert_eq!(manifest.source(), &example());
     // The canonical form does not depend on the notation.
-    let again = Manifest::check(example(), &Presets::default()).unwrap();
+    let again = Manifest::check(example(), &ScopePresets::default()).unwrap();
     assert_eq!((again.hash, &again.canonical), (checked.hash, &checked.canonical));
     assert_eq!(checked.hash, Digest::of_json(&example()));
     assert!(
@@ -429,7 +429,7 @@ fn open_input_schema_or_missing_tool_description_gets_a_warning() {
 
 #[test]
 fn built_in_scope_presets_have_english_and_chinese_texts() {
-    let presets = Presets::default();
+    let presets = ScopePresets::default();
     let told: Vec<_> = presets
         .scopes()
         .map(|scope| (scope.id.as_str(), scope.sensitivity.as_str(), scope.label.in_language("zh-CN")))
@@ -457,7 +457,7 @@ fn built_in_scope_presets_have_english_and_chinese_texts() {
 
 #[test]
 fn minimum_device_sensitivity_of_write_scopes_is_at_least_medium() {
-    let mut presets = Presets::default();
+    let mut presets = ScopePresets::default();
     for (id, floor) in [
         ("notes:write", Some("medium")),
         ("notes:delete", Some("medium")),
@@ -482,7 +482,7 @@ fn minimum_device_sensitivity_of_write_scopes_is_at_least_medium() {
 
 #[test]
 fn operator_presets_add_scopes_languages_and_minimum_sensitivities() {
-    let mut presets = Presets::default();
+    let mut presets = ScopePresets::default();
     presets
         .extend_toml(
             r#"
@@ -523,7 +523,7 @@ fn operator_presets_add_scopes_languages_and_minimum_sensitivities() {
 
 #[test]
 fn invalid_operator_presets_are_all_reported_and_none_added() {
-    let mut presets = Presets::default();
+    let mut presets = ScopePresets::default();
     let faults = presets
         .extend_json(
             r#"{"scope": [
@@ -550,7 +550,7 @@ fn invalid_operator_presets_are_all_reported_and_none_added() {
             r#"floor 2: family must be a scope such as "filesystem:write", or all of a domain: "shell:*""#,
         ],
     );
-    assert_eq!(presets, Presets::default());
+    assert_eq!(presets, ScopePresets::default());
     for unread in
         ["scope = 1", "[[scope]]\nid = \"a:b\"\ncolour = 1", "[[floor]]\nfamily = \"a\"\nsensitivity = \"huge\""]
     {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::display_text::{self, DisplayTextKind};
-use super::fault::{ManifestNotes, ManifestRule, WarningRule};
-use super::presets::Presets;
-use super::read::{ManifestFields, ManifestList, quote_value};
+use super::fault::{ManifestFindings, ManifestRule, WarningRule};
+use super::presets::ScopePresets;
+use super::read::{LocatedJsonArray, LocatedJsonObject, quote_value};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
 use crate::ids::{ScopeId, ToolName};
 
@@ -22,10 +22,10 @@ const TOOL_FIELDS: [&str; 7] = [
 ];
 
 pub(super) fn read(
-    list: &ManifestList<'_>,
+    list: &LocatedJsonArray<'_>,
     declared: &[&str],
-    presets: &Presets,
-    notes: &mut ManifestNotes,
+    presets: &ScopePresets,
+    notes: &mut ManifestFindings,
 ) -> Option<Vec<ManifestTool>> {
     let repeated = (ManifestRule::ToolDuplicate, "is the name of a tool above already; choose another");
     list.read_unique("name", repeated, notes, |value, location, notes| tool(value, location, declared, presets, notes))
@@ -35,10 +35,10 @@ fn tool(
     value: &Value,
     location: String,
     declared: &[&str],
-    presets: &Presets,
-    notes: &mut ManifestNotes,
+    presets: &ScopePresets,
+    notes: &mut ManifestFindings,
 ) -> Option<ManifestTool> {
-    let fields = ManifestFields::of(value, location, "a tool", notes)?;
+    let fields = LocatedJsonObject::of(value, location, "a tool", notes)?;
     let name = name(&fields, notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
     let description_fallback =
@@ -74,7 +74,7 @@ pub fn is_device_tool_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolName> {
+fn name(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<ToolName> {
     let text = fields.text("name", notes)?;
     let name = ToolName::parse(text).ok().filter(|_| is_device_tool_name(text));
     if name.is_none() {
@@ -87,7 +87,7 @@ fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolNa
     name
 }
 
-fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut ManifestNotes) -> Option<ScopeId> {
+fn scope(fields: &LocatedJsonObject<'_>, declared: &[&str], notes: &mut ManifestFindings) -> Option<ScopeId> {
     let text = fields.text("permission_scope", notes)?;
     if !declared.contains(&text) {
         let message = format!("{} is not declared; add it to permission_scopes", quote_value(&Value::from(text)));
@@ -97,7 +97,7 @@ fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut ManifestNot
     ScopeId::parse(text).ok()
 }
 
-fn timeout(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<Duration> {
+fn timeout(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<Duration> {
     let Some(value) = fields.map.get("timeout_ms") else { return Some(DEFAULT_TIMEOUT) };
     let found = value.as_u64().map(Duration::from_millis).filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT);
     if found.is_none() {

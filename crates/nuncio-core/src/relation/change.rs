@@ -11,7 +11,7 @@ use super::{ManifestRef, PendingReauth, Relation};
 
 /// A new manifest version compared with the one that the relation accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewManifest<'a> {
+pub struct ManifestComparison<'a> {
     pub version: u64,
     /// Hash of the new manifest; `None` if the manifest was cleared.
     pub hash: Option<Digest>,
@@ -40,7 +40,7 @@ impl Relation {
     /// Applies a new manifest version to the relation: removes undeclared scopes, suspends changed ones, and restores
     /// those that are again as accepted. `None` if the relation does not change.
     #[must_use]
-    pub fn with_manifest(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
+    pub fn with_manifest(&self, new: &ManifestComparison<'_>) -> Option<RelationChange> {
         if !self.is_active() {
             return None;
         }

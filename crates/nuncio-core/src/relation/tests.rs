@@ -37,8 +37,8 @@ fn blank() -> Relation {
     )
 }
 
-fn wishes(wishes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
-    wishes.iter().map(|(text, term)| ScopeRequest { scope: scope(text), term: *term }).collect()
+fn wishes(wishes: &[(&str, GrantTerm)]) -> Vec<ScopeToGrant> {
+    wishes.iter().map(|(text, term)| ScopeToGrant { scope: scope(text), term: *term }).collect()
 }
 
 /// Grants scopes in the relation. Signatures are not checked.
@@ -71,7 +71,7 @@ fn publish(
     fresh: &[&str],
     millis: i64,
 ) -> Option<RelationChange> {
-    relation.with_manifest(&NewManifest {
+    relation.with_manifest(&ManifestComparison {
         version: number,
         hash: version(number).hash,
         declared: &set(declared),
@@ -307,7 +307,7 @@ proptest! {
                     used.clear();
                 }
                 Step::Publishes { declared, changed, fresh } => {
-                    let published = NewManifest {
+                    let published = ManifestComparison {
                         version: number as u64,
                         hash: version(number as u64).hash,
                         declared: &scopes(&declared),

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi::SQLITE_C
 use serde::Serialize;
 
 use super::{
-    CURRENCY, EuroCents, GuestName, HotelError, HotelLedger, Reservation, ReservationId, ReservationStatus, Room,
+    CURRENCY, EuroCents, GuestName, HotelDatabase, HotelError, Reservation, ReservationId, ReservationStatus, Room,
     RoomType, Stay,
 };
 
@@ -37,7 +37,7 @@ pub struct BookingRequest {
     pub guests: u32,
 }
 
-impl HotelLedger {
+impl HotelDatabase {
     /// Rooms that are free on every night of the stay and large enough, cheapest first.
     pub fn search(&self, search: &RoomSearch) -> Result<Vec<RoomOffer>, HotelError> {
         let mut free = self.connection.prepare_cached(

@@ -19,11 +19,11 @@ const WAL_PAUSE: Duration = Duration::from_millis(25);
 
 /// Connection to the hotel's database. Calls block; open one per thread or share one behind a mutex.
 #[derive(Debug)]
-pub struct HotelLedger {
+pub struct HotelDatabase {
     pub(super) connection: Connection,
 }
 
-impl HotelLedger {
+impl HotelDatabase {
     /// Opens the ledger, and creates it with its rooms if it does not exist.
     ///
     /// # Errors
@@ -36,27 +36,27 @@ impl HotelLedger {
         connection.busy_timeout(BUSY_TIMEOUT)?;
 
         let not_ours = || HotelError::NotALedger(path.display().to_string());
-        let found = LedgerFileContents::of(&connection)?;
-        if found == LedgerFileContents::Foreign {
+        let found = DatabaseFileContents::of(&connection)?;
+        if found == DatabaseFileContents::Foreign {
             return Err(not_ours());
         }
         enter_wal(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
 
-        if found == LedgerFileContents::Nothing {
+        if found == DatabaseFileContents::Nothing {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             // Another process may have created the ledger while this one waited for the lock.
-            match LedgerFileContents::of(&transaction)? {
-                LedgerFileContents::Nothing => {
+            match DatabaseFileContents::of(&transaction)? {
+                DatabaseFileContents::Nothing => {
                     transaction.execute_batch(SCHEMA)?;
                     inventory::insert_rooms(&transaction)?;
                     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
                     transaction.pragma_update(None, "user_version", REVISION)?;
                     transaction.commit()?;
                 }
-                LedgerFileContents::Ledger => {}
-                LedgerFileContents::Foreign => return Err(not_ours()),
+                DatabaseFileContents::Ledger => {}
+                DatabaseFileContents::Foreign => return Err(not_ours()),
             }
         }
         Ok(Self { connection })
@@ -64,13 +64,13 @@ impl HotelLedger {
 }
 
 #[derive(PartialEq, Eq)]
-enum LedgerFileContents {
+enum DatabaseFileContents {
     Nothing,
     Ledger,
     Foreign,
 }
 
-impl LedgerFileContents {
+impl DatabaseFileContents {
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
         // One statement reads one database snapshot, so it never sees a half-created ledger.
         let (id, revision, tables): (i32, i32, i64) = connection.query_row(

@@ -14,27 +14,27 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{HotelError, HotelLedger, tools};
+use super::{HotelDatabase, HotelError, tools};
 use crate::mcp::{arguments, refusal, unknown_tool};
 
 /// MCP server with the hotel's tools on one ledger.
 #[derive(Clone, Debug)]
 pub struct HotelServer {
-    ledger: Arc<Mutex<HotelLedger>>,
+    ledger: Arc<Mutex<HotelDatabase>>,
     tools: Arc<[Tool]>,
 }
 
 impl HotelServer {
     /// Opens the ledger at `path`, creating it if needed.
     pub fn open(path: &Path) -> Result<Self, HotelError> {
-        let ledger = Arc::new(Mutex::new(HotelLedger::open(path)?));
+        let ledger = Arc::new(Mutex::new(HotelDatabase::open(path)?));
         Ok(Self { ledger, tools: tools::all().into() })
     }
 
     async fn answer<A: DeserializeOwned + Send + 'static>(
         &self,
         call: Option<JsonObject>,
-        tool: fn(&mut HotelLedger, &A) -> Result<Value, HotelError>,
+        tool: fn(&mut HotelDatabase, &A) -> Result<Value, HotelError>,
     ) -> CallToolResult {
         let call = match arguments(call) {
             Ok(call) => call,

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 
-use super::{BookingRequest, HotelError, HotelLedger, RoomSearch, RoomType, Stay};
+use super::{BookingRequest, HotelDatabase, HotelError, RoomSearch, RoomType, Stay};
 
 pub(super) use describe::all;
 
@@ -40,7 +40,7 @@ pub(super) struct ReservationIdArguments {
     reservation_id: String,
 }
 
-pub(super) fn search_rooms(ledger: &mut HotelLedger, call: &SearchRoomsArguments) -> Result<Value, HotelError> {
+pub(super) fn search_rooms(ledger: &mut HotelDatabase, call: &SearchRoomsArguments) -> Result<Value, HotelError> {
     let rooms = ledger.search(&RoomSearch {
         stay: Stay::parse(&call.check_in, &call.check_out)?,
         guests: call.guests.get(),
@@ -49,7 +49,10 @@ pub(super) fn search_rooms(ledger: &mut HotelLedger, call: &SearchRoomsArguments
     Ok(json!({ "rooms": rooms }))
 }
 
-pub(super) fn make_reservation(ledger: &mut HotelLedger, call: &MakeReservationArguments) -> Result<Value, HotelError> {
+pub(super) fn make_reservation(
+    ledger: &mut HotelDatabase,
+    call: &MakeReservationArguments,
+) -> Result<Value, HotelError> {
     let reservation = ledger.reserve(&BookingRequest {
         room_id: call.room_id.clone(),
         stay: Stay::parse(&call.check_in, &call.check_out)?,
@@ -59,12 +62,15 @@ pub(super) fn make_reservation(ledger: &mut HotelLedger, call: &MakeReservationA
     Ok(json!({ "reservation": reservation }))
 }
 
-pub(super) fn get_reservation(ledger: &mut HotelLedger, call: &ReservationIdArguments) -> Result<Value, HotelError> {
+pub(super) fn get_reservation(ledger: &mut HotelDatabase, call: &ReservationIdArguments) -> Result<Value, HotelError> {
     let reservation = ledger.reservation(&call.reservation_id.parse()?)?;
     Ok(json!({ "reservation": reservation }))
 }
 
-pub(super) fn cancel_reservation(ledger: &mut HotelLedger, call: &ReservationIdArguments) -> Result<Value, HotelError> {
+pub(super) fn cancel_reservation(
+    ledger: &mut HotelDatabase,
+    call: &ReservationIdArguments,
+) -> Result<Value, HotelError> {
     let reservation = ledger.cancel(&call.reservation_id.parse()?)?;
     Ok(json!({ "reservation": reservation }))
 }

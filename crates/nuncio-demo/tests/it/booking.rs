@@ -1,13 +1,13 @@
 //! Booking rules of the hotel ledger.
 
 use nuncio_demo::hotel::{
-    BookingRequest, HotelError, HotelLedger, Reservation, ReservationStatus, RoomOffer, RoomSearch, RoomType, Stay,
+    BookingRequest, HotelDatabase, HotelError, Reservation, ReservationStatus, RoomOffer, RoomSearch, RoomType, Stay,
 };
 use tempfile::TempDir;
 
-fn hotel() -> (HotelLedger, TempDir) {
+fn hotel() -> (HotelDatabase, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (HotelLedger::open(&folder.path().join("hotel.db")).unwrap(), folder)
+    (HotelDatabase::open(&folder.path().join("hotel.db")).unwrap(), folder)
 }
 
 pub(crate) fn request(room_id: &str, check_in: &str, check_out: &str) -> BookingRequest {
@@ -20,7 +20,7 @@ pub(crate) fn request(room_id: &str, check_in: &str, check_out: &str) -> Booking
 }
 
 pub(crate) fn free(
-    ledger: &HotelLedger,
+    ledger: &HotelDatabase,
     check_in: &str,
     check_out: &str,
     room_type: Option<RoomType>,
@@ -29,7 +29,7 @@ pub(crate) fn free(
     ledger.search(&RoomSearch { stay, guests: 1, room_type }).unwrap()
 }
 
-fn book(ledger: &mut HotelLedger, check_in: &str, check_out: &str) -> Result<Reservation, HotelError> {
+fn book(ledger: &mut HotelDatabase, check_in: &str, check_out: &str) -> Result<Reservation, HotelError> {
     ledger.reserve(&request("room-203", check_in, check_out))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use nuncio_demo::hotel::{HotelError, HotelLedger, ReservationStatus};
+use nuncio_demo::hotel::{HotelDatabase, HotelError, ReservationStatus};
 use rusqlite::Connection;
 
 use crate::booking::{free, request};
@@ -11,10 +11,10 @@ use crate::booking::{free, request};
 fn ledger_is_created_with_its_folder_and_keeps_reservations_when_reopened() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/demo/hotel.db");
-    let made = HotelLedger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
+    let made = HotelDatabase::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
     let made = made.unwrap();
 
-    let again = HotelLedger::open(&file).unwrap();
+    let again = HotelDatabase::open(&file).unwrap();
     assert_eq!(again.reservation(&made.reservation_id).unwrap().status, ReservationStatus::Confirmed);
     assert_eq!(free(&again, "2026-12-10", "2026-12-12", None).len(), 11, "furnished once");
 }
@@ -23,7 +23,7 @@ fn ledger_is_created_with_its_folder_and_keeps_reservations_when_reopened() {
 fn database_schema_refuses_double_booking_of_a_night() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
-    let made = HotelLedger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
+    let made = HotelDatabase::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
     let id = made.unwrap().reservation_id;
 
     let raw = Connection::open(&file).unwrap();
@@ -44,7 +44,7 @@ fn file_that_is_not_a_ledger_of_this_version_is_refused_unchanged() {
     assert_untouched(&database, |error| matches!(error, HotelError::NotALedger(_)));
 
     let newer = folder.path().join("newer.db");
-    drop(HotelLedger::open(&newer).unwrap());
+    drop(HotelDatabase::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 2).unwrap();
     assert_untouched(&newer, |error| matches!(error, HotelError::NotALedger(_)));
 
@@ -55,7 +55,7 @@ fn file_that_is_not_a_ledger_of_this_version_is_refused_unchanged() {
 
 fn assert_untouched(file: &Path, expected: impl Fn(&HotelError) -> bool) {
     let before = fs::read(file).unwrap();
-    let error = HotelLedger::open(file).unwrap_err();
+    let error = HotelDatabase::open(file).unwrap_err();
     assert!(expected(&error), "{error:?}");
     assert_eq!(fs::read(file).unwrap(), before);
 }

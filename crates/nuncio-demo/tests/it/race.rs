@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use nuncio_demo::hotel::{HotelError, HotelLedger, RoomType};
+use nuncio_demo::hotel::{HotelDatabase, HotelError, RoomType};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn exactly_one_of_32_threads_books_the_last_suite() {
                 scope.spawn(move || {
                     // All threads open the file at once, so that its creation is part of the race.
                     start.wait();
-                    let mut ledger = HotelLedger::open(file).unwrap();
+                    let mut ledger = HotelDatabase::open(file).unwrap();
                     if guest == 0 {
                         ledger.reserve(&request("room-401", "2026-12-01", "2026-12-31")).unwrap();
                     }
@@ -59,13 +59,13 @@ fn exactly_one_of_32_threads_books_the_last_suite() {
 fn concurrent_threads_book_each_of_three_deluxe_rooms_exactly_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
-    drop(HotelLedger::open(&file).unwrap());
+    drop(HotelDatabase::open(&file).unwrap());
     let start = Barrier::new(THREADS);
     let booked: usize = thread::scope(|scope| {
         let guests: Vec<_> = (0..THREADS)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut ledger = HotelLedger::open(&file).unwrap();
+                    let mut ledger = HotelDatabase::open(&file).unwrap();
                     start.wait();
                     // Search and book until one attempt succeeds or no room is free.
                     loop {

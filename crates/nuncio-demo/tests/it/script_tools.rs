@@ -25,7 +25,7 @@ async fn script_tools_list_has_valid_schemas_without_additional_properties() {
 }
 
 #[tokio::test]
-async fn add_tool_returns_the_sum_as_shortest_json_number() {
+async fn add_tool_sums_integers_exactly_and_writes_other_sums_as_rfc_8785_does() {
     let client = Client::in_memory(DemoToolServer::new()).await;
     for (a, b, expected) in [
         (json!(1), json!(2), "3"),

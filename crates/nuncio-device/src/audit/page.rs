@@ -11,7 +11,7 @@ use super::{AuditChainError, AuditEntry, AuditLog, ChainedEntry};
 
 string_enum! {
     /// Outcome of a call, as stored in `AuditEntry::status`.
-    pub enum AuditStatus {
+    pub enum AuditedCallStatus {
         Ran = "ok",
         Refused = "denied",
         Failed = "error",
@@ -24,7 +24,7 @@ string_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditFilter {
     pub agent: Option<AgentId>,
-    pub status: Option<AuditStatus>,
+    pub status: Option<AuditedCallStatus>,
     pub scope: Option<ScopeId>,
     pub from: Option<Timestamp>,
     pub until: Option<Timestamp>,

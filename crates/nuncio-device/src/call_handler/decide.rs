@@ -17,7 +17,7 @@ use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
 use crate::guard::{self, AgentFacts, CallFacts, CheckedCall, PriorDecision, denied, failed};
 use crate::known_agents::{self, KnownAgent};
-use crate::localized_text::LocalizedText;
+use crate::localized_text::SanitisedTextByLanguage;
 use crate::prompt::{PromptAnswer, PromptQuestion, readable};
 use crate::tools::{ToolCaller, ToolFailure};
 
@@ -26,7 +26,7 @@ const MAX_RESULT: usize = 64 * 1024;
 
 /// Whether a permitted call opens or extends the consent window of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WindowUse {
+enum ConsentWindowEffect {
     Open,
     /// The person allowed this call only.
     None,
@@ -66,7 +66,7 @@ impl CallHandler {
             permitted.ledger.seq,
             self.context.now(),
         )?;
-        let mut window_use = WindowUse::Open;
+        let mut window_use = ConsentWindowEffect::Open;
         let mut decision = if in_window { PriorDecision::RecentYes } else { PriorDecision::Unasked };
         let call_facts = self.call_facts(incoming);
         let attended = self.context.config.prompt.is_attended();
@@ -74,7 +74,7 @@ impl CallHandler {
             let refused = match self.ask(incoming, &permitted, &known).await? {
                 PromptResult::Answered(PromptAnswer::Yes) => None,
                 PromptResult::Answered(PromptAnswer::Once) => {
-                    window_use = WindowUse::None;
+                    window_use = ConsentWindowEffect::None;
                     None
                 }
                 PromptResult::Answered(PromptAnswer::No) => {
@@ -135,7 +135,7 @@ impl CallHandler {
         &self,
         incoming: &IncomingCall,
         mut decision: PriorDecision,
-        window_use: WindowUse,
+        window_use: ConsentWindowEffect,
     ) -> Result<Result<CheckedCall, ToolOutcome>, DeviceError> {
         let _lock = self.context.state_lock();
         let Some(mut known) = known_agents::load(&self.context.records, &incoming.agent)? else {
@@ -158,7 +158,7 @@ impl CallHandler {
             )));
         }
         let mut changes = vec![calls::moved(incoming.origin(), &incoming.call, CallState::Running, self.context.now())];
-        if permitted.stake == Sensitivity::Medium && window_use == WindowUse::Open {
+        if permitted.stake == Sensitivity::Medium && window_use == ConsentWindowEffect::Open {
             changes.push(consent_windows::used(window_key, permitted.ledger.seq, self.context.now()));
         }
         known.spend(&permitted.tool.scope);
@@ -235,7 +235,7 @@ impl CallHandler {
             call: call.call_id.clone(),
             conversation: message.conversation.clone(),
             tool: call.tool_name.clone(),
-            description: LocalizedText::of(permitted.tool.description_fallback.as_ref()),
+            description: SanitisedTextByLanguage::of(permitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: permitted.tool.scope.clone(),
             source: call.source.as_ref().map(CallSource::readable),

@@ -21,14 +21,14 @@ fn call(id: &str, arguments: Value) -> ToolCall {
     }
 }
 
-struct Scene {
+struct CallRecordsFixture {
     records: RecordStore,
     agent: AgentId,
     other: AgentId,
     conversation: ConversationId,
 }
 
-impl Scene {
+impl CallRecordsFixture {
     fn new() -> Self {
         Self {
             records: RecordStore::new(Arc::new(MemoryKeyStore::new())),
@@ -60,7 +60,7 @@ fn over() -> CallState {
 }
 
 /// Unanswered calls: those that had ended if `over`, otherwise those that were open.
-fn unanswered_where(scene: &Scene, over: bool) -> Vec<(CallRecord, ToolOutcome)> {
+fn unanswered_where(scene: &CallRecordsFixture, over: bool) -> Vec<(CallRecord, ToolOutcome)> {
     let mut all = unanswered(&scene.records).unwrap();
     all.retain(|(record, _)| matches!(record.state, CallState::Over { .. }) == over);
     all
@@ -68,7 +68,7 @@ fn unanswered_where(scene: &Scene, over: bool) -> Vec<(CallRecord, ToolOutcome)>
 
 #[test]
 fn ended_call_is_listed_as_unanswered_until_marked_as_sent() {
-    let scene = Scene::new();
+    let scene = CallRecordsFixture::new();
     let call = call("call_1", json!({"path": "a"}));
     scene.moved(&call, CallState::Running);
     assert!(unanswered_where(&scene, true).is_empty());
@@ -82,7 +82,7 @@ fn ended_call_is_listed_as_unanswered_until_marked_as_sent() {
 
 #[test]
 fn repeated_call_is_recognised_by_its_agent_id_and_content() {
-    let scene = Scene::new();
+    let scene = CallRecordsFixture::new();
     let call = call("call_1", json!({"path": "a", "mode": 1}));
     assert_eq!(scene.take(&call), CallArrival::New);
     assert_eq!(scene.take(&call), CallArrival::Pending, "the person is asked");
@@ -99,7 +99,7 @@ fn repeated_call_is_recognised_by_its_agent_id_and_content() {
 
 #[test]
 fn call_id_reused_with_other_tool_arguments_or_scope_is_detected() {
-    let scene = Scene::new();
+    let scene = CallRecordsFixture::new();
     let first = call("call_1", json!({"path": "a"}));
     scene.take(&first);
     let other_arguments = call("call_1", json!({"path": "b"}));
@@ -114,7 +114,7 @@ fn call_id_reused_with_other_tool_arguments_or_scope_is_detected() {
 
 #[test]
 fn open_calls_of_previous_process_get_error_answers() {
-    let scene = Scene::new();
+    let scene = CallRecordsFixture::new();
     let ids = ["call_asked", "call_running", "call_over", "call_elsewhere"];
     let states = [CallState::Asked, CallState::Running, over(), CallState::Elsewhere];
     for (id, state) in ids.into_iter().zip(states) {
@@ -137,7 +137,7 @@ fn open_calls_of_previous_process_get_error_answers() {
 
 #[test]
 fn ended_call_is_stored_without_arguments_and_deleted_when_old() {
-    let scene = Scene::new();
+    let scene = CallRecordsFixture::new();
     let (ended, open) = (call("call_1", json!({"path": "secret"})), call("call_2", json!({"path": "secret"})));
     scene.moved(&ended, over());
     scene.moved(&open, CallState::Asked);

@@ -21,7 +21,7 @@ fn scope(text: &str) -> ScopeId {
 }
 
 /// Facts of a call that is permitted; each test changes some of them.
-struct Scene {
+struct PermittedCallFixture {
     kind: ConversationType,
     call: ToolCall,
     sealed_at: i64,
@@ -32,7 +32,7 @@ struct Scene {
     floors: SensitivityFloors,
 }
 
-impl Scene {
+impl PermittedCallFixture {
     fn new() -> Self {
         let agent = AgentId::parse("agt_1").unwrap();
         let granted = ["filesystem:read", "notification:send", "location:read"];
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     fn admit(&self) -> Result<CheckedCall, ToolOutcome> {
-        let presets = Presets::default();
+        let presets = ScopePresets::default();
         let checked = self.manifest.clone().map(|manifest| Manifest::check(manifest, &presets).unwrap());
         let about = AgentFacts {
             known: &self.known,
@@ -120,18 +120,18 @@ fn call(tool: &str, permission: &str, arguments: Value) -> ToolCall {
 
 #[test]
 fn permitted_call_gets_shorter_of_requested_and_declared_timeout() {
-    let admitted = Scene::new().admit().unwrap();
+    let admitted = PermittedCallFixture::new().admit().unwrap();
     assert_eq!((admitted.tool.name.as_str(), admitted.ledger.seq), ("read_file", 3));
     assert_eq!((admitted.stake, admitted.time), (Sensitivity::Medium, Duration::from_secs(5)));
     for (asked, given) in [(1000, 1), (60_000, 5)] {
-        let time = Scene::with(|scene| scene.call.timeout_ms = asked).admit().unwrap().time;
+        let time = PermittedCallFixture::with(|scene| scene.call.timeout_ms = asked).admit().unwrap().time;
         assert_eq!(time, Duration::from_secs(given));
     }
 }
 
 #[test]
 fn each_forbidden_condition_is_refused_with_its_reason_or_error_code() {
-    type Change = fn(&mut Scene);
+    type Change = fn(&mut PermittedCallFixture);
     let rows: [(&str, &str, Change); 13] = [
         ("a group", "tool_not_supported_in_group", |scene| scene.kind = ConversationType::Group),
         ("a tool nobody declared", "tool_not_declared", |scene| {
@@ -167,14 +167,14 @@ fn each_forbidden_condition_is_refused_with_its_reason_or_error_code() {
         ("a call that is too late", "TOOL_UNAVAILABLE", |scene| scene.now = NOW + 35_001),
     ];
     for (what, expected, change) in rows {
-        assert_eq!(Scene::with(change).refusal(), expected, "{what}");
+        assert_eq!(PermittedCallFixture::with(change).refusal(), expected, "{what}");
     }
 }
 
 #[test]
 fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
     // The call has every fault; correcting one shows the next.
-    let mut scene = Scene::with(|scene| {
+    let mut scene = PermittedCallFixture::with(|scene| {
         scene.kind = ConversationType::Group;
         scene.call = call("write_file", "location:read", json!([]));
         scene.standing = None;
@@ -184,7 +184,7 @@ fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
     assert_eq!(scene.refusal(), "tool_not_declared");
     scene.call.tool_name = ToolName::parse("read_file").unwrap();
     assert_eq!(scene.refusal(), "scope_not_granted");
-    scene.standing = Scene::new().standing;
+    scene.standing = PermittedCallFixture::new().standing;
     assert_eq!(scene.refusal(), "scope_not_granted");
     scene.call.permission_scope = scope("filesystem:read");
     assert_eq!(scene.refusal(), "TOOL_INVALID_ARGUMENTS");
@@ -194,40 +194,40 @@ fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
 
 #[test]
 fn call_is_refused_thirty_seconds_after_its_timeout_or_if_from_the_future() {
-    Scene::with(|scene| scene.now = NOW + 35_000).admit().unwrap();
+    PermittedCallFixture::with(|scene| scene.now = NOW + 35_000).admit().unwrap();
     // A timeout of zero still has the tolerance of thirty seconds.
-    Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
-    let late = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_001));
+    PermittedCallFixture::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
+    let late = PermittedCallFixture::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_001));
     assert_eq!(late.refusal(), "TOOL_UNAVAILABLE");
     // A huge timeout does not overflow and is limited by the manifest.
-    Scene::with(|scene| scene.call.timeout_ms = u64::MAX).admit().unwrap();
-    let patient = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (u64::MAX, NOW + 35_001));
+    PermittedCallFixture::with(|scene| scene.call.timeout_ms = u64::MAX).admit().unwrap();
+    let patient = PermittedCallFixture::with(|scene| (scene.call.timeout_ms, scene.now) = (u64::MAX, NOW + 35_001));
     assert_eq!(patient.refusal(), "TOOL_UNAVAILABLE");
     // A call sealed in the future is refused, because it would never expire.
-    Scene::with(|scene| scene.sealed_at = NOW + 30_000).admit().unwrap();
-    assert_eq!(Scene::with(|scene| scene.sealed_at = NOW + 30_001).refusal(), "TOOL_UNAVAILABLE");
+    PermittedCallFixture::with(|scene| scene.sealed_at = NOW + 30_000).admit().unwrap();
+    assert_eq!(PermittedCallFixture::with(|scene| scene.sealed_at = NOW + 30_001).refusal(), "TOOL_UNAVAILABLE");
 }
 
 #[test]
 fn sensitivity_is_the_highest_of_manifest_consent_setting_floor_and_preset() {
     use Sensitivity::{High, Low, Medium};
     let files = || scope("filesystem:read");
-    assert_eq!(Scene::new().stake(), Medium, "as it is declared");
-    let declared = Scene::with(|scene| {
+    assert_eq!(PermittedCallFixture::new().stake(), Medium, "as it is declared");
+    let declared = PermittedCallFixture::with(|scene| {
         scene.manifest.as_mut().unwrap()["permission_scopes"][0]["sensitivity"] = json!("high");
     });
     assert_eq!(declared.stake(), High, "as it is declared now");
-    let accepted = Scene::with(|scene| scene.known.accepted = BTreeMap::from([(files(), High)]));
+    let accepted = PermittedCallFixture::with(|scene| scene.known.accepted = BTreeMap::from([(files(), High)]));
     assert_eq!(accepted.stake(), High, "as accepted");
-    let stricter = Scene::with(|scene| scene.known.stricter = BTreeMap::from([(files(), High)]));
+    let stricter = PermittedCallFixture::with(|scene| scene.known.stricter = BTreeMap::from([(files(), High)]));
     assert_eq!(stricter.stake(), High, "as wanted");
     assert_eq!(
-        Scene::with(|scene| scene.floors = SensitivityFloors::from([(files(), High)])).stake(),
+        PermittedCallFixture::with(|scene| scene.floors = SensitivityFloors::from([(files(), High)])).stake(),
         High,
         "an administrator's"
     );
     // Lower values do not reduce the declared sensitivity.
-    let lower = Scene::with(|scene| {
+    let lower = PermittedCallFixture::with(|scene| {
         scene.known.accepted.insert(files(), Low);
         scene.known.stricter.insert(files(), Low);
         scene.floors = SensitivityFloors::from([(files(), Low)]);
@@ -235,16 +235,18 @@ fn sensitivity_is_the_highest_of_manifest_consent_setting_floor_and_preset() {
     assert_eq!(lower.stake(), Medium);
     // Fifth source: the preset of a well-known scope.
     let known = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
-    let preset = Presets::default().floor("location:read");
+    let preset = ScopePresets::default().floor("location:read");
     assert_eq!(known.stake(&scope("location:read"), Low, [preset, None]), High);
 }
 
 #[test]
 fn low_sensitivity_never_asks_medium_asks_unless_recent_yes_high_always_asks() {
-    let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
+    let scene = |tool: &str, permission: &str| {
+        PermittedCallFixture::with(|scene| scene.call = call(tool, permission, json!({})))
+    };
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
-    let asks = |scene: &Scene, word| matches!(scene.decide_call(word), Decision::Ask(_));
+    let asks = |scene: &PermittedCallFixture, word| matches!(scene.decide_call(word), Decision::Ask(_));
     let words = [PriorDecision::Unasked, PriorDecision::RecentYes, PriorDecision::Yes];
     assert_eq!(words.map(|word| asks(&low, word)), [false, false, false]);
     assert_eq!(words.map(|word| asks(&medium, word)), [true, false, false]);
@@ -258,7 +260,7 @@ fn low_sensitivity_never_asks_medium_asks_unless_recent_yes_high_always_asks() {
 fn new_agent_record_has_no_manifest_and_no_grants() {
     let nobody = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
     assert!(nobody.standing(&PersonName::parse("ada").unwrap()).is_none());
-    assert!(nobody.manifest(&Presets::default()).is_none());
+    assert!(nobody.manifest(&ScopePresets::default()).is_none());
     assert_eq!(nobody.accepted, BTreeMap::new());
 }
 
@@ -271,7 +273,7 @@ fn write_scope_declared_as_low_sensitivity_counts_as_medium_and_prompts() {
         "label_fallback": {"en": "Write notes"}, "description_fallback": {"en": "Writes notes."},
     });
     declared["tools"][1]["permission_scope"] = json!("notes:write");
-    let scene = Scene::with(|scene| {
+    let scene = PermittedCallFixture::with(|scene| {
         scene.manifest = Some(declared);
         scene.call = call("tell", "notes:write", json!({}));
         scene.standing.as_mut().unwrap().granted.insert(scope("notes:write"), GrantTerm::UntilRevoked);

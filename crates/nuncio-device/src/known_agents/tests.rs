@@ -19,12 +19,12 @@ fn ada() -> PersonName {
 }
 
 /// An agent's record, and the key of the only device that signs ledger entries.
-struct Scene {
+struct KnownAgentFixture {
     key: DeviceKey,
     known: KnownAgent,
 }
 
-impl Scene {
+impl KnownAgentFixture {
     fn new() -> Self {
         let key = DeviceKey::new();
         let mut known = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
@@ -69,7 +69,7 @@ impl Scene {
 
 #[test]
 fn grant_is_valid_only_unchanged_for_its_agent_and_person_by_a_trusted_device() {
-    let mut scene = Scene::new();
+    let mut scene = KnownAgentFixture::new();
     assert!(!scene.allows(10));
     scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     assert!(scene.allows(10));
@@ -87,7 +87,7 @@ fn grant_is_valid_only_unchanged_for_its_agent_and_person_by_a_trusted_device() 
 
 #[test]
 fn one_time_grant_allows_no_second_use_until_granted_again() {
-    let mut scene = Scene::new();
+    let mut scene = KnownAgentFixture::new();
     scene.says(LedgerAction::Grant, GrantTerm::Once);
     assert!(scene.allows(10));
     scene.known.spend(&files());
@@ -102,7 +102,7 @@ fn one_time_grant_allows_no_second_use_until_granted_again() {
 
 #[test]
 fn older_ledger_that_hides_a_revocation_is_rejected() {
-    let mut scene = Scene::new();
+    let mut scene = KnownAgentFixture::new();
     scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     let old = scene.known.entries.clone();
     let relation = old[0].relation_id.clone();

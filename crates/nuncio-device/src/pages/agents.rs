@@ -13,11 +13,11 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
-use nuncio_http::pages::sender::{Fields, field};
+use nuncio_http::pages::sender::{FormFields, field};
 use nuncio_http::pages::{see, written};
 use serde::Deserialize;
 
-use super::frame::{ActionQuery, NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{CompletedActionQuery, NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use super::{Pages, wording};
 use crate::consent::{AccessRequest, GrantedScopes};
 use crate::error::DeviceError;
@@ -170,7 +170,7 @@ fn groups(number: &str) -> Vec<String> {
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(shown): Query<ActionQuery>,
+    Query(shown): Query<CompletedActionQuery>,
     visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
@@ -244,7 +244,7 @@ fn redirect_after(visit: &SignedInRequest, agent: &AgentId, action: &str) -> Res
 }
 
 /// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
-pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let ask = match pages.device.consents().access_request(&agent).await {
         Ok(ask) => ask,
@@ -261,7 +261,7 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, fo
 }
 
 /// Scopes that the person selected in the form, with their terms; scopes that were not requested are ignored.
-fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> GrantedScopes {
+fn granted_scopes(ask: &AccessRequest, sent: &FormFields, now: Timestamp) -> GrantedScopes {
     let is_selected = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
     let selected = ask.scopes.iter().filter(|scope| is_selected(&scope.id));
     selected
@@ -281,14 +281,14 @@ fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> Granted
 }
 
 /// `POST /agents/:id/revoke`: revokes all grants of the agent.
-pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let revoked = pages.device.consents().revoke(&agent).await;
     finish(&pages, &form.visit, &agent, "revoked", revoked).await
 }
 
 /// `POST /agents/:id/stricter`: raises the sensitivity of a scope for this agent.
-pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let scope = field(&form.sent, "scope").and_then(|text| ScopeId::parse(text).ok());
     let level = match field(&form.sent, "level") {
@@ -302,7 +302,7 @@ pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>,
 }
 
 /// `POST /agents/:id/keys`: accepts new keys of the agent.
-pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let device = field(&form.sent, "device").and_then(|text| DeviceId::parse(text).ok());
     let seen = field(&form.sent, "fingerprint").and_then(Digest::parse);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Pages;
-use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use super::prompt_queue::AnswerRejected;
 use super::wording;
 use crate::error::DeviceError;
@@ -104,7 +104,7 @@ pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> 
 }
 
 /// `POST /calls/:id`: takes the person's decision on a call. The response gives the reason if it is rejected.
-pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let answer = match field(&form.sent, "answer") {
         Some("allow") => PromptAnswer::Yes,
         Some("once") => PromptAnswer::Once,

@@ -13,7 +13,7 @@ use nuncio_http::pages::sender::field;
 use nuncio_http::pages::{see, written};
 use nuncio_identity::seal::backup::SHORTEST;
 
-use super::frame::{ActionQuery, NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{CompletedActionQuery, NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use super::{Pages, download};
 use crate::devices::{Invite, OwnDevice, OwnDeviceTrust};
 use crate::error::DeviceError;
@@ -92,7 +92,7 @@ impl DeviceView {
 /// `GET /devices`: page with the person's devices.
 pub(super) async fn list(
     State(pages): State<Pages>,
-    Query(shown): Query<ActionQuery>,
+    Query(shown): Query<CompletedActionQuery>,
     visit: SignedInRequest,
 ) -> Response {
     let text = &visit.text.devices;
@@ -156,7 +156,7 @@ struct InvitePage {
 }
 
 /// `POST /devices/invite`: creates an invite and shows it once.
-pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
+pub(super) async fn invite(State(pages): State<Pages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
     let Invite { url, code, fingerprint, expires_at, link } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
@@ -170,7 +170,7 @@ fn unknown(visit: &SignedInRequest) -> Response {
 }
 
 /// `POST /devices/:id/trust`: confirms a device if it still has the key that the page showed.
-pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let key = field(&form.sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&form.visit) };
     let trusted = pages.device.own_devices().trust(&device, Some(&key)).await;
@@ -202,14 +202,14 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
 }
 
 /// `POST /devices/:id/remove`: removes a device.
-pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&form.visit) };
     let removed = pages.device.own_devices().remove(&device).await;
     finish(&pages, &form.visit, "removed", removed).await
 }
 
 /// `POST /devices/backup`: creates a backup and returns the backup file.
-pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
+pub(super) async fn back_up(State(pages): State<Pages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     if passphrase.chars().count() < SHORTEST {
@@ -233,7 +233,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }
 }
 
 /// `POST /devices/recover`: endorses this device with the keys of a lost one from the backup at the relay.
-pub(super) async fn recover(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
+pub(super) async fn recover(State(pages): State<Pages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let recovered = pages.device.backups().recover(field(&sent, "passphrase").unwrap_or_default()).await;
     finish(&pages, &visit, "recovered", recovered.map(drop)).await
 }

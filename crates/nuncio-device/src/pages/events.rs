@@ -14,10 +14,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
 use super::frame::SignedInRequest;
-use super::notices::AgentNotice;
+use super::notices::NotificationFromAgent;
 use super::{Pages, calls};
 use crate::device_events::DeviceEvent;
-use crate::server_connection::ServerConnection;
+use crate::server_connection::ServerConnectionState;
 use crate::talk::ReplyEvent;
 
 /// Comment line of the event stream that keeps the connection alive.
@@ -30,14 +30,14 @@ struct EventFeed {
     prompts: watch::Receiver<u64>,
     events: broadcast::Receiver<DeviceEvent>,
     replies: broadcast::Receiver<ReplyEvent>,
-    notices: broadcast::Receiver<AgentNotice>,
-    connection: watch::Receiver<ServerConnection>,
+    notices: broadcast::Receiver<NotificationFromAgent>,
+    connection: watch::Receiver<ServerConnectionState>,
 }
 
 /// State of the connection to the server, with its text if the person must know about it.
 #[derive(Serialize)]
 struct ConnectionView {
-    state: ServerConnection,
+    state: ServerConnectionState,
     text: Option<&'static str>,
 }
 

@@ -126,12 +126,12 @@ impl<S: Send + Sync> FromRequestParts<S> for SignedInRequest {
 }
 
 /// A submitted form with a valid session and CSRF token.
-pub(super) struct PageForm {
+pub(super) struct SignedInForm {
     pub(super) visit: SignedInRequest,
     pub(super) sent: Vec<(String, String)>,
 }
 
-impl<S: Send + Sync> FromRequest<S> for PageForm {
+impl<S: Send + Sync> FromRequest<S> for SignedInForm {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
@@ -187,7 +187,7 @@ impl SignedInRequest {
 
 /// Query parameter that names the action after which a page is shown.
 #[derive(Deserialize)]
-pub(super) struct ActionQuery {
+pub(super) struct CompletedActionQuery {
     pub(super) after: Option<String>,
 }
 

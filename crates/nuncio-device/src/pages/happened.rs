@@ -12,14 +12,14 @@ use nuncio_core::time::Timestamp;
 use nuncio_http::pages::sender::field;
 use nuncio_http::pages::{see, written};
 
-use super::frame::{NavEntry, PageForm, PageFrame, SelectOption, SignedInRequest};
+use super::frame::{NavEntry, PageFrame, SelectOption, SignedInForm, SignedInRequest};
 use super::{Pages, download};
-use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditStatus};
+use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditedCallStatus};
 use crate::error::DeviceError;
 
 mod entry;
 
-use entry::{AuditEntryView, EntryNames, SentencePart};
+use entry::{AuditEntryView, DisplayNameLookup, SentencePart};
 
 /// Audit entries per page.
 const PAGE: usize = 50;
@@ -66,7 +66,7 @@ pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, 
 }
 
 /// `POST /happened/arguments`: keeps the arguments of calls from now on, or stops and deletes them.
-pub(super) async fn set_arguments(State(pages): State<Pages>, form: PageForm) -> Response {
+pub(super) async fn set_arguments(State(pages): State<Pages>, form: SignedInForm) -> Response {
     let audit = pages.device.audit();
     let set = match field(&form.sent, "keep") {
         Some("on") => audit.start_keeping_arguments(),
@@ -78,7 +78,7 @@ pub(super) async fn set_arguments(State(pages): State<Pages>, form: PageForm) ->
 async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<AuditLogPage, DeviceError> {
     let AuditPage { entries, more, fitting, agents, scopes, proof } =
         pages.device.audit().page(wanted.filter.clone(), wanted.before, PAGE).await?;
-    let mut names = EntryNames::new(pages, visit)?;
+    let mut names = DisplayNameLookup::new(pages, visit)?;
     let text = &visit.text.happened;
     let older = entries.last().filter(|_| more).map(|last| last.seq);
     let any = |label: &str, chosen| SelectOption { value: String::new(), label: label.to_owned(), chosen };
@@ -95,7 +95,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
         value: id.to_string(),
     });
     let scopes = std::iter::once(any(&text.any_scope, scope.is_none())).chain(scopes).collect();
-    let outcomes = AuditStatus::ALL.into_iter().map(|one| SelectOption {
+    let outcomes = AuditedCallStatus::ALL.into_iter().map(|one| SelectOption {
         value: one.as_str().to_owned(),
         label: entry::outcome(visit.text, one).1.to_owned(),
         chosen: status == Some(one),
@@ -163,7 +163,7 @@ impl AuditQuery {
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()) {
             let understood = match name.as_ref() {
                 "agent" => into(&mut wanted.filter.agent, AgentId::parse(&value).ok()),
-                "outcome" => into(&mut wanted.filter.status, AuditStatus::parse(&value)),
+                "outcome" => into(&mut wanted.filter.status, AuditedCallStatus::parse(&value)),
                 "scope" => into(&mut wanted.filter.scope, ScopeId::parse(&value).ok()),
                 "before" => into(&mut wanted.before, value.parse().ok()),
                 "day" => {

@@ -16,7 +16,7 @@ use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
 
 /// Notification from an agent for open pages. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct AgentNotice {
+pub(super) struct NotificationFromAgent {
     agent: AgentId,
     name: String,
     title: String,
@@ -25,7 +25,7 @@ pub(super) struct AgentNotice {
 
 /// Broadcasts agents' notifications to open pages.
 #[derive(Debug)]
-pub struct NoticeChannel(broadcast::Sender<AgentNotice>);
+pub struct NoticeChannel(broadcast::Sender<NotificationFromAgent>);
 
 impl Default for NoticeChannel {
     fn default() -> Self {
@@ -34,7 +34,7 @@ impl Default for NoticeChannel {
 }
 
 impl NoticeChannel {
-    pub(super) fn listen(&self) -> broadcast::Receiver<AgentNotice> {
+    pub(super) fn listen(&self) -> broadcast::Receiver<NotificationFromAgent> {
         self.0.subscribe()
     }
 }
@@ -58,7 +58,7 @@ impl LocalTool for NotificationTool {
             shown => return shown,
         };
         let (title, body) = DesktopNotificationTool::title_and_body(arguments)?;
-        let notice = AgentNotice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
+        let notice = NotificationFromAgent { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
         // Without an open page the agent gets the error.
         self.notices.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))

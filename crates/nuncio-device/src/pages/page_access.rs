@@ -27,10 +27,10 @@ use nuncio_http::pages::sender::{Cookie, field, host, is_from_elsewhere, is_from
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
-use super::frame::{PageForm, PageRequest, read_form};
-use super::path::PagesPath;
+use super::frame::{PageRequest, SignedInForm, read_form};
+use super::path::SecretPagesPath;
 use super::{Pages, with_cookie};
-use crate::device::DeviceConfig;
+use crate::device::DevicePorts;
 
 const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
 /// Idle time after which a session ends.
@@ -47,7 +47,7 @@ pub(super) struct PageSession {
 /// Open one-time links and sessions. Secrets are stored as digests, so that the time of a lookup reveals nothing.
 #[derive(Debug)]
 pub struct PageAccess {
-    path: PagesPath,
+    path: SecretPagesPath,
     links: BoundedCache<Digest, ()>,
     sessions: BoundedCache<Digest, PageSession>,
 }
@@ -56,7 +56,7 @@ opaque_debug!(PageSession);
 
 impl PageAccess {
     #[must_use]
-    pub fn new(path: PagesPath) -> Self {
+    pub fn new(path: SecretPagesPath) -> Self {
         Self {
             path,
             links: BoundedCache::new(MAX_LINKS_AND_SESSIONS),
@@ -64,7 +64,7 @@ impl PageAccess {
         }
     }
 
-    pub(super) const fn path(&self) -> &PagesPath {
+    pub(super) const fn path(&self) -> &SecretPagesPath {
         &self.path
     }
 
@@ -117,14 +117,14 @@ impl PageSession {
 
 /// State of the routes that open and check sessions; used by the device's pages and the enrolment page.
 #[derive(Clone)]
-pub(super) struct AccessState {
+pub(super) struct PageAccessRouteState {
     pub(super) access: Arc<PageAccess>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
 }
 
-impl AccessState {
-    pub(super) fn new(access: &Arc<PageAccess>, config: &DeviceConfig) -> Self {
+impl PageAccessRouteState {
+    pub(super) fn new(access: &Arc<PageAccess>, config: &DevicePorts) -> Self {
         let (clock, entropy) = (Arc::clone(&config.clock), Arc::clone(&config.entropy));
         Self { access: Arc::clone(access), clock, entropy }
     }
@@ -149,7 +149,7 @@ pub(super) struct LinkQuery {
 
 /// `GET /open?token=…`: shows a sign-in button. The link stays valid, because programs may fetch links for a preview.
 pub(super) async fn show_link(
-    State(AccessState { access, clock, .. }): State<AccessState>,
+    State(PageAccessRouteState { access, clock, .. }): State<PageAccessRouteState>,
     Query(link): Query<LinkQuery>,
     page_request: PageRequest,
 ) -> Response {
@@ -165,7 +165,7 @@ pub(super) async fn show_link(
 
 /// `POST /open`: uses up the one-time link and opens a session.
 pub(super) async fn use_link(
-    State(AccessState { access, clock, entropy }): State<AccessState>,
+    State(PageAccessRouteState { access, clock, entropy }): State<PageAccessRouteState>,
     page_request: PageRequest,
     request: Request,
 ) -> Response {
@@ -188,7 +188,7 @@ pub(super) async fn use_link(
 
 /// Middleware that requires a session, and for changes also a request from our own pages.
 pub(super) async fn inside(
-    State(AccessState { access, clock, .. }): State<AccessState>,
+    State(PageAccessRouteState { access, clock, .. }): State<PageAccessRouteState>,
     page_request: PageRequest,
     mut request: Request,
     next: Next,
@@ -210,7 +210,7 @@ pub(super) async fn inside(
 }
 
 /// `POST /leave`: ends the session.
-pub(super) async fn leave(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
+pub(super) async fn leave(State(pages): State<Pages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
     pages.shared.access.end(&visit.headers);
     with_cookie(visit.signed_out(), &pages.shared.access.cookie().set(&visit.headers, ""))
 }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn sign_in_link_works_once_within_ten_minutes_and_oldest_link_is_dropped() {
         let entropy = CountingEntropy(0.into());
-        let path = PagesPath::random(&entropy);
+        let path = SecretPagesPath::random(&entropy);
         let access = PageAccess::new(path.clone());
         let at: SocketAddr = "127.0.0.1:7480".parse().unwrap();
         let now = Timestamp::from_millis(0);

@@ -7,15 +7,15 @@ use nuncio_engine::ports::entropy::random_name;
 /// A path that cannot be guessed, such as `/7k2m…`. Browsers send cookies to every port of a host, so the session
 /// cookie is limited to this path, and other web servers on the same host do not get it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PagesPath(String);
+pub struct SecretPagesPath(String);
 
-impl PagesPath {
+impl SecretPagesPath {
     #[must_use]
     pub fn random(entropy: &dyn Entropy) -> Self {
         Self(format!("/{}", random_name(entropy, "")))
     }
 
-    /// Parses a path that [`PagesPath::random`] made.
+    /// Parses a path that [`SecretPagesPath::random`] made.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix('/')?;
@@ -30,4 +30,4 @@ impl PagesPath {
     }
 }
 
-opaque_debug!(PagesPath);
+opaque_debug!(SecretPagesPath);

@@ -87,9 +87,9 @@ impl PromptQueue {
 opaque_debug!(PromptQueue);
 
 /// Removes a prompt when its waiting caller is dropped.
-struct RemovePrompt<'a>(&'a PromptQueue, &'a str);
+struct RemovePromptOnDrop<'a>(&'a PromptQueue, &'a str);
 
-impl Drop for RemovePrompt<'_> {
+impl Drop for RemovePromptOnDrop<'_> {
     fn drop(&mut self) {
         if self.0.open().remove(self.1).is_some() {
             self.0.changed();
@@ -103,7 +103,7 @@ impl Prompt for PromptQueue {
         let (answer, receiver) = oneshot::channel();
         let open = PendingPrompt { question: question.clone(), shown: None, answer };
         self.open().insert(question.id.clone(), open);
-        let _guard = RemovePrompt(self, &question.id);
+        let _guard = RemovePromptOnDrop(self, &question.id);
         self.changed();
         receiver.await.unwrap_or(PromptAnswer::No)
     }

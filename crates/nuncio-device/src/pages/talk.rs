@@ -11,14 +11,14 @@ use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, ClientMessageId};
 use nuncio_core::notification::RelayParty;
-use nuncio_http::pages::sender::{Fields, field};
+use nuncio_http::pages::sender::{FormFields, field};
 use nuncio_http::pages::{see, written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Pages;
 use super::agents::unknown;
-use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 use crate::talk::{MAX_TEXT, MessagePosition, StreamedReply};
@@ -167,7 +167,7 @@ pub(super) async fn lines(
 }
 
 /// Parses the agent and client message id that a submitted form names.
-fn form_target(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
+fn form_target(id: &str, sent: &FormFields) -> Option<(AgentId, ClientMessageId)> {
     let client_id = ClientMessageId::parse(field(sent, "client_id")?).ok()?;
     Some((AgentId::parse(id).ok()?, client_id))
 }
@@ -178,7 +178,7 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: sends a message; submitting the same client message id again sends nothing.
-pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Some((agent, client_id)) = form_target(&id, &form.sent) else { return unknown(&form.visit) };
     let text = field(&form.sent, "text").unwrap_or_default();
     let sent_message =
@@ -213,18 +213,18 @@ fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
 }
 
 /// `POST /talk/:agent/again`: retries a failed message.
-pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.messages().retry(agent, client_id))
 }
 
 /// `POST /talk/:agent/drop`: deletes a failed message.
-pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.messages().delete_failed(agent, client_id))
 }
 
 fn with_failed(
     id: &str,
-    PageForm { visit, sent }: PageForm,
+    SignedInForm { visit, sent }: SignedInForm,
     act: impl Fn(&AgentId, &ClientMessageId) -> Result<(), DeviceError>,
 ) -> Response {
     let Some((agent, client_id)) = form_target(id, &sent) else { return unknown(&visit) };

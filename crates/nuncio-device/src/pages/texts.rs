@@ -8,7 +8,7 @@ use nuncio_http::texts;
 use serde::Deserialize;
 
 use crate::error::DeviceError;
-use crate::server_connection::ServerConnection;
+use crate::server_connection::ServerConnectionState;
 
 texts! {
     FrameTexts {
@@ -116,11 +116,11 @@ pub(super) struct Texts {
 
 impl Texts {
     /// What the person must know about the connection to the server; `None` while it works.
-    pub(super) fn connection(&self, state: ServerConnection) -> Option<&str> {
+    pub(super) fn connection(&self, state: ServerConnectionState) -> Option<&str> {
         match state {
-            ServerConnection::Connecting | ServerConnection::Connected => None,
-            ServerConnection::Unreachable => Some(&self.frame.unreachable),
-            ServerConnection::Removed => Some(&self.frame.removed),
+            ServerConnectionState::Connecting | ServerConnectionState::Connected => None,
+            ServerConnectionState::Unreachable => Some(&self.frame.unreachable),
+            ServerConnectionState::Removed => Some(&self.frame.removed),
         }
     }
 
@@ -145,7 +145,7 @@ mod tests {
     use crate::pages::files;
 
     #[test]
-    fn text_catalogs_have_equal_keys_and_every_text_that_scripts_use() {
+    fn text_catalogs_match_in_keys_placeholders_and_script_texts_and_chinese_punctuation_is_full_width() {
         assert_eq!(Texts::faults(&files::FILES), Vec::<String>::new());
     }
 

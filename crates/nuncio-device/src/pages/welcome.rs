@@ -14,17 +14,17 @@ use nuncio_core::digest::Digest;
 use nuncio_core::invite_link::InviteLink;
 use nuncio_core::text::plain;
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_http::pages::sender::{Fields, field};
+use nuncio_http::pages::sender::{FormFields, field};
 use nuncio_http::pages::{see, written};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::frame::{PageForm, PageFrame, SignedInRequest};
-use super::page_access::{AccessState, PageAccess};
+use super::frame::{PageFrame, SignedInForm, SignedInRequest};
+use super::page_access::{PageAccess, PageAccessRouteState};
 use super::{below_path, loopback_address};
 use crate::backup::BackupFile;
-use crate::device::{Device, DeviceConfig, reaches_safely};
+use crate::device::{Device, DevicePorts, reaches_safely};
 use crate::error::DeviceError;
 
 /// Page of the enrolled device to which both forms redirect.
@@ -34,8 +34,8 @@ const DEVICES: &str = "/devices";
 const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
-struct EnrolmentState {
-    config: DeviceConfig,
+struct EnrolmentPageState {
+    config: DevicePorts,
     /// The enrolled or restored device; `None` before.
     enrolled: Arc<Mutex<Option<Device>>>,
     /// Lock that permits one enrolment or restore at a time.
@@ -49,16 +49,16 @@ struct EnrolmentState {
 /// # Errors
 /// The address is not a loopback address, or listening fails.
 pub async fn welcome(
-    config: DeviceConfig,
+    config: DevicePorts,
     access: Arc<PageAccess>,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<Option<Device>> {
     let address = loopback_address(&listener)?;
-    let access = AccessState::new(&access, &config);
+    let access = PageAccessRouteState::new(&access, &config);
     let (enrolled, done) = (Arc::default(), stop.child_token());
     let (enrolling, ending) = (Arc::default(), done.clone());
-    let state = EnrolmentState { config, enrolled: Arc::clone(&enrolled), enrolling, done: ending };
+    let state = EnrolmentPageState { config, enrolled: Arc::clone(&enrolled), enrolling, done: ending };
     let inside = Router::new()
         .route("/", get(show))
         .route("/join", get(elsewhere).post(join))
@@ -103,7 +103,7 @@ impl FormValues {
     }
 
     /// Submitted values, to fill the form again; the passphrase is left out.
-    fn submitted(sent: &Fields) -> Self {
+    fn submitted(sent: &FormFields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
         Self {
             link: text("link"),
@@ -121,12 +121,12 @@ async fn show(visit: SignedInRequest) -> Response {
 }
 
 /// Redirects paths of pages that exist only after enrolment: to the enrolment page, or once enrolled to `/devices`.
-async fn elsewhere(State(state): State<EnrolmentState>, visit: SignedInRequest) -> Response {
+async fn elsewhere(State(state): State<EnrolmentPageState>, visit: SignedInRequest) -> Response {
     see(&visit.to(if state.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
 /// Enrolment page with the submitted values and an error message.
-fn refused(visit: &SignedInRequest, sent: &Fields, status: StatusCode, wrong: String) -> Response {
+fn refused(visit: &SignedInRequest, sent: &FormFields, status: StatusCode, wrong: String) -> Response {
     page(visit, FormValues::submitted(sent), status, Some(wrong))
 }
 
@@ -138,7 +138,7 @@ fn page(visit: &SignedInRequest, mut filled: FormValues, status: StatusCode, wro
 }
 
 /// `POST /join`: enrols this machine with an invite.
-async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
+async fn join(State(state): State<EnrolmentPageState>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
         Err(wrong) => return refused(&visit, &sent, StatusCode::UNPROCESSABLE_ENTITY, wrong),
@@ -156,7 +156,7 @@ async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: Pag
     state.finish(&visit, &sent, device)
 }
 
-fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, String> {
+fn invitation(visit: &SignedInRequest, sent: &FormFields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
     if !value("link").is_empty() {
@@ -183,7 +183,7 @@ fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, Stri
 }
 
 /// `POST /restore`: restores a device from a backup file.
-async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
+async fn restore(State(state): State<EnrolmentPageState>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
         return refused(&visit, &sent, StatusCode::UNPROCESSABLE_ENTITY, visit.text.welcome.wrong_file.clone());
@@ -194,9 +194,9 @@ async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: 
     state.finish(&visit, &sent, device)
 }
 
-impl EnrolmentState {
+impl EnrolmentPageState {
     /// Redirects to the device's own pages after success, or renders the enrolment page with the error message.
-    fn finish(&self, visit: &SignedInRequest, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
+    fn finish(&self, visit: &SignedInRequest, sent: &FormFields, device: Result<Device, DeviceError>) -> Response {
         match device {
             Ok(device) => {
                 *self.enrolled.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);

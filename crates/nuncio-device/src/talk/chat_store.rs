@@ -6,7 +6,9 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use super::{ChatContent, ChatMessage, ChatPage, ChatRecord, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition};
+use super::{
+    ChatContent, ChatMessage, ChatPage, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition, StoredChatMessage,
+};
 use crate::record_store::RecordStore;
 
 /// Limit of stored conversations per agent.
@@ -19,7 +21,7 @@ const STRANGERS: &str = "talk/strangers";
 
 /// Stored summary of the messages with an agent: conversations, counts and the last key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ChatIndex {
+pub(super) struct AgentChatState {
     /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
     /// Whether the person has ever written to the agent.
@@ -36,7 +38,7 @@ pub(super) struct ChatIndex {
     pub(super) elsewhere: bool,
 }
 
-impl ChatIndex {
+impl AgentChatState {
     pub(super) fn load(records: &RecordStore, agent: &AgentId) -> Result<Self, KeyStoreError> {
         Ok(records.get(&name(agent))?.unwrap_or_default())
     }
@@ -60,7 +62,7 @@ impl ChatIndex {
     }
 }
 
-impl ChatRecord {
+impl StoredChatMessage {
     /// Bytes of text that the message counts towards [`MAX_BYTES`].
     fn bytes(&self) -> u64 {
         match &self.content {
@@ -128,12 +130,12 @@ fn positions(records: &RecordStore, agent: &AgentId) -> Result<Vec<MessagePositi
 pub(super) fn put(
     records: &RecordStore,
     agent: &AgentId,
-    mut summary: ChatIndex,
+    mut summary: AgentChatState,
     position: MessagePosition,
-    message: &ChatRecord,
+    message: &StoredChatMessage,
 ) -> Result<Vec<RecordChange>, KeyStoreError> {
     let name = message_name(agent, position);
-    if records.get::<ChatRecord>(&name)?.is_some() {
+    if records.get::<StoredChatMessage>(&name)?.is_some() {
         return Ok(Vec::new());
     }
     summary.lines += 1;
@@ -148,7 +150,7 @@ pub(super) fn put(
                 break;
             }
             let name = message_name(agent, oldest);
-            let Some(deleted) = records.get::<ChatRecord>(&name)? else { continue };
+            let Some(deleted) = records.get::<StoredChatMessage>(&name)? else { continue };
             summary.lines = summary.lines.saturating_sub(1);
             summary.bytes = summary.bytes.saturating_sub(deleted.bytes());
             changes.push(RecordStore::delete(&name));
@@ -197,20 +199,21 @@ pub(super) fn read(
     let older = positions.len().saturating_sub(limit);
     let mut messages = Vec::new();
     for position in &positions[older..] {
-        let record = records.get::<ChatRecord>(&message_name(agent, *position))?;
+        let record = records.get::<StoredChatMessage>(&message_name(agent, *position))?;
         let sent = |record| ChatMessage { position: Some(*position), state: DeliveryState::Sent, record };
         messages.extend(record.map(sent));
     }
     if before.is_none() {
         messages.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| {
             let content = ChatContent::Text { text: unsent.text, cut: false };
-            let record = ChatRecord { client_id: Some(client_id), ..ChatRecord::new(true, content, unsent.at) };
+            let record =
+                StoredChatMessage { client_id: Some(client_id), ..StoredChatMessage::new(true, content, unsent.at) };
             ChatMessage { position: None, state: unsent.state, record }
         }));
         if messages.is_empty()
             && let Some((_, at)) = strangers(records)?.into_iter().find(|(stranger, _)| stranger == agent)
         {
-            let record = ChatRecord::new(false, ChatContent::Stranger, at);
+            let record = StoredChatMessage::new(false, ChatContent::Stranger, at);
             messages.push(ChatMessage { position: None, state: DeliveryState::Sent, record });
         }
     }

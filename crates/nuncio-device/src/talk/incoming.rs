@@ -13,9 +13,10 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::OpenError;
 use tokio::sync::broadcast;
 
-use super::chat_store::{self, ChatIndex};
+use super::chat_store::{self, AgentChatState};
 use super::{
-    AgentMessageService, ChatContent, ChatRecord, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise,
+    AgentMessageService, ChatContent, OpenFailure, ReplyEvent, ReplyProgress, StoredChatMessage, StreamedReply,
+    sanitise,
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
@@ -36,10 +37,10 @@ impl AgentMessageService {
             RelayParty::Person(_) => None,
         };
         let Some(agent) = agent else { return };
-        let record = ChatRecord {
+        let record = StoredChatMessage {
             device: Some(message.device.clone()),
             mode: Some(message.mode),
-            ..ChatRecord::new(mine, content(&message), message.at)
+            ..StoredChatMessage::new(mine, content(&message), message.at)
         };
         let key = if mine { None } else { self.key_of(&agent, &message).await };
         self.store_message(&agent, (&message.conversation, message.seq), record, key).await;
@@ -57,7 +58,7 @@ impl AgentMessageService {
             why: open_failure(&refused.why),
             because: nuncio_core::text::plain(&refused.why.to_string()),
         };
-        let record = ChatRecord::new(mine, content, self.context.now());
+        let record = StoredChatMessage::new(mine, content, self.context.now());
         self.store_message(&agent, (&refused.conversation, refused.seq), record, None).await;
     }
 
@@ -117,7 +118,7 @@ impl AgentMessageService {
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        record: ChatRecord,
+        record: StoredChatMessage,
         key: Option<Digest>,
     ) {
         let mut failures = BACKOFF.start();
@@ -144,11 +145,11 @@ impl AgentMessageService {
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        mut record: ChatRecord,
+        mut record: StoredChatMessage,
         key: Option<Digest>,
     ) -> Result<(), DeviceError> {
         let _lock = self.context.state_lock();
-        let mut summary = ChatIndex::load(&self.context.records, agent)?;
+        let mut summary = AgentChatState::load(&self.context.records, agent)?;
         // A message that the person sent from another device also counts.
         summary.begun |= record.mine;
         if let Some(key) = key {
@@ -174,7 +175,7 @@ impl AgentMessageService {
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.context.identity.person;
         let known = || known_agents::load(&self.context.records, agent);
-        Ok(ChatIndex::load(&self.context.records, agent)?.begun
+        Ok(AgentChatState::load(&self.context.records, agent)?.begun
             || known()?.is_some_and(|known| known.standing(person).is_some()))
     }
 

@@ -13,10 +13,10 @@ use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::entropy::timed_name;
 use serde_json::json;
 
-use super::chat_store::{self, ChatIndex, UnsentMessage};
+use super::chat_store::{self, AgentChatState, UnsentMessage};
 use super::{
-    AgentMessageService, ChatContent, ChatPage, ChatRecord, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition,
-    sanitise,
+    AgentMessageService, ChatContent, ChatPage, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition,
+    StoredChatMessage, sanitise,
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
@@ -68,7 +68,7 @@ impl AgentMessageService {
                 let message = format!("{MAX_UNSENT} messages are unsent: retry or delete them first");
                 return Err(DeviceError::new(Code::LimitReached, message));
             }
-            let mut summary = ChatIndex::load(records, agent)?;
+            let mut summary = AgentChatState::load(records, agent)?;
             summary.begun = true;
             let unsent = UnsentMessage { text, at: self.context.now(), state: DeliveryState::Sending };
             let name = chat_store::unsent_name(agent, client_id);
@@ -172,12 +172,12 @@ impl AgentMessageService {
             let name = chat_store::unsent_name(agent, &sent.client_id);
             // Both the relay's response and its event report the message; the second finds nothing to do.
             let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
-            let mut summary = ChatIndex::load(records, agent)?;
+            let mut summary = AgentChatState::load(records, agent)?;
             let Some(position) = summary.position(&sent.conversation, sent.seq) else { return Ok(()) };
-            let record = ChatRecord {
+            let record = StoredChatMessage {
                 client_id: Some(sent.client_id),
                 device: Some(self.context.identity.device.clone()),
-                ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, sent.at)
+                ..StoredChatMessage::new(true, ChatContent::Text { text: unsent.text, cut: false }, sent.at)
             };
             let mut changes = chat_store::put(records, agent, summary, position, &record)?;
             changes.push(RecordStore::delete(&name));

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_identity::seal::MemoryKeyStore;
 
-use super::chat_store::{self, ChatIndex};
+use super::chat_store::{self, AgentChatState};
 use super::*;
 use crate::record_store::RecordStore;
 
@@ -11,13 +11,13 @@ fn agent() -> AgentId {
     AgentId::parse("agt_1").unwrap()
 }
 
-fn text(text: &str) -> ChatRecord {
-    ChatRecord::new(false, ChatContent::Text { text: text.to_owned(), cut: false }, Timestamp::from_millis(0))
+fn text(text: &str) -> StoredChatMessage {
+    StoredChatMessage::new(false, ChatContent::Text { text: text.to_owned(), cut: false }, Timestamp::from_millis(0))
 }
 
 /// Stores a message of the test agent.
-fn put(records: &RecordStore, conversation: &str, seq: u64, message: &ChatRecord) {
-    let mut summary = ChatIndex::load(records, &agent()).unwrap();
+fn put(records: &RecordStore, conversation: &str, seq: u64, message: &StoredChatMessage) {
+    let mut summary = AgentChatState::load(records, &agent()).unwrap();
     let position = summary.position(&ConversationId::parse(conversation).unwrap(), seq).unwrap();
     let changes = chat_store::put(records, &agent(), summary, position, message).unwrap();
     records.save(changes).unwrap();
@@ -57,7 +57,7 @@ fn stored_messages_are_ordered_by_relay_sequence_without_duplicates() {
 fn oldest_messages_are_deleted_beyond_the_limits_of_count_and_bytes() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let named = ClientMessageId::parse("m_1").unwrap();
-    put(&records, "cnv_a", 1, &ChatRecord { client_id: Some(named.clone()), ..text("first") });
+    put(&records, "cnv_a", 1, &StoredChatMessage { client_id: Some(named.clone()), ..text("first") });
     assert!(chat_store::was_sent(&records, &agent(), &named).unwrap());
     for seq in 2..=MAX_MESSAGES + 1 {
         put(&records, "cnv_a", seq, &text("more"));

@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use serde_json::{Value, json};
 
-use super::{LocalTool, ToolFailure, ToolLimits};
+use super::{LocalTool, LocalToolAccess, ToolFailure};
 
 /// Limit of a file that can be read, in bytes, so that it fits into an answer.
 const MAX_BYTES: usize = 44 * 1024;
@@ -160,8 +160,8 @@ fn names(folder: OwnedFd) -> Result<PathContent, ToolFailure> {
 
 #[async_trait]
 impl LocalTool for SharedFolders {
-    fn limits(&self) -> Option<ToolLimits> {
-        Some(ToolLimits { reads: self.0.clone(), file_bytes: Some(MAX_BYTES), ..ToolLimits::default() })
+    fn limits(&self) -> Option<LocalToolAccess> {
+        Some(LocalToolAccess { reads: self.0.clone(), file_bytes: Some(MAX_BYTES), ..LocalToolAccess::default() })
     }
 
     async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use super::{ConfinementRules, LocalTool, ToolFailure, ToolLimits};
+use super::{ConfinementRules, LocalTool, LocalToolAccess, ToolFailure};
 
 /// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
@@ -106,9 +106,9 @@ pub struct ProgramTool {
 
 #[async_trait]
 impl LocalTool for ProgramTool {
-    fn limits(&self) -> Option<ToolLimits> {
+    fn limits(&self) -> Option<LocalToolAccess> {
         let ConfinementRules { read, write, network, .. } = &self.reach;
-        Some(ToolLimits { reads: read.clone(), writes: write.clone(), network: *network, file_bytes: None })
+        Some(LocalToolAccess { reads: read.clone(), writes: write.clone(), network: *network, file_bytes: None })
     }
 
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {

@@ -12,10 +12,10 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::TestDevice;
 use serde_json::{Value, json};
 
-use super::scene::{Running, Scene, manifest};
+use super::scene::{RelayAndAgentFixture, RunningDevice, manifest};
 
 /// Call id and reason or status of each audit entry.
-fn log(running: &Running) -> Vec<(String, String)> {
+fn log(running: &RunningDevice) -> Vec<(String, String)> {
     running.device.audit().verify().unwrap();
     let entries = running.device.audit().entries().unwrap().into_iter().map(|chained| chained.entry);
     entries.map(|entry| (entry.call_id.to_string(), entry.reason.unwrap_or(entry.status))).collect()
@@ -25,7 +25,7 @@ fn line(call: &str, word: &str) -> (String, String) {
     (call.to_owned(), word.to_owned())
 }
 
-async fn group(scene: &Scene) -> ConversationId {
+async fn group(scene: &RelayAndAgentFixture) -> ConversationId {
     let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
     let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
     ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap()
@@ -34,7 +34,7 @@ async fn group(scene: &Scene) -> ConversationId {
 /// The stored answer must not be sent to the group, which has more members.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_repeated_in_a_group_conversation_is_refused() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let group = group(&scene).await;
     let in_group = async |name: &str, tool: &str| {
@@ -59,7 +59,7 @@ async fn call_repeated_in_a_group_conversation_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
@@ -72,7 +72,7 @@ async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
 /// The answer reaches the agent as that of the call with the same id, which waits for the person.
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_call_is_answered_with_the_reason_and_not_run() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let conversation = scene.conversation().await;
     for (number, (why, artifact)) in [
@@ -106,7 +106,7 @@ async fn malformed_call_is_answered_with_the_reason_and_not_run() {
 /// session keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_delayed_by_the_rate_limit_is_still_opened_and_run() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     for number in 1..=60 {
         assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": number})));
@@ -126,7 +126,7 @@ async fn call_delayed_by_the_rate_limit_is_still_opened_and_run() {
 /// The machine sleeps during the prompt, so the deadline passes although timers do not run.
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_answered_with_yes_after_thirty_seconds_counts_as_timeout() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
     ada.prompt.will_say(&[PromptAnswer::Yes]);
@@ -137,7 +137,7 @@ async fn prompt_answered_with_yes_after_thirty_seconds_counts_as_timeout() {
 /// The device fetches a compatible manifest change when a call needs it.
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_validated_against_the_currently_published_manifest() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({"path": "a"})).await.unwrap();
     let mut wider = manifest();
@@ -152,7 +152,7 @@ async fn arguments_are_validated_against_the_currently_published_manifest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn error_message_about_large_invalid_arguments_stays_short() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let large: Value = json!({"path": ["\"".repeat(120_000)]});
     let answer = scene.call("tell", large).await;
@@ -165,7 +165,7 @@ async fn error_message_about_large_invalid_arguments_stays_short() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn audit_entries_older_than_thirty_days_are_deleted_without_restart() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({})).await.unwrap();
     scene.clock.jump(Duration::from_secs(29 * 24 * 3600));
@@ -179,7 +179,7 @@ async fn audit_entries_older_than_thirty_days_are_deleted_without_restart() {
 /// The use of a one-time grant is recorded for the ledger entry that granted it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_time_grant_works_again_after_revocation_and_new_grant() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     for run in 1..=3 {
         scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;

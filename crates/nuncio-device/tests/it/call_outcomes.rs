@@ -13,7 +13,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::TestDevice;
 use serde_json::{Value, json};
 
-use super::scene::{Running, Scene, manifest, scope};
+use super::scene::{RelayAndAgentFixture, RunningDevice, manifest, scope};
 
 const ALL: [&str; 3] = ["filesystem:read", "notification:send", "location:read"];
 
@@ -29,7 +29,7 @@ fn code(answer: Result<Value, ToolError>) -> (ToolErrorCode, String) {
 }
 
 /// Status and reason of each audit entry, and whether the person was asked.
-fn log(running: &Running) -> Vec<(String, Option<String>, bool)> {
+fn log(running: &RunningDevice) -> Vec<(String, Option<String>, bool)> {
     let count = running.device.audit().verify().unwrap();
     let entries = running.device.audit().entries().unwrap();
     assert_eq!(u64::try_from(entries.len()).unwrap(), count);
@@ -42,7 +42,7 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> (String, Option<Stri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn low_sensitivity_call_runs_unasked_medium_prompts_once_high_prompts_every_time() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&ALL).await;
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!(ada.prompt.count(), 0);
@@ -64,7 +64,7 @@ async fn low_sensitivity_call_runs_unasked_medium_prompts_once_high_prompts_ever
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_prompt_and_unanswered_prompt_give_their_denial_reasons() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(scene.call("where", json!({})).await, denied(DenialReason::UserRefused));
@@ -83,7 +83,7 @@ async fn refused_prompt_and_unanswered_prompt_give_their_denial_reasons() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unattended_device_logs_its_decisions_as_made_without_asking_the_person() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
     ada.prompt.will_say(&[PromptAnswer::Yes, PromptAnswer::No]);
@@ -94,7 +94,7 @@ async fn unattended_device_logs_its_decisions_as_made_without_asking_the_person(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn undeclared_tool_ungranted_or_wrong_scope_and_group_call_are_denied() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let undeclared = scene.call_under("write_file", "notification:send", json!({})).await;
     assert_eq!(undeclared, denied(DenialReason::ToolNotDeclared));
@@ -114,7 +114,7 @@ async fn undeclared_tool_ungranted_or_wrong_scope_and_group_call_are_denied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_arguments_tool_failure_and_missing_tool_give_their_error_codes() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (wrong, why) = code(scene.call("tell", json!({"path": 1})).await);
     assert_eq!(wrong, ToolErrorCode::InvalidArguments);
@@ -155,7 +155,7 @@ async fn invalid_arguments_tool_failure_and_missing_tool_give_their_error_codes(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setting() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&ALL).await;
     let read = async || scene.call("read_file", json!({})).await;
     ada.prompt.will_say(&[PromptAnswer::Yes]);
@@ -183,7 +183,7 @@ async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setti
 
 #[tokio::test(flavor = "multi_thread")]
 async fn administrator_minimum_sensitivity_overrides_manifest_and_persons_setting() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let floors = SensitivityFloors::from([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
@@ -193,7 +193,7 @@ async fn administrator_minimum_sensitivity_overrides_manifest_and_persons_settin
 }
 
 /// Calls `read_file` for an app in one of its conversations.
-async fn read_for(scene: &Scene, app: &str, conversation: &str) -> Result<Value, ToolError> {
+async fn read_for(scene: &RelayAndAgentFixture, app: &str, conversation: &str) -> Result<Value, ToolError> {
     let source = CallSource {
         caller: format!("key:{app}"),
         app: Some(app.to_owned()),
@@ -206,7 +206,7 @@ async fn read_for(scene: &Scene, app: &str, conversation: &str) -> Result<Value,
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_for_a_day_holds_only_for_the_app_and_conversation_of_the_question() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[PromptAnswer::Yes]);
     assert_eq!(read_for(&scene, "notes", "ses_1").await, Ok(json!({"run": 1})));
@@ -223,7 +223,7 @@ async fn consent_for_a_day_holds_only_for_the_app_and_conversation_of_the_questi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn medium_call_that_is_allowed_once_is_asked_about_again() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[PromptAnswer::Once, PromptAnswer::No]);
     assert_eq!(scene.call("read_file", json!({"path": "a"})).await, Ok(json!({"run": 1})));

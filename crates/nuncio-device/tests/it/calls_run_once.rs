@@ -7,11 +7,11 @@ use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
-use super::scene::Scene;
+use super::scene::RelayAndAgentFixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let first = scene.call_named("call_1", "tell", json!({"path": "a"})).await;
     assert_eq!(first, Ok(json!({"run": 1})));
@@ -28,7 +28,7 @@ async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_time_grant_allows_only_one_of_two_concurrent_calls() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
     let calls = tokio::join!(scene.call("tell", json!({"path": "a"})), scene.call("tell", json!({"path": "b"})));
@@ -39,7 +39,7 @@ async fn one_time_grant_allows_only_one_of_two_concurrent_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_waiting_for_the_person_at_restart_is_answered_unavailable() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let restart = async {
         ada.prompt.questions(1).await;
@@ -54,7 +54,7 @@ async fn call_waiting_for_the_person_at_restart_is_answered_unavailable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_running_at_restart_reports_unknown_effect_and_is_not_rerun() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let restart = async {
         eventually("it runs", async || (ada.tool.runs() == 1).then_some(())).await;
@@ -71,7 +71,7 @@ async fn call_running_at_restart_reports_unknown_effect_and_is_not_rerun() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_call_runs_only_on_the_device_that_claims_it() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
     laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();

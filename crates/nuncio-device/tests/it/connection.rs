@@ -1,45 +1,45 @@
 //! A device that its server no longer accepts, or that cannot reach it, says so on its pages.
 
 use nuncio_core::ids::PersonName;
-use nuncio_device::ServerConnection;
+use nuncio_device::ServerConnectionState;
 use nuncio_server::admin::AdminCommand;
 
-use crate::pages_activity::Reader;
-use crate::scene::{Running, Scene};
+use crate::pages_activity::SignedInPagesClient;
+use crate::scene::{RelayAndAgentFixture, RunningDevice};
 
-async fn until_state(running: &Running, state: ServerConnection) {
+async fn until_state(running: &RunningDevice, state: ServerConnectionState) {
     running.device.connection().wait_for(|now| *now == state).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_device_says_on_every_page_that_it_was_removed_and_what_to_do() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
-    let reader = Reader::at(&scene, &ada).await;
-    until_state(&ada, ServerConnection::Connected).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
+    until_state(&ada, ServerConnectionState::Connected).await;
     let page = reader.get("/").await.body;
     assert!(page.contains("id=\"server\" role=\"status\" hidden"), "{page}");
 
     let order = AdminCommand::UserRevoke { name: PersonName::parse("ada").unwrap(), device: None };
     scene.gateway.order(order).await.unwrap();
-    until_state(&ada, ServerConnection::Removed).await;
+    until_state(&ada, ServerConnectionState::Removed).await;
     for path in ["/", "/happened"] {
         let page = reader.get(path).await.body;
         assert!(page.contains("This device was removed from your account."), "{path}: {page}");
         assert!(page.contains("nuncio device join LINK --home FOLDER"), "{path}: {page}");
     }
-    assert_eq!(ada.device.check_connection().await, ServerConnection::Removed);
+    assert_eq!(ada.device.check_connection().await, ServerConnectionState::Removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_without_its_server_says_that_it_cannot_reach_it() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
-    until_state(&ada, ServerConnection::Connected).await;
-    let reader = Reader::at(&scene, &ada).await;
-    let Scene { gateway, .. } = scene;
+    until_state(&ada, ServerConnectionState::Connected).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
+    let RelayAndAgentFixture { gateway, .. } = scene;
     gateway.stop().await;
-    until_state(&ada, ServerConnection::Unreachable).await;
+    until_state(&ada, ServerConnectionState::Unreachable).await;
     let page = reader.get("/").await.body;
     assert!(page.contains("This device cannot reach its server."), "{page}");
 }

@@ -8,13 +8,13 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_device::prompt::PromptAnswer;
 use serde_json::json;
 
-use super::scene::{Scene, manifest};
+use super::scene::{RelayAndAgentFixture, manifest};
 
 const NOT_GRANTED: ToolError = ToolError::Denied(DenialReason::ScopeNotGranted);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     let ask = ada.device.consents().access_request(&scene.id).await.unwrap();
     let shown: Vec<_> = ask.scopes.iter().map(|scope| (scope.id.as_str(), scope.sensitivity)).collect();
@@ -34,7 +34,7 @@ async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoking_consent_during_a_prompt_cancels_the_call() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let revoke = async {
         ada.prompt.questions(1).await;
@@ -58,7 +58,7 @@ async fn revoking_consent_during_a_prompt_cancels_the_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn breaking_manifest_change_suspends_scope_until_new_consent() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
     ada.prompt.will_say(&[PromptAnswer::Yes]);
     scene.call("read_file", json!({"path": "a"})).await.unwrap();
@@ -80,7 +80,7 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grant_signed_by_another_device_counts_only_after_that_device_is_trusted() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.device("ada").await;
     let stranger = scene.ada(&["notification:send"]).await;
     let known = laptop.device.consents().refresh(&scene.id).await.unwrap();

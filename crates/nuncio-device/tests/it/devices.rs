@@ -11,16 +11,16 @@ use nuncio_device::{BackupFile, Device, DeviceError, OwnDevice, OwnDeviceTrust};
 use nuncio_testkit::{Method, eventually};
 use serde_json::json;
 
-use super::scene::{Running, Scene, invite};
+use super::scene::{RelayAndAgentFixture, RunningDevice, invite};
 
 const PHRASE: &str = "correct horse battery";
 
-fn id(running: &Running) -> &DeviceId {
+fn id(running: &RunningDevice) -> &DeviceId {
     &running.device.identity().device
 }
 
 /// Entry of the device `other` in the device list of `by`.
-async fn seen(by: &Running, other: &DeviceId) -> OwnDevice {
+async fn seen(by: &RunningDevice, other: &DeviceId) -> OwnDevice {
     let devices = by.device.own_devices().list().await.unwrap();
     devices.into_iter().find(|device| device.id == *other).unwrap()
 }
@@ -31,7 +31,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> Code {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invited_device_trusts_its_inviter_and_is_trusted_after_one_confirmation() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let invited = laptop.device.own_devices().invite().await.unwrap();
     assert_eq!(invited.fingerprint, laptop.device.identity().server_key.fingerprint());
@@ -68,7 +68,7 @@ async fn invited_device_trusts_its_inviter_and_is_trusted_after_one_confirmation
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_invite_works_once_expires_and_gives_no_trust_without_introduction() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.device("ada").await;
     let invited = laptop.device.own_devices().invite().await.unwrap();
     // Without the introduction, which the relay does not see, the new device cannot compute the number.
@@ -102,7 +102,7 @@ async fn device_invite_works_once_expires_and_gives_no_trust_without_introductio
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.device("ada").await;
     let phone =
         scene.enrolled(laptop.device.own_devices().invite().await.unwrap().code, SensitivityFloors::new()).await;
@@ -153,7 +153,7 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed_file() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
     assert_eq!(code(ada.device.backups().create("too short").await), Code::BadRequest);
@@ -198,7 +198,7 @@ async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_from_backup_makes_grants_of_a_lost_device_count_on_the_new_device() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let lost = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
     lost.device.backups().create(PHRASE).await.unwrap();

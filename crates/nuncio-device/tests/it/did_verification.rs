@@ -14,11 +14,11 @@ use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore, NewSealIdentity, SealIdentity};
 use nuncio_identity::{Did, DidUrl, NewDocument, SigningKey};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::scene::RelayAndAgentFixture;
 
 /// HTTP client that answers for the DID's host, and adds foreign keys to the relay's answers.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Fetch for TamperingFetch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_with_keys_that_the_agents_did_does_not_vouch_for_prompts_as_unverified() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let key = SigningKey::from_seed(&[7; 32]);
     let did = Did::for_key("agent.example", None, &["notes"], &key).unwrap();
     let document = NewDocument::new(&did, scene.clock.now()).sign(&key).to_string();
@@ -64,13 +64,15 @@ async fn call_with_keys_that_the_agents_did_does_not_vouch_for_prompts_as_unveri
     seal_identity.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
     drop(seal_identity);
     // This agent uses webhooks, because the relay would treat a second connection as the same agent.
-    let way = PeerPorts::direct().with_clock(&scene.clock);
+    let way = PeerDependencies::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let agent = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Hooks).await;
 
-    let real = PeerPorts::direct().fetch;
+    let real = PeerDependencies::direct().fetch;
     let out = Arc::new(TamperingFetch { real, url: did.resolution_url(), document, slipped_in });
-    let ada = scene.device_by(&PeerPorts { fetch: out, ..PeerPorts::direct() }, "ada", SensitivityFloors::new()).await;
+    let ada = scene
+        .device_by(&PeerDependencies { fetch: out, ..PeerDependencies::direct() }, "ada", SensitivityFloors::new())
+        .await;
     scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
     // The agent gets no answer, so the test waits for the audit entry.

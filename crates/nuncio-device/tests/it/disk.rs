@@ -6,12 +6,12 @@ use nuncio_identity::seal::{KeyStore, KeyStoreError, MemoryKeyStore};
 
 /// Key store of a device process, until the next process takes over its records.
 #[derive(Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct KillableKeyStore {
     records: MemoryKeyStore,
     is_taken: Mutex<bool>,
 }
 
-impl Disk {
+impl KillableKeyStore {
     /// Copies the records as a killed process would leave them. From then on the old process can store nothing, and so
     /// seals and sends nothing.
     pub(crate) fn take(&self) -> Self {
@@ -30,7 +30,7 @@ impl Disk {
     }
 }
 
-impl KeyStore for Disk {
+impl KeyStore for KillableKeyStore {
     fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeyStoreError> {
         let _alive = self.alive()?;
         self.records.load(name)

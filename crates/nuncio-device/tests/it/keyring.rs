@@ -7,10 +7,10 @@ use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_testkit::eventually;
 
-use crate::tools_desktop::{Bus, Running};
+use crate::tools_desktop::{Bus, ChildKilledOnDrop};
 
 /// Starts an unlocked GNOME Keyring on the bus.
-fn start_keyring(bus: &Bus) -> Running {
+fn start_keyring(bus: &Bus) -> ChildKilledOnDrop {
     let mut daemon = Command::new("gnome-keyring-daemon");
     daemon.args(["--foreground", "--components=secrets", "--unlock"]).env("DBUS_SESSION_BUS_ADDRESS", &bus.address);
     daemon.env("HOME", bus.folder.path()).env("XDG_RUNTIME_DIR", bus.folder.path()).env_remove("XDG_DATA_HOME");
@@ -18,7 +18,7 @@ fn start_keyring(bus: &Bus) -> Running {
     let mut child = daemon.spawn().expect("gnome-keyring-daemon starts: run `cargo xtask test`, which installs it");
     // The keyring reads its password until the end of input.
     child.stdin.take().unwrap().write_all(b"a password").unwrap();
-    Running(child)
+    ChildKilledOnDrop(child)
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::invite_link::InviteLink;
 use nuncio_device::guard::SensitivityFloors;
-use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
+use nuncio_device::pages::{SecretPagesPath, SharedPagesState, serve};
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::scene::{Running, Scene};
+use crate::scene::{RelayAndAgentFixture, RunningDevice};
 
 /// Path of a page with the base prefix; the path of the first page is the base itself.
 pub(crate) fn below_base(base: &str, path: &str) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn without_base(base: &str, path: &str) -> String {
 }
 
 /// HTTP client signed in to the pages of a device. Paths are given and returned without the base prefix.
-pub(crate) struct Reader {
+pub(crate) struct SignedInPagesClient {
     at: SocketAddr,
     base: String,
     cookie: String,
@@ -39,11 +39,11 @@ pub(crate) struct Reader {
     _stop: DropGuard,
 }
 
-impl Reader {
-    pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
+impl SignedInPagesClient {
+    pub(crate) async fn at(scene: &RelayAndAgentFixture, running: &RunningDevice) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), SecretPagesPath::random(&SystemEntropy));
         let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
         let stop = CancellationToken::new();
         tokio::spawn(serve(running.device.clone(), shared, listener, stop.clone()));
@@ -135,16 +135,16 @@ fn words(html: &str) -> String {
 }
 
 /// Waits until the audit log has `count` entries.
-async fn happened(running: &Running, count: usize) {
+async fn happened(running: &RunningDevice, count: usize) {
     eventually("it is written down", async || (running.device.audit().entries().unwrap().len() == count).then_some(()))
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn audit_page_lists_calls_newest_first_and_filters_them() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let empty = reader.get("/happened").await;
     assert!(empty.body.contains("No entries yet"), "{}", empty.body);
 
@@ -193,9 +193,9 @@ async fn audit_page_lists_calls_newest_first_and_filters_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_agent_name_is_shown_on_the_audit_page_as_one_short_line_of_text() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     scene.call("tell", json!({})).await.unwrap();
     happened(&ada, 1).await;
     let record = format!("device/agent/{}", scene.id);
@@ -223,9 +223,9 @@ async fn hostile_agent_name_is_shown_on_the_audit_page_as_one_short_line_of_text
 
 #[tokio::test(flavor = "multi_thread")]
 async fn page_of_older_audit_entries_does_not_shift_when_an_entry_is_added() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     for _ in 0..53 {
         scene.call("tell", json!({})).await.unwrap();
     }
@@ -245,9 +245,9 @@ async fn page_of_older_audit_entries_does_not_shift_when_an_entry_is_added() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tampered_audit_log_is_flagged_on_its_page_and_still_exported() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     for _ in 0..3 {
         scene.call("tell", json!({})).await.unwrap();
     }
@@ -287,18 +287,18 @@ async fn tampered_audit_log_is_flagged_on_its_page_and_still_exported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_in_link_works_once_and_only_by_form_submission_from_its_own_page() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+    let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), SecretPagesPath::random(&SystemEntropy));
     let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
     let (_, path) = link.split_once(&at.to_string()).unwrap();
     let (base, token) = path.split_once("/open?token=").unwrap();
     let stop = CancellationToken::new();
     tokio::spawn(serve(ada.device.clone(), shared, listener, stop.clone()));
     let (cookie, csrf) = (String::new(), String::new());
-    let reader = Reader { at, base: base.to_owned(), cookie, token: csrf, _stop: stop.drop_guard() };
+    let reader = SignedInPagesClient { at, base: base.to_owned(), cookie, token: csrf, _stop: stop.drop_guard() };
 
     let open = format!("/open?token={token}");
     for method in ["GET", "HEAD", "GET"] {
@@ -324,11 +324,11 @@ async fn sign_in_link_works_once_and_only_by_form_submission_from_its_own_page()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_outside_the_secret_base_path_get_404_even_with_session_cookie() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     assert_eq!(reader.get("/").await.status, 200);
-    let outside = Reader { base: String::new(), _stop: CancellationToken::new().drop_guard(), ..reader };
+    let outside = SignedInPagesClient { base: String::new(), _stop: CancellationToken::new().drop_guard(), ..reader };
     for path in ["/", "/agents", "/calls", "/events", "/open", "/assets/x/device.js", "/favicon.ico", "//x"] {
         let answer = outside.get(path).await;
         assert_eq!((answer.status, answer.header("location")), (404, None), "{path}");
@@ -338,9 +338,9 @@ async fn requests_outside_the_secret_base_path_get_404_even_with_session_cookie(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_without_session_or_csrf_token_are_refused_and_bad_queries_ignored() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     scene.call("tell", json!({})).await.unwrap();
     happened(&ada, 1).await;
     let own = ada.device.identity().device.to_string();
@@ -387,9 +387,9 @@ async fn requests_without_session_or_csrf_token_are_refused_and_bad_queries_igno
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_pages_invite_confirm_and_remove_another_device() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let alone = reader.get("/devices").await;
     assert!(alone.body.contains("this device") && !alone.body.contains("/trust"), "{}", alone.body);
 
@@ -404,7 +404,7 @@ async fn device_pages_invite_confirm_and_remove_another_device() {
     let other = scene.enrolled(link.code, SensitivityFloors::new()).await;
     let id = other.device.identity().device.to_string();
 
-    let theirs = Reader::at(&scene, &other).await;
+    let theirs = SignedInPagesClient::at(&scene, &other).await;
     let number = |page: &RawAnswer, standing: &str| {
         let card = page.body.split(&format!("standing-{standing}")).nth(1)?;
         let number = card.split("<p class=\"number few\">").nth(1)?.split("</p>").next()?;
@@ -446,9 +446,9 @@ async fn device_pages_invite_confirm_and_remove_another_device() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let good = "correct horse battery";
     for (fields, why) in [
         (&[("passphrase", "short"), ("again", "short")][..], "at least 12"),
@@ -477,16 +477,16 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     assert!(wrong.status == 409 && wrong.body.contains("cannot be opened"), "{}", wrong.body);
     // A new device recovers the keys of the first one.
     let next = scene.device("ada").await;
-    let theirs = Reader::at(&scene, &next).await;
+    let theirs = SignedInPagesClient::at(&scene, &next).await;
     let done = theirs.post("/devices/recover", &[("passphrase", good)]).await;
     assert_eq!((done.status, done.header("location")), (303, Some("/devices?after=recovered")), "{}", done.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn page_event_stream_reports_new_audit_entries_and_device_changes() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let mut stream = TcpStream::connect(reader.at).await.unwrap();
     let (base, at, cookie) = (&reader.base, reader.at, &reader.cookie);
     let request = format!("GET {base}/events HTTP/1.1\r\nHost: {at}\r\nCookie: {cookie}\r\n\r\n");

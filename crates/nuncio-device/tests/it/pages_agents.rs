@@ -5,11 +5,11 @@ use std::sync::Arc;
 use nuncio_core::agent::Sensitivity;
 use nuncio_device::tools::SharedFolders;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
-use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent};
 use serde_json::json;
 
-use crate::pages_activity::Reader;
-use crate::scene::{Scene, manifest, scope};
+use crate::pages_activity::SignedInPagesClient;
+use crate::scene::{RelayAndAgentFixture, manifest, scope};
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     text.split_once(from).unwrap_or_else(|| panic!("{from}: {text}")).1.split(to).next().unwrap()
@@ -17,17 +17,17 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_agent_keys_are_accepted_only_with_the_fingerprint_shown_on_the_page() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let path = format!("/agents/{}", scene.id);
     let page = reader.get(&path).await.body;
     assert!(!page.contains("The keys of this agent changed"), "{page}");
     let before = between(&page, "<p class=\"number\">", "</p>").to_owned();
 
     let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-    let way = PeerPorts::direct().with_clock(&scene.clock);
+    let way = PeerDependencies::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let anew = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Socket).await;
     let page = reader.get(&path).await.body;
@@ -55,9 +55,9 @@ async fn changed_agent_keys_are_accepted_only_with_the_fingerprint_shown_on_the_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn persons_setting_raises_but_never_lowers_the_sensitivity_of_a_scope() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let path = format!("/agents/{}", scene.id);
     let stake = async |id: &str| {
         let ask = ada.device.consents().access_request(&scene.id).await.unwrap();
@@ -78,7 +78,7 @@ async fn persons_setting_raises_but_never_lowers_the_sensitivity_of_a_scope() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_page_preselects_only_the_read_scope_of_low_sensitivity() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ids = ["garden:read", "garden:water", "notes:write", "notes:delete", "job:exec", "job:execute", "door:open"];
     let mut asking = manifest();
     asking["permission_scopes"] = ids
@@ -102,7 +102,7 @@ async fn consent_page_preselects_only_the_read_scope_of_low_sensitivity() {
         .collect();
     scene.owner.publish(scene.id.as_str(), &asking).await.data();
     let ada = scene.device("ada").await;
-    let page = Reader::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
+    let page = SignedInPagesClient::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
     for id in ids {
         let input = between(&page, &format!("name=\"scope\" value=\"{id}\""), ">");
         assert_eq!(input.contains("checked"), id == "garden:read", "{id}: {page}");
@@ -111,7 +111,7 @@ async fn consent_page_preselects_only_the_read_scope_of_low_sensitivity() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn html_in_agent_names_and_scope_texts_is_escaped_on_agent_pages() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let mut hostile = manifest();
     hostile["permission_scopes"][0] = json!({
         "id": "garden:water", "sensitivity": "low", "label_i18n_key": "x.label", "description_i18n_key": "x.description",
@@ -122,7 +122,7 @@ async fn html_in_agent_names_and_scope_texts_is_escaped_on_agent_pages() {
     let name = json!({"display_name": "<script>alert(1)</script> & \"co\""});
     scene.owner.send(nuncio_testkit::Method::PATCH, &format!("/agents/{}", scene.id), &name).await;
     let ada = scene.device("ada").await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     for path in ["/agents".to_owned(), format!("/agents/{}", scene.id), "/agents/find?agent=%3Cscript%3E".to_owned()] {
         let page = reader.get(&path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.body);
@@ -133,13 +133,13 @@ async fn html_in_agent_names_and_scope_texts_is_escaped_on_agent_pages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_page_shows_the_agents_description_and_the_folders_and_limits_that_apply() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let description = json!({"description": "Reads notes & <b>sorts</b> them."});
     scene.owner.send(nuncio_testkit::Method::PATCH, &format!("/agents/{}", scene.id), &description).await;
     let notes = tempfile::tempdir().unwrap();
     let folders = SharedFolders::new([notes.path().to_owned()]).unwrap();
     let ada = scene.device_with_tools("ada", |tools| tools.under(scope("filesystem:read"), Arc::new(folders))).await;
-    let page = Reader::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
+    let page = SignedInPagesClient::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
     let folder = notes.path().canonicalize().unwrap();
     for words in [
         "How the agent describes itself:",
@@ -154,9 +154,9 @@ async fn consent_page_shows_the_agents_description_and_the_folders_and_limits_th
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saving_consent_with_nothing_selected_says_that_every_call_is_refused() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let path = format!("/agents/{}", scene.id);
     let page = reader.get(&path).await.body;
     assert!(page.contains("id=\"none-selected\""), "{page}");

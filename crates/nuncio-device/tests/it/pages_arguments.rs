@@ -3,14 +3,14 @@
 use nuncio_testkit::eventually;
 use serde_json::json;
 
-use crate::pages_activity::Reader;
-use crate::scene::Scene;
+use crate::pages_activity::SignedInPagesClient;
+use crate::scene::RelayAndAgentFixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_shown_only_for_calls_while_the_switch_was_on_and_are_deleted_with_it() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let reader = Reader::at(&scene, &ada).await;
+    let reader = SignedInPagesClient::at(&scene, &ada).await;
     let ended = async |count: usize| {
         let entries = async || (ada.device.audit().entries().unwrap().len() == count).then_some(());
         eventually("the call is in the log", entries).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::notification::RelayParty;
 use nuncio_device::Device;
-use nuncio_device::pages::{PageAccess, PagesPath, SharedPagesState, serve, welcome};
+use nuncio_device::pages::{PageAccess, SecretPagesPath, SharedPagesState, serve, welcome};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
 use serde_json::json;
@@ -14,12 +14,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::pages_activity::Reader;
-use crate::scene::{Machine, Scene, invite};
+use crate::pages_activity::SignedInPagesClient;
+use crate::scene::{RelayAndAgentFixture, UnenrolledMachine, invite};
 
 /// A served enrolment page, and a client that is signed in to it.
 struct EnrolmentPage {
-    reader: Reader,
+    reader: SignedInPagesClient,
     access: Arc<PageAccess>,
     at: SocketAddr,
     /// Second listener on the same address, for the pages of the enrolled device.
@@ -29,23 +29,24 @@ struct EnrolmentPage {
 }
 
 impl EnrolmentPage {
-    async fn at(scene: &Scene, machine: &Machine) -> Self {
+    async fn at(scene: &RelayAndAgentFixture, machine: &UnenrolledMachine) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
         let at = listener.local_addr().unwrap();
         let next = TcpListener::from_std(listener.try_clone().unwrap()).unwrap();
-        let (access, stop) = (Arc::new(PageAccess::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
+        let (access, stop) =
+            (Arc::new(PageAccess::new(SecretPagesPath::random(&SystemEntropy))), CancellationToken::new());
         let link = access.link(at, &SystemEntropy, scene.clock.now());
         let listener = TcpListener::from_std(listener).unwrap();
         let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&access), listener, stop.clone()));
-        let reader = Reader::by(&link, at, stop.clone()).await;
+        let reader = SignedInPagesClient::by(&link, at, stop.clone()).await;
         Self { reader, access, at, next, becomes, stop }
     }
 
     /// Waits for the enrolled device and serves its pages.
-    async fn goes_on(self, scene: &Scene) -> (Reader, Device) {
+    async fn goes_on(self, scene: &RelayAndAgentFixture) -> (SignedInPagesClient, Device) {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
-        let unused = PagesPath::random(&SystemEntropy);
+        let unused = SecretPagesPath::random(&SystemEntropy);
         let shared =
             SharedPagesState { access: self.access, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
         tokio::spawn(serve(device.clone(), shared, self.next, self.stop.clone()));
@@ -55,7 +56,7 @@ impl EnrolmentPage {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn enrolment_page_refuses_invalid_invites_enrols_and_gives_way_to_device_pages() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let machine = scene.machine();
     let other = scene.device("owner").await;
     let right = other.device.identity().server_key.fingerprint().grouped();
@@ -113,7 +114,7 @@ async fn enrolment_page_refuses_invalid_invites_enrols_and_gives_way_to_device_p
 
 #[tokio::test(flavor = "multi_thread")]
 async fn enrolment_page_restores_device_from_backup_file_and_refuses_invalid_ones() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let phrase = "correct horse battery";
     let file = serde_json::to_string_pretty(&ada.device.backups().create(phrase).await.unwrap()).unwrap();
@@ -149,7 +150,7 @@ async fn enrolment_page_restores_device_from_backup_file_and_refuses_invalid_one
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_enrolment_page_creates_no_device() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let machine = scene.machine();
     let newcomer = EnrolmentPage::at(&scene, &machine).await;
     newcomer.stop.cancel();

@@ -13,22 +13,24 @@ use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::{Prompt, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure};
-use nuncio_device::{Device, DeviceConfig};
+use nuncio_device::{Device, DevicePorts};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::AdminCommand;
 pub(crate) use nuncio_testkit::a2h::manifest;
-use nuncio_testkit::a2h::{AgentTransport, AnonymousA2hClient, JumpingClock, PeerPorts, SealedAgent, TestDevice};
+use nuncio_testkit::a2h::{
+    AgentTransport, AnonymousA2hClient, JumpingClock, PeerDependencies, SealedAgent, TestDevice,
+};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::disk::Disk;
+use super::disk::KillableKeyStore;
 
 /// Prompt with scripted answers, which records the questions.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
+pub(crate) struct ScriptedPrompt {
     answers: Mutex<VecDeque<PromptAnswer>>,
     more: tokio::sync::Notify,
     /// Whether the prompt reports that no person is present.
@@ -38,7 +40,7 @@ pub(crate) struct Script {
     pub(crate) asleep: Mutex<Option<(JumpingClock, Duration)>>,
 }
 
-impl Script {
+impl ScriptedPrompt {
     /// Queues answers; questions beyond them stay open.
     pub(crate) fn will_say(&self, answers: &[PromptAnswer]) {
         self.answers.lock().unwrap().extend(answers);
@@ -56,7 +58,7 @@ impl Script {
 }
 
 #[async_trait]
-impl Prompt for Script {
+impl Prompt for ScriptedPrompt {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.asked.lock().unwrap().push(question.clone());
         if let Some((clock, time)) = self.asleep.lock().unwrap().take() {
@@ -78,18 +80,18 @@ impl Prompt for Script {
 
 /// Test tool that counts its runs; `path` can make it fail, return a large result or never end.
 #[derive(Debug, Default)]
-pub(crate) struct Counter {
+pub(crate) struct CountingTool {
     runs: AtomicUsize,
 }
 
-impl Counter {
+impl CountingTool {
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::SeqCst)
     }
 }
 
 #[async_trait]
-impl LocalTool for Counter {
+impl LocalTool for CountingTool {
     async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         match arguments["path"].as_str() {
@@ -102,16 +104,16 @@ impl LocalTool for Counter {
 }
 
 /// A running test device and its parts.
-pub(crate) struct Running {
+pub(crate) struct RunningDevice {
     pub(crate) device: Device,
-    pub(crate) prompt: Arc<Script>,
-    pub(crate) tool: Arc<Counter>,
-    key_store: Arc<Disk>,
+    pub(crate) prompt: Arc<ScriptedPrompt>,
+    pub(crate) tool: Arc<CountingTool>,
+    key_store: Arc<KillableKeyStore>,
     clock: JumpingClock,
     stop: CancellationToken,
 }
 
-impl Running {
+impl RunningDevice {
     pub(crate) fn key_store(&self) -> &dyn KeyStore {
         &*self.key_store
     }
@@ -123,7 +125,7 @@ impl Running {
     /// Kills the device process and starts it again with the stored records; the test tool keeps its count.
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
-        let prompt = Arc::<Script>::default();
+        let prompt = Arc::<ScriptedPrompt>::default();
         let left = Arc::new(self.key_store.take());
         let config = config(&left, &self.clock, &prompt, &self.tool, SensitivityFloors::new());
         let device = Device::open(config).unwrap().unwrap();
@@ -131,22 +133,22 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningDevice {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
 /// A machine on which no device is enrolled yet.
-pub(crate) struct Machine {
-    key_store: Arc<Disk>,
-    prompt: Arc<Script>,
-    tool: Arc<Counter>,
+pub(crate) struct UnenrolledMachine {
+    key_store: Arc<KillableKeyStore>,
+    prompt: Arc<ScriptedPrompt>,
+    tool: Arc<CountingTool>,
     clock: JumpingClock,
 }
 
-impl Machine {
-    pub(crate) fn config(&self) -> DeviceConfig {
+impl UnenrolledMachine {
+    pub(crate) fn config(&self) -> DevicePorts {
         config(&self.key_store, &self.clock, &self.prompt, &self.tool, SensitivityFloors::new())
     }
 
@@ -155,21 +157,21 @@ impl Machine {
     }
 
     /// Starts `device`, which was enrolled or restored on this machine.
-    pub(crate) fn run(self, device: Device) -> Running {
+    pub(crate) fn run(self, device: Device) -> RunningDevice {
         run(device, self.prompt, self.tool, self.key_store, self.clock)
     }
 }
 
 fn config(
-    key_store: &Arc<Disk>,
+    key_store: &Arc<KillableKeyStore>,
     clock: &JumpingClock,
-    prompt: &Arc<Script>,
-    tool: &Arc<Counter>,
+    prompt: &Arc<ScriptedPrompt>,
+    tool: &Arc<CountingTool>,
     floors: SensitivityFloors,
-) -> DeviceConfig {
-    let PeerPorts { fetch, dial, clock } = PeerPorts::direct().with_clock(clock);
+) -> DevicePorts {
+    let PeerDependencies { fetch, dial, clock } = PeerDependencies::direct().with_clock(clock);
     let under = |tools: LocalTools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
-    DeviceConfig {
+    DevicePorts {
         key_store: Arc::clone(key_store) as _,
         fetch,
         dial,
@@ -182,15 +184,21 @@ fn config(
     }
 }
 
-fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, key_store: Arc<Disk>, clock: JumpingClock) -> Running {
+fn run(
+    device: Device,
+    prompt: Arc<ScriptedPrompt>,
+    tool: Arc<CountingTool>,
+    key_store: Arc<KillableKeyStore>,
+    clock: JumpingClock,
+) -> RunningDevice {
     let stop = CancellationToken::new();
     let (runs, until) = (device.clone(), stop.clone());
     tokio::spawn(async move { runs.run(until).await.unwrap() });
-    Running { device, prompt, tool, key_store, clock, stop }
+    RunningDevice { device, prompt, tool, key_store, clock, stop }
 }
 
 /// Test setup: a relay and an agent with an owner; devices are added by its methods.
-pub(crate) struct Scene {
+pub(crate) struct RelayAndAgentFixture {
     pub(crate) gateway: Gateway,
     pub(crate) clock: JumpingClock,
     pub(crate) server: AnonymousA2hClient,
@@ -200,7 +208,7 @@ pub(crate) struct Scene {
     pub(crate) token: String,
 }
 
-impl Scene {
+impl RelayAndAgentFixture {
     pub(crate) async fn start() -> Self {
         nuncio_server::fetch::install_crypto();
         let clock = JumpingClock::new();
@@ -209,42 +217,47 @@ impl Scene {
         let owner = TestDevice::enrol(&server, &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
         owner.publish(&id, &manifest()).await.data();
-        let way = PeerPorts::direct().with_clock(&clock);
+        let way = PeerDependencies::direct().with_clock(&clock);
         let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
         let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), key_store, AgentTransport::Socket).await;
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
     }
 
     /// Enrols and starts a device of a person.
-    pub(crate) async fn device(&self, person: &str) -> Running {
+    pub(crate) async fn device(&self, person: &str) -> RunningDevice {
         self.device_with(person, SensitivityFloors::new()).await
     }
 
-    pub(crate) async fn device_with(&self, person: &str, floors: SensitivityFloors) -> Running {
-        self.device_by(&PeerPorts::direct(), person, floors).await
+    pub(crate) async fn device_with(&self, person: &str, floors: SensitivityFloors) -> RunningDevice {
+        self.device_by(&PeerDependencies::direct(), person, floors).await
     }
 
     /// Enrols and starts a device that reaches the relay through `way`.
-    pub(crate) async fn device_by(&self, way: &PeerPorts, person: &str, floors: SensitivityFloors) -> Running {
+    pub(crate) async fn device_by(
+        &self,
+        way: &PeerDependencies,
+        person: &str,
+        floors: SensitivityFloors,
+    ) -> RunningDevice {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
     /// Enrols and starts a device with an invite code.
-    pub(crate) async fn enrolled(&self, code: String, floors: SensitivityFloors) -> Running {
-        self.enrolled_by(&PeerPorts::direct(), code, floors).await
+    pub(crate) async fn enrolled(&self, code: String, floors: SensitivityFloors) -> RunningDevice {
+        self.enrolled_by(&PeerDependencies::direct(), code, floors).await
     }
 
-    async fn enrolled_by(&self, way: &PeerPorts, code: String, floors: SensitivityFloors) -> Running {
-        let key_store = Arc::<Disk>::default();
-        let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
+    async fn enrolled_by(&self, way: &PeerDependencies, code: String, floors: SensitivityFloors) -> RunningDevice {
+        let key_store = Arc::<KillableKeyStore>::default();
+        let (prompt, tool) = (Arc::<ScriptedPrompt>::default(), Arc::<CountingTool>::default());
         let invitation = Invitation {
             url: self.gateway.url().parse().unwrap(),
             trust: AddressTrust::Configured,
             code,
             fingerprint: None,
         };
-        let PeerPorts { fetch, dial, .. } = way.clone();
-        let config = DeviceConfig { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
+        let PeerDependencies { fetch, dial, .. } = way.clone();
+        let config = DevicePorts { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
         device.peer().keys().publish_keys().await.unwrap();
         run(device, prompt, tool, key_store, self.clock.clone())
@@ -255,7 +268,7 @@ impl Scene {
         &self,
         person: &str,
         change: impl FnOnce(LocalTools) -> LocalTools,
-    ) -> Running {
+    ) -> RunningDevice {
         let machine = self.machine();
         let mut config = machine.config();
         config.tools = change(config.tools);
@@ -270,20 +283,20 @@ impl Scene {
         machine.run(device)
     }
 
-    pub(crate) fn machine(&self) -> Machine {
-        let key_store = Arc::<Disk>::default();
-        let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
-        Machine { key_store, prompt, tool, clock: self.clock.clone() }
+    pub(crate) fn machine(&self) -> UnenrolledMachine {
+        let key_store = Arc::<KillableKeyStore>::default();
+        let (prompt, tool) = (Arc::<ScriptedPrompt>::default(), Arc::<CountingTool>::default());
+        UnenrolledMachine { key_store, prompt, tool, clock: self.clock.clone() }
     }
 
     /// Enrols and starts a device of Ada, who grants these scopes to the agent.
-    pub(crate) async fn ada(&self, scopes: &[&str]) -> Running {
+    pub(crate) async fn ada(&self, scopes: &[&str]) -> RunningDevice {
         let ada = self.device("ada").await;
         self.allow(&ada, scopes, GrantTerm::UntilRevoked).await;
         ada
     }
 
-    pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: GrantTerm) {
+    pub(crate) async fn allow(&self, running: &RunningDevice, scopes: &[&str], term: GrantTerm) {
         let ask = running.device.consents().access_request(&self.id).await.unwrap();
         let given: BTreeMap<_, _> = scopes.iter().map(|id| (scope(id), term)).collect();
         running.device.consents().allow(&ask, &given).await.unwrap();

@@ -13,20 +13,20 @@ use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
-use nuncio_testkit::a2h::PeerPorts;
+use nuncio_testkit::a2h::PeerDependencies;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
-use super::scene::{Running, Scene};
+use super::scene::{RelayAndAgentFixture, RunningDevice};
 
 /// Makes two devices of a person trust each other.
-async fn befriend(scene: &Scene, one: &Running, other: &Running) {
+async fn befriend(scene: &RelayAndAgentFixture, one: &RunningDevice, other: &RunningDevice) {
     one.device.own_devices().trust(&other.device.identity().device, None).await.unwrap();
     other.device.own_devices().trust(&one.device.identity().device, None).await.unwrap();
     other.device.consents().refresh(&scene.id).await.unwrap();
 }
 
-async fn ended(running: &Running, count: usize) -> Vec<String> {
+async fn ended(running: &RunningDevice, count: usize) -> Vec<String> {
     let words = async || {
         let entries = running.device.audit().entries().unwrap().into_iter().map(|chained| chained.entry);
         let words: Vec<_> = entries.map(|entry| entry.reason.unwrap_or(entry.status)).collect();
@@ -36,13 +36,13 @@ async fn ended(running: &Running, count: usize) -> Vec<String> {
 }
 
 /// Waits until a device has reloaded the agent after `before`, as it does before it refuses a call.
-async fn looked_since(running: &Running, before: Timestamp) {
+async fn looked_since(running: &RunningDevice, before: Timestamp) {
     let looked = || running.device.consents().agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;
 }
 
 /// Advances the clock in small steps until `count` calls have ended on the device.
-async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
+async fn ended_in_time(scene: &RelayAndAgentFixture, running: &RunningDevice, count: usize) {
     eventually("it has ended", async || {
         scene.clock.jump(Duration::from_millis(50));
         (running.device.audit().entries().unwrap().len() >= count).then_some(())
@@ -53,7 +53,7 @@ async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
 /// The phone does not trust the device that signed the grant, so the laptop decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
     laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
@@ -86,7 +86,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_time_grant_is_used_once_across_devices() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.device("ada").await;
     scene.allow(&laptop, &["location:read"], GrantTerm::Once).await;
     let phone = scene.device("ada").await;
@@ -117,7 +117,7 @@ async fn one_time_grant_is_used_once_across_devices() {
 /// The second message has the same call id, and the phone was enrolled after the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_call_is_not_run_by_a_device_that_missed_the_first_message() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let repetition = async {
         laptop.prompt.questions(1).await;
@@ -140,14 +140,14 @@ async fn repeated_call_is_not_run_by_a_device_that_missed_the_first_message() {
 
 /// HTTP client whose requests to claim a call fail while `cut` is set.
 #[derive(Debug)]
-struct InterruptibleRelay {
+struct ClaimFailingFetch {
     real: Arc<dyn Fetch>,
     cut: AtomicBool,
     tried: AtomicUsize,
 }
 
 #[async_trait]
-impl Fetch for InterruptibleRelay {
+impl Fetch for ClaimFailingFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.path().ends_with("/claim") && self.cut.load(Ordering::SeqCst) {
             self.tried.fetch_add(1, Ordering::SeqCst);
@@ -160,14 +160,18 @@ impl Fetch for InterruptibleRelay {
 /// A device must not answer before the relay has confirmed its claim of the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn denial_by_a_device_that_cannot_claim_the_call_does_not_override_another_device() {
-    let scene = Scene::start().await;
-    let cut = Arc::new(InterruptibleRelay {
-        real: PeerPorts::direct().fetch,
+    let scene = RelayAndAgentFixture::start().await;
+    let cut = Arc::new(ClaimFailingFetch {
+        real: PeerDependencies::direct().fetch,
         cut: AtomicBool::new(true),
         tried: AtomicUsize::new(0),
     });
     let laptop = scene
-        .device_by(&PeerPorts { fetch: Arc::clone(&cut) as _, ..PeerPorts::direct() }, "ada", SensitivityFloors::new())
+        .device_by(
+            &PeerDependencies { fetch: Arc::clone(&cut) as _, ..PeerDependencies::direct() },
+            "ada",
+            SensitivityFloors::new(),
+        )
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let phone = scene.device("ada").await;
@@ -189,14 +193,18 @@ async fn denial_by_a_device_that_cannot_claim_the_call_does_not_override_another
 /// The call does not run without a claim, but is answered later without a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_that_cannot_be_claimed_is_answered_unavailable_when_the_relay_returns() {
-    let scene = Scene::start().await;
-    let cut = Arc::new(InterruptibleRelay {
-        real: PeerPorts::direct().fetch,
+    let scene = RelayAndAgentFixture::start().await;
+    let cut = Arc::new(ClaimFailingFetch {
+        real: PeerDependencies::direct().fetch,
         cut: AtomicBool::new(true),
         tried: AtomicUsize::new(0),
     });
     let laptop = scene
-        .device_by(&PeerPorts { fetch: Arc::clone(&cut) as _, ..PeerPorts::direct() }, "ada", SensitivityFloors::new())
+        .device_by(
+            &PeerDependencies { fetch: Arc::clone(&cut) as _, ..PeerDependencies::direct() },
+            "ada",
+            SensitivityFloors::new(),
+        )
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let answers = async {
@@ -214,7 +222,7 @@ async fn call_that_cannot_be_claimed_is_answered_unavailable_when_the_relay_retu
 /// The policy of the unattended device says no at once, but the person can still agree on the laptop.
 #[tokio::test(flavor = "multi_thread")]
 async fn denial_by_unattended_device_waits_for_the_persons_other_devices() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let cellar = scene.device("ada").await;
     befriend(&scene, &laptop, &cellar).await;

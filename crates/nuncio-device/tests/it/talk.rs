@@ -11,11 +11,11 @@ use nuncio_device::DeviceEvent;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
-use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerPorts, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerDependencies, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::scene::{Running, Scene, manifest};
+use super::scene::{RelayAndAgentFixture, RunningDevice, manifest};
 
 fn named(name: &str) -> ClientMessageId {
     ClientMessageId::parse(name).unwrap()
@@ -41,24 +41,24 @@ fn short(line: &ChatMessage) -> String {
     }
 }
 
-fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
+fn transcript(running: &RunningDevice, agent: &AgentId) -> Vec<String> {
     running.device.messages().page(agent, None, 100).unwrap().messages.iter().map(short).collect()
 }
 
 /// Waits until the transcript equals `expected`.
-async fn reads(running: &Running, agent: &AgentId, expected: &[&str]) {
+async fn reads(running: &RunningDevice, agent: &AgentId, expected: &[&str]) {
     let there = async || (transcript(running, agent) == expected).then_some(());
     eventually(&format!("there is {expected:?}"), there).await;
 }
 
-fn heard(scene: &Scene) -> Vec<String> {
+fn heard(scene: &RelayAndAgentFixture) -> Vec<String> {
     let words = |payload: &Value| payload["text"].as_str().unwrap_or_default().to_owned();
     scene.agent.heard.lock().unwrap().iter().map(|message| words(&message.payload)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_keep_order_across_restart_and_resubmission_sends_no_duplicate() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let mut news = ada.device.events();
     ada.device.messages().send(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
@@ -88,7 +88,7 @@ async fn messages_keep_order_across_restart_and_resubmission_sends_no_duplicate(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_process_neither_loses_nor_duplicates_messages() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let mut ada = scene.ada(&["notification:send"]).await;
     let mut said = Vec::new();
     for number in 0..4 {
@@ -109,7 +109,7 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn message_refused_by_the_relay_is_marked_failed_and_can_be_retried_or_deleted() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     ada.device.messages().send(&scene.id, &named("m_1"), "Hello?").unwrap();
     ada.device.messages().send(&scene.id, &named("m_2"), "Never mind.").unwrap();
@@ -131,7 +131,7 @@ async fn message_refused_by_the_relay_is_marked_failed_and_can_be_retried_or_del
 
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_too_long_and_too_many_unsent_messages_are_refused() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     let say = |name: &str, words: &str| {
         ada.device.messages().send(&scene.id, &named(name), words).map_err(|error| error.code)
@@ -149,7 +149,7 @@ async fn empty_too_long_and_too_many_unsent_messages_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn text_of_maximum_length_is_delivered_and_longer_replies_are_cut() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     for (name, long) in [("m_1", "\"\\".repeat(MAX_TEXT / 2)), ("m_2", "a\n".repeat(MAX_TEXT / 2 - 1) + "a")] {
         ada.device.messages().send(&scene.id, &named(name), &long).unwrap();
@@ -165,7 +165,7 @@ async fn text_of_maximum_length_is_delivered_and_longer_replies_are_cut() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_of_a_person_show_the_same_conversation() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let phone = scene.device("ada").await;
     laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
@@ -189,9 +189,9 @@ async fn devices_of_a_person_show_the_same_conversation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tampered_message_is_shown_as_not_opened() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let between = MeddlingProxy::new();
-    let ada = scene.device_by(&PeerPorts::through(&between), "ada", SensitivityFloors::new()).await;
+    let ada = scene.device_by(&PeerDependencies::through(&between), "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();
     reads(&ada, &scene.id, &["it: one"]).await;
@@ -213,12 +213,12 @@ async fn tampered_message_is_shown_as_not_opened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_with_new_agent_keys_are_refused_until_accepted_and_then_marked() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys"]).await;
     let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-    let way = PeerPorts::direct().with_clock(&scene.clock);
+    let way = PeerDependencies::direct().with_clock(&scene.clock);
     let url = scene.gateway.url();
     let anew =
         SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), key_store, AgentTransport::Socket).await;
@@ -245,7 +245,7 @@ async fn messages_with_new_agent_keys_are_refused_until_accepted_and_then_marked
 
 #[tokio::test(flavor = "multi_thread")]
 async fn message_without_text_becomes_a_placeholder_and_stateless_sealing_is_recorded() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let conversation = scene.conversation().await;
     let image = json!({"type": "image", "url": "somewhere"});
@@ -261,7 +261,7 @@ async fn message_without_text_becomes_a_placeholder_and_stateless_sealing_is_rec
     // An agent with stateless keys.
     let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
     scene.owner.publish(&id, &manifest()).await.data();
-    let (way, key_store) = (PeerPorts::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
+    let (way, key_store) = (PeerDependencies::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
     let forgetful =
         SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), key_store, AgentTransport::Hooks).await;
     let id = AgentId::parse(&id).unwrap();
@@ -275,7 +275,7 @@ async fn message_without_text_becomes_a_placeholder_and_stateless_sealing_is_rec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let laptop = scene.device("ada").await;
     // The grant is signed by a device that the laptop does not trust, so it does not count there.
     let _other = scene.ada(&["notification:send"]).await;
@@ -295,7 +295,7 @@ async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streamed_reply_is_reported_live_and_stored_only_when_complete() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (mut live, _) = ada.device.messages().live();
     // A received message shows that the device is connected; streams reach only connected devices.

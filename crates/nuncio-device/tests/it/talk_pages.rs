@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_device::DeviceEvent;
-use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
+use nuncio_device::pages::{SecretPagesPath, SharedPagesState, serve};
 use nuncio_device::talk::{ChatContent, MAX_TEXT};
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_server::SystemEntropy;
-use nuncio_testkit::a2h::PeerPorts;
+use nuncio_testkit::a2h::PeerDependencies;
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use url::form_urlencoded::Serializer;
 
 use super::pages_activity::{below_base, without_base};
-use super::scene::{Running, Scene};
+use super::scene::{RelayAndAgentFixture, RunningDevice};
 
 /// HTTP client signed in to the pages of a device.
-struct Visitor {
+struct TalkPagesClient {
     at: SocketAddr,
     base: String,
     fetch: Arc<dyn Fetch>,
@@ -30,21 +30,21 @@ struct Visitor {
     stop: CancellationToken,
 }
 
-impl Drop for Visitor {
+impl Drop for TalkPagesClient {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Visitor {
-    async fn of(scene: &Scene, running: &Running) -> Self {
+impl TalkPagesClient {
+    async fn of(scene: &RelayAndAgentFixture, running: &RunningDevice) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), SecretPagesPath::random(&SystemEntropy));
         let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
         let pages = serve(running.device.clone(), shared, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });
-        let fetch = PeerPorts::direct().fetch;
+        let fetch = PeerDependencies::direct().fetch;
         let (base, token) = link.split_once(&at.to_string()).unwrap().1.split_once("/open?token=").unwrap();
         let mut visitor = Self { at, base: base.to_owned(), fetch, cookie: String::new(), token: String::new(), stop };
         let opened = visitor.send("/open", &[("token", token)]).await;
@@ -110,9 +110,9 @@ fn text(text: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conversation_form_submitted_twice_sends_once_and_page_escapes_html() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let ada_reads = Visitor::of(&scene, &ada).await;
+    let ada_reads = TalkPagesClient::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let page = ada_reads.get(&path).await;
     assert!(page.contains("No messages yet.") && page.contains("only you and the agent can read this"), "{page}");
@@ -145,9 +145,9 @@ async fn conversation_form_submitted_twice_sends_once_and_page_escapes_html() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
-    let ada_reads = Visitor::of(&scene, &ada).await;
+    let ada_reads = TalkPagesClient::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let long = "long ".repeat(MAX_TEXT / 4);
     for (words, why) in [("  ", "The message is empty."), (long.as_str(), "at most 64 KB")] {
@@ -172,9 +172,9 @@ async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conversation_pages_refuse_requests_without_session_origin_or_csrf_token() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let ada_reads = Visitor::of(&scene, &ada).await;
+    let ada_reads = TalkPagesClient::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let here = format!("http://{}", ada_reads.at);
     let (cookie, token) = (ada_reads.cookie.as_str(), ada_reads.token.as_str());
@@ -217,9 +217,9 @@ async fn conversation_pages_refuse_requests_without_session_origin_or_csrf_token
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conversation_page_shows_the_last_fifty_messages_and_links_to_older_ones() {
-    let scene = Scene::start().await;
+    let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let ada_reads = Visitor::of(&scene, &ada).await;
+    let ada_reads = TalkPagesClient::of(&scene, &ada).await;
     let path = format!("/talk/{}", scene.id);
     let mut news = ada.device.events();
     for number in 1..=60 {

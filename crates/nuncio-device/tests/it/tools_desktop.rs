@@ -14,7 +14,7 @@ use nuncio_device::prompt::{AgentVerification, DenyAllPrompts, Prompt as _, Prom
 use nuncio_device::tools::{
     ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure,
 };
-use nuncio_device::{LocalizedText, ScopeTexts};
+use nuncio_device::{SanitisedTextByLanguage, ScopeTexts};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -34,9 +34,9 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
 </busconfig>"#;
 
 /// Process that is killed when this value is dropped at the end of the test.
-pub(crate) struct Running(pub(crate) Child);
+pub(crate) struct ChildKilledOnDrop(pub(crate) Child);
 
-impl Running {
+impl ChildKilledOnDrop {
     /// Starts the process and waits for its first line of output.
     fn saying(command: &mut Command) -> (Self, String) {
         let name = format!("{command:?} starts: run `cargo xtask test`, which installs it");
@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildKilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -56,7 +56,7 @@ impl Drop for Running {
 }
 
 pub(crate) struct Bus {
-    _process: Running,
+    _process: ChildKilledOnDrop,
     pub(crate) address: String,
     pub(crate) folder: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Bus {
         std::fs::write(&file, BUS.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
         let mut daemon = Command::new("dbus-daemon");
         daemon.args(["--nofork", "--print-address=1", "--config-file"]).arg(file);
-        let (process, address) = Running::saying(&mut daemon);
+        let (process, address) = ChildKilledOnDrop::saying(&mut daemon);
         Self { _process: process, address, folder }
     }
 
@@ -80,11 +80,11 @@ impl Bus {
 }
 
 /// Starts a virtual screen (Xvfb) and returns its display name.
-fn screen() -> (Running, String) {
+fn screen() -> (ChildKilledOnDrop, String) {
     let mut screen = Command::new("Xvfb");
     // By default Xvfb resets when the last client leaves, and refuses clients meanwhile.
     screen.args(["-noreset", "-displayfd", "1", "-screen", "0", "640x480x24"]);
-    let (screen, display) = Running::saying(&mut screen);
+    let (screen, display) = ChildKilledOnDrop::saying(&mut screen);
     (screen, format!(":{display}"))
 }
 
@@ -93,11 +93,11 @@ async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value,
 }
 
 /// Starts a virtual screen and a notification daemon, and waits until it shows notifications.
-async fn notification_daemon(bus: &Bus, desktop: &DesktopEnvironment) -> (Running, Running) {
+async fn notification_daemon(bus: &Bus, desktop: &DesktopEnvironment) -> (ChildKilledOnDrop, ChildKilledOnDrop) {
     let (screen, display) = screen();
     let mut dunst = Command::new("dunst");
     dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
-    let dunst = Running(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
+    let dunst = ChildKilledOnDrop(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
     eventually("it shows notices", async || notify(desktop, json!({"title": "first"})).await.ok()).await;
     (screen, dunst)
 }
@@ -158,7 +158,7 @@ async fn waiting_question_is_shown_as_a_desktop_notification() {
         call: CallId::parse("call_1").unwrap(),
         conversation: ConversationId::parse("cnv_1").unwrap(),
         tool: ToolName::parse("read_file").unwrap(),
-        description: LocalizedText::default(),
+        description: SanitisedTextByLanguage::default(),
         arguments: "{}".to_owned(),
         scope: ScopeId::parse("filesystem:read").unwrap(),
         scope_words: ScopeTexts::default(),
@@ -199,7 +199,7 @@ async fn location_tool_returns_the_location_or_refusal_of_the_system_service() {
         .expect("NUNCIO_TEST_DBUS_PYTHON must name a Python that has the package dbus-fast: run `cargo xtask test`");
     let service = |allowed: &str| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/geoclue.py");
-        Running::saying(Command::new(&python).arg(script).arg(&bus.address).arg(allowed)).0
+        ChildKilledOnDrop::saying(Command::new(&python).arg(script).arg(&bus.address).arg(allowed)).0
     };
     let refusing = service("somebody else");
     let refused = find().await;

@@ -11,8 +11,8 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
 use super::signing::caller_of;
-use super::{AccessControl, AuthenticationMethod, Caller, CallerCheckResult, SigningKey};
-use crate::context::CommitResult as _;
+use super::{AccessControl, AuthenticationMethod, Caller, CallerCheckResult, RequestSigningKey};
+use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
 
@@ -21,7 +21,7 @@ const MAX_SIGNING_KEYS: usize = 64;
 
 /// Properties that an operator chooses for an API key when creating it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewKey {
+pub struct NewApiKeyRequest {
     pub name: Option<String>,
     pub person: Option<PersonName>,
     pub scopes: KeyScopes,
@@ -74,24 +74,24 @@ impl AccessControl {
         self.table.snapshot().keys_by_id.get(id).and_then(|key| key.name.clone())
     }
 
-    /// Signing keys including expired ones; [`SigningKey::is_valid`] tells them apart.
+    /// Signing keys including expired ones; [`RequestSigningKey::is_valid`] tells them apart.
     #[must_use]
-    pub fn signing_keys(&self) -> Arc<[SigningKey]> {
+    pub fn signing_keys(&self) -> Arc<[RequestSigningKey]> {
         Arc::clone(&self.table.snapshot().signing)
     }
 
     /// Creates an API key. The secret is returned only here.
-    pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+    pub async fn create_key(&self, new: NewApiKeyRequest) -> Result<(ApiKey, String), EngineError> {
         self.store_new_key(&KeyKind::Bearer, new).await
     }
 
     /// Creates a request signing key. The secret is returned only here.
-    pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+    pub async fn create_signing_key(&self, new: NewApiKeyRequest) -> Result<(ApiKey, String), EngineError> {
         self.check_room_for_signing_key()?;
         self.store_new_key(&KeyKind::Signing { sealed: String::new() }, new).await
     }
 
-    async fn store_new_key(&self, kind: &KeyKind, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+    async fn store_new_key(&self, kind: &KeyKind, new: NewApiKeyRequest) -> Result<(ApiKey, String), EngineError> {
         let id = KeyId::parse(&self.context.random_name("key_"))?;
         let (kind, secret) = self.new_secret(kind, &id);
         let now = self.context.now();
@@ -198,7 +198,7 @@ impl AccessControl {
             KeyKind::Bearer => (KeyKind::Bearer, random("nk_")),
             KeyKind::Signing { .. } => {
                 let secret = random("nsk_");
-                (KeyKind::Signing { sealed: SigningKey::seal(&self.context, id, &secret) }, secret)
+                (KeyKind::Signing { sealed: RequestSigningKey::seal(&self.context, id, &secret) }, secret)
             }
         }
     }

@@ -8,7 +8,7 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
 use super::{AccessControl, AuthenticationMethod, Caller};
-use crate::context::CommitResult as _;
+use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Conflict, PersonLink};
 

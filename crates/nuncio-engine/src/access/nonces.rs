@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 
 use crate::access::AccessControl;
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 

@@ -16,13 +16,13 @@ use crate::ports::store::ApiKey;
 use crate::secret_cipher::SecretCipher;
 
 /// A signing key with one decrypted secret, which verifies signatures of requests.
-pub struct SigningKey {
+pub struct RequestSigningKey {
     key: Arc<ApiKey>,
     digest: Digest,
     mac: hmac::Key,
 }
 
-impl SigningKey {
+impl RequestSigningKey {
     /// Encrypts the secret of a signing key, bound to the key's id.
     pub(super) fn seal(context: &EngineContext, id: &KeyId, secret: &str) -> String {
         context.seal(&seal_context(id), secret)
@@ -62,9 +62,9 @@ impl SigningKey {
     }
 }
 
-impl fmt::Debug for SigningKey {
+impl fmt::Debug for RequestSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey({})", self.key.id)
+        write!(f, "RequestSigningKey({})", self.key.id)
     }
 }
 

@@ -12,7 +12,7 @@ use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 
 use super::request::ClientDecision;
-use super::{CallChain, denial};
+use super::{CallInProgress, denial};
 use crate::access::ScopePermission;
 use crate::approve::ApprovalPermit;
 use crate::error::EngineError;
@@ -51,7 +51,7 @@ impl CallRefusal {
     }
 }
 
-impl CallChain<'_> {
+impl CallInProgress<'_> {
     /// Runs every check before the tool itself, in the order of the chain.
     pub(super) async fn admit(&self) -> Result<AdmissionResult, EngineError> {
         let call = &self.call;

@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 
 use super::admit::CallRefusal;
 use super::request::FinishedCall;
-use super::{CallChain, attempt};
+use super::{CallInProgress, attempt};
 use crate::error::EngineError;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::{AuditChange, CallChange, Change, ExecutionChange, ResultTarget};
@@ -19,7 +19,7 @@ use crate::ports::store::{AuditChange, CallChange, Change, ExecutionChange, Resu
 /// Delays before the end of a call is stored again after a failed commit.
 const STORE_AGAIN: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30));
 
-impl CallChain<'_> {
+impl CallInProgress<'_> {
     pub(super) async fn refuse(mut self, refusal: CallRefusal) -> Result<FinishedCall, EngineError> {
         self.references = AuditReferences { approval: refusal.approval, ..AuditReferences::default() };
         let decision = AuditDecision::Refused { by: refusal.by, code: refusal.failure.code };

@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{AdmittedCall, CallRefusal};
 use super::request::FinishedCall;
-use super::{CallChain, denial, output};
+use super::{CallInProgress, denial, output};
 use crate::error::EngineError;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
 use crate::ports::store::{
@@ -24,7 +24,7 @@ use crate::ports::store::{
 };
 use crate::tasks::CallInbox;
 
-impl CallChain<'_> {
+impl CallInProgress<'_> {
     /// Runs an admitted call. Its start is stored before it begins, its end before it is reported.
     pub(super) async fn run(mut self, admitted: AdmittedCall) -> Result<FinishedCall, EngineError> {
         let AdmittedCall { tool, allowed_by, spends, references } = admitted;

@@ -1,7 +1,7 @@
 //! Accounts of agents that run elsewhere, and their access tokens.
 
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
@@ -12,12 +12,12 @@ use url::Url;
 
 use super::error::ConsentError;
 use super::manifests::{ManifestService, PublicationResult, manifest_value};
-use super::{AgentLocks, Mailbox, texts};
+use super::{AgentLocks, NotificationService, texts};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::Entropy;
-use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange};
+use crate::ports::store::{AgentAccountStore, Change, Conflict, ConsentChange};
 use crate::relay::{ConnectionModeChange, WebhookSecret, WebhookService};
 
 const TOKEN_PREFIX: &str = "hsk_";
@@ -46,7 +46,7 @@ pub struct NewAgent {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatedAgent {
-    pub account: Account,
+    pub account: AgentAccount,
     /// Access token of the new agent, returned only at its creation.
     pub token: String,
     /// Signing secret of the webhook, returned only here.
@@ -56,7 +56,7 @@ pub struct CreatedAgent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdatedAgent {
-    pub account: Account,
+    pub account: AgentAccount,
     /// Signing secret of a newly configured webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
 }
@@ -77,8 +77,8 @@ pub struct AgentPatch {
 /// Service for accounts of agents: owners, tokens and webhooks.
 pub struct AgentAccountService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) store: Arc<dyn AccountStore>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) store: Arc<dyn AgentAccountStore>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) webhooks: Arc<WebhookService>,
     pub(crate) locks: Arc<AgentLocks>,
 }
@@ -93,7 +93,7 @@ impl AgentAccountService {
         let name = |text| texts::one_line("display_name", text, MAX_DISPLAY_NAME);
         let name = patch.display_name.as_deref().map(name).transpose()?;
         let description = patch.description.as_deref().map(|text| texts::description(Some(text))).transpose()?;
-        let change = |account: &mut Account| {
+        let change = |account: &mut AgentAccount| {
             account.display_name = name.clone().unwrap_or_else(|| account.display_name.clone());
             account.description = description.clone().unwrap_or_else(|| account.description.clone());
             account.public = patch.public.unwrap_or(account.public);
@@ -116,13 +116,13 @@ impl AgentAccountService {
     }
 
     /// Replaces an agent's token; the previous one stops working at once.
-    pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
+    pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(AgentAccount, String), ConsentError> {
         let (token, mark) = new_token(&*self.context.entropy, self.context.now());
-        let set = |account: &mut Account| account.token = Some(mark.clone());
+        let set = |account: &mut AgentAccount| account.token = Some(mark.clone());
         Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
 
-    pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
+    pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<AgentAccount, ConsentError> {
         self.change_account(by, id, Some(AuditEvent::TokenRevoked), |account| account.token = None).await
     }
 
@@ -142,7 +142,7 @@ impl AgentAccountService {
         }))
     }
 
-    pub async fn account(&self, id: &AgentId) -> Result<Account, ConsentError> {
+    pub async fn account(&self, id: &AgentId) -> Result<AgentAccount, ConsentError> {
         self.store.account(id).await?.ok_or_else(|| {
             ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here; search for it by name"))
         })
@@ -154,7 +154,7 @@ impl AgentAccountService {
         owner: &AccountOwner,
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, EngineError> {
+    ) -> Result<Vec<AgentAccount>, EngineError> {
         Ok(self.store.accounts_of(owner, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
@@ -165,7 +165,7 @@ impl AgentAccountService {
         query: &str,
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, EngineError> {
+    ) -> Result<Vec<AgentAccount>, EngineError> {
         Ok(self.store.public_accounts(&texts::query_words(query), after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
@@ -174,8 +174,8 @@ impl AgentAccountService {
         by: &Caller,
         id: &AgentId,
         event: Option<AuditEvent>,
-        change: impl Fn(&mut Account),
-    ) -> Result<Account, ConsentError> {
+        change: impl Fn(&mut AgentAccount),
+    ) -> Result<AgentAccount, ConsentError> {
         let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
@@ -189,10 +189,10 @@ impl AgentAccountService {
     /// Commits an account change together with `besides`; `None` if another request changed the account first.
     async fn commit_account(
         &self,
-        mut account: Account,
-        change: impl Fn(&mut Account),
+        mut account: AgentAccount,
+        change: impl Fn(&mut AgentAccount),
         besides: Vec<Change>,
-    ) -> Result<Option<Account>, ConsentError> {
+    ) -> Result<Option<AgentAccount>, ConsentError> {
         let manifest = manifest_value(&*self.store, &account.id, account.manifest_version).await?;
         change(&mut account);
         account.updated_at = self.context.now();
@@ -204,7 +204,7 @@ impl AgentAccountService {
         Ok(made.then_some(account))
     }
 
-    pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
+    pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<AgentAccount, ConsentError> {
         let account = self.account(id).await?;
         if account.owner.is(&by.principal) {
             return Ok(account);
@@ -228,7 +228,7 @@ impl ManifestService {
         let checked = self.read_manifest(new.manifest.as_deref()).await?;
         let now = self.context.now();
         let (token, mark) = new_token(&*self.context.entropy, now);
-        let account = Account {
+        let account = AgentAccount {
             id: AgentId::parse(&self.context.random_name("agt_"))?,
             owner,
             display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
@@ -261,7 +261,7 @@ impl ManifestService {
     }
 
     /// Changes that create an account and its audit record.
-    pub(super) fn creation(&self, account: &Account, by: &Caller) -> Vec<Change> {
+    pub(super) fn creation(&self, account: &AgentAccount, by: &Caller) -> Vec<Change> {
         let words = texts::search_words(account, None);
         vec![
             ConsentChange::CreateAccount { words, account: account.clone() }.into(),

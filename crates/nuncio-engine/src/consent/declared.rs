@@ -1,6 +1,6 @@
 //! Agents declared in a file on this server. Their manifest is derived from the file and belongs to the operator.
 
-use nuncio_core::account::{Account, AccountOwner, AgentConnection};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentId;
 use nuncio_core::manifest::Manifest;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::error::ConsentError;
 use super::manifests::{ManifestService, PublicationResult};
 use crate::access::Caller;
-use crate::context::CommitResult as _;
+use crate::context::CommitResultExt as _;
 use crate::ports::store::Conflict;
 
 impl ManifestService {
@@ -35,7 +35,7 @@ impl ManifestService {
 
     async fn open_account(&self, agent: &Agent, id: &AgentId, by: &Caller) -> Result<(), ConsentError> {
         let now = self.context.now();
-        let account = Account {
+        let account = AgentAccount {
             id: id.clone(),
             owner: AccountOwner::Operator,
             display_name: display_name(agent),
@@ -56,8 +56,8 @@ impl ManifestService {
     }
 
     /// Updates display name, description and visibility of the account from the agent file.
-    async fn follow_declaration(&self, agent: &Agent, account: &Account, by: &Caller) -> Result<(), ConsentError> {
-        let set = |account: &mut Account| {
+    async fn follow_declaration(&self, agent: &Agent, account: &AgentAccount, by: &Caller) -> Result<(), ConsentError> {
+        let set = |account: &mut AgentAccount| {
             account.display_name = display_name(agent);
             account.description = description(agent);
             account.public = agent.presence.listed;

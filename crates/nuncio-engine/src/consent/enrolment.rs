@@ -16,9 +16,9 @@ use nuncio_core::time::Timestamp;
 
 use super::error::ConsentError;
 use super::signing::{Ed25519Verifier, refused};
-use super::{Mailbox, texts};
+use super::{NotificationService, texts};
 use crate::access::{Caller, use_nonce};
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{AuditChange, Conflict, ConsentChange, PersonStore, RelayChange, StoreError};
 use crate::relay::RelayService;
@@ -26,7 +26,7 @@ use crate::relay::RelayService;
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewInvite {
+pub struct CreatedInvite {
     pub person: PersonName,
     /// Invite code, returned only here; its digest is stored.
     pub code: String,
@@ -35,7 +35,7 @@ pub struct NewInvite {
 
 /// A device's enrolment request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewDevice {
+pub struct EnrolmentRequest {
     pub code: String,
     /// Device name chosen by the person.
     pub name: String,
@@ -48,13 +48,13 @@ pub struct NewDevice {
 pub struct PersonService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn PersonStore>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) relay: Arc<RelayService>,
 }
 
 impl PersonService {
     /// Invites a person, whose account is created if it does not exist, or a further device of a known person.
-    pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
+    pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<CreatedInvite, ConsentError> {
         self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
     }
 
@@ -64,7 +64,7 @@ impl PersonService {
         name: PersonName,
         lasts: Duration,
         by: &Caller,
-    ) -> Result<NewInvite, ConsentError> {
+    ) -> Result<CreatedInvite, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
         let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
         if self.store.invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
@@ -87,11 +87,11 @@ impl PersonService {
             AuditChange::AppendEvent(record).into(),
         ];
         self.context.commit(changes).await?;
-        Ok(NewInvite { person: name, code, expires_at })
+        Ok(CreatedInvite { person: name, code, expires_at })
     }
 
     /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
-    pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
+    pub async fn enrol_device(&self, new: EnrolmentRequest) -> Result<Device, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nuncio_core::account::Account;
+use nuncio_core::account::AgentAccount;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::ScopeId;
 use nuncio_core::notification::{Notification, RelayParty};
-use nuncio_core::relation::{NewManifest, Relation, RelationChange};
+use nuncio_core::relation::{ManifestComparison, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
 use nuncio_judge::lineage::ManifestLineage;
 use nuncio_judge::{ChangePolicy, ChangeVerdict};
@@ -60,7 +60,7 @@ impl PublicationImpact {
     /// All changes to relations, ledgers, mail and audit records. `record` names the publisher.
     pub(super) fn touched(
         &self,
-        account: &Account,
+        account: &AgentAccount,
         lineage: &ManifestLineage,
         now: Timestamp,
         record: &AuditEventRecord,
@@ -72,7 +72,7 @@ impl PublicationImpact {
         for relation in &self.relations {
             let accepted = relation.accepted.version;
             let none = BTreeSet::new();
-            let published = NewManifest {
+            let published = ManifestComparison {
                 version: account.manifest_version,
                 hash: account.manifest_hash,
                 declared: &declared,
@@ -102,7 +102,7 @@ impl PublicationEffects {
         &mut self,
         before: &Relation,
         judged: RelationChange,
-        account: &Account,
+        account: &AgentAccount,
         now: Timestamp,
         record: &AuditEventRecord,
         asked: &mut BTreeSet<ScopeId>,

@@ -1,6 +1,6 @@
 //! Notifications to people and agents, stored until they are too old.
 
-use crate::consent::MailWaiters;
+use crate::consent::NotificationWaiters;
 use crate::context::EngineContext;
 use crate::relay::WebhookIndex;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::store::{Change, ConsentChange, MailboxStore, RelayChange, StoreError};
+use crate::ports::store::{Change, ConsentChange, NotificationStore, RelayChange, StoreError};
 
 const MAX_PAGE_SIZE: usize = 500;
 
 const DELETIONS_PER_COMMIT: usize = 1000;
 
 /// Service for notifications to people and agents.
-pub struct Mailbox {
+pub struct NotificationService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) store: Arc<dyn MailboxStore>,
-    pub(crate) waiters: MailWaiters,
+    pub(crate) store: Arc<dyn NotificationStore>,
+    pub(crate) waiters: NotificationWaiters,
     pub(crate) index: Arc<WebhookIndex>,
 }
 
-impl Mailbox {
+impl NotificationService {
     /// Notifications to a recipient with a number above `after`, in order; at most `limit`, and never more than 500.
     pub async fn mail(
         &self,
@@ -33,7 +33,7 @@ impl Mailbox {
         Ok(self.store.mail(recipient, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Like [`Mailbox::mail`], but waits for the next notification. Returns an empty list when the server stops.
+    /// Like [`NotificationService::mail`], but waits for the next notification. Returns an empty list when the server stops.
     pub async fn next_mail(
         self: &Arc<Self>,
         recipient: &RelayParty,

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use nuncio_core::notification::RelayParty;
 use tokio::sync::Notify;
 
-use crate::consent::Mailbox;
+use crate::consent::NotificationService;
 use crate::ports::bus::BusNotice;
 
 /// Table size at which unused waiters are removed for the first time.
@@ -16,7 +16,7 @@ const FIRST_SWEEP: usize = 1024;
 
 /// One `Notify` per recipient with a waiting reader.
 #[derive(Debug)]
-pub(crate) struct MailWaiters {
+pub(crate) struct NotificationWaiters {
     table: Mutex<WaiterTable>,
     listening: Once,
 }
@@ -28,16 +28,16 @@ struct WaiterTable {
     sweep_at: usize,
 }
 
-impl Default for MailWaiters {
+impl Default for NotificationWaiters {
     fn default() -> Self {
         let table = WaiterTable { by_recipient: HashMap::new(), sweep_at: FIRST_SWEEP };
         Self { table: Mutex::new(table), listening: Once::new() }
     }
 }
 
-impl MailWaiters {
+impl NotificationWaiters {
     /// The `Notify` of a recipient, which fires for every notification from now on.
-    pub(crate) fn enter(&self, mailbox: &Arc<Mailbox>, recipient: &RelayParty) -> Arc<Notify> {
+    pub(crate) fn enter(&self, mailbox: &Arc<NotificationService>, recipient: &RelayParty) -> Arc<Notify> {
         self.listening.call_once(|| listen(mailbox));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = table.by_recipient.get(recipient).and_then(Weak::upgrade) {
@@ -68,7 +68,7 @@ impl MailWaiters {
 }
 
 /// Wakes the waiting readers of recipients that the bus names, until the server stops.
-fn listen(mailbox: &Arc<Mailbox>) {
+fn listen(mailbox: &Arc<NotificationService>) {
     let mut notices = mailbox.context.bus.subscribe();
     let listener = mailbox.clone();
     mailbox.context.tasks.spawn(async move {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::account::{Account, MAX_CHANGE_NOTE, ManifestVersion};
+use nuncio_core::account::{AgentAccount, MAX_CHANGE_NOTE, ManifestVersion};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::PublicationImpact;
-use super::{AgentAccountService, AgentLocks, Mailbox, texts};
+use super::{AgentAccountService, AgentLocks, NotificationService, texts};
 use crate::access::{AccessControl, Caller};
 use crate::context::EngineContext;
 use crate::error::EngineError;
-use crate::ports::store::{AccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
+use crate::ports::store::{AgentAccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
 
 /// Service for manifests of agents and their versions.
 pub struct ManifestService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) store: Arc<dyn AccountStore>,
+    pub(crate) store: Arc<dyn AgentAccountStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) access: Arc<AccessControl>,
     pub(crate) accounts: Arc<AgentAccountService>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) locks: Arc<AgentLocks>,
 }
 
@@ -37,7 +37,7 @@ const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublicationResult {
-    pub account: Account,
+    pub account: AgentAccount,
     pub version: u64,
     /// Hash of the published manifest; `None` when it was cleared.
     pub hash: Option<Digest>,
@@ -125,7 +125,7 @@ impl ManifestService {
     }
 
     /// The current manifest; `None` when the agent has none.
-    pub async fn current_manifest(&self, account: &Account) -> Result<Option<ManifestVersion>, EngineError> {
+    pub async fn current_manifest(&self, account: &AgentAccount) -> Result<Option<ManifestVersion>, EngineError> {
         let version = self.store.manifest(&account.id, account.manifest_version).await?;
         Ok(version.filter(|version| version.manifest.is_some()))
     }
@@ -161,7 +161,7 @@ impl ManifestService {
     pub(super) async fn plan(
         &self,
         by: &Caller,
-        account: &Account,
+        account: &AgentAccount,
         checked: Option<&CheckedManifest>,
         note: Option<&str>,
     ) -> Result<PlannedPublication, ConsentError> {
@@ -189,8 +189,13 @@ impl ManifestService {
         let impact = self.impact(by, account, new, before).await?;
 
         let revision = account.revision + 1;
-        let next =
-            Account { manifest_version: version, manifest_hash: hash, updated_at: now, revision, ..account.clone() };
+        let next = AgentAccount {
+            manifest_version: version,
+            manifest_hash: hash,
+            updated_at: now,
+            revision,
+            ..account.clone()
+        };
         let manifest = checked.map(|checked| String::from_utf8_lossy(&checked.canonical).into_owned());
         let published = ManifestVersion {
             agent: account.id.clone(),
@@ -239,7 +244,7 @@ impl ManifestService {
     async fn impact(
         &self,
         by: &Caller,
-        account: &Account,
+        account: &AgentAccount,
         new: Option<&Value>,
         before: ManifestLineage,
     ) -> Result<PublicationImpact, ConsentError> {
@@ -264,7 +269,7 @@ impl ManifestService {
 }
 
 /// Error for a request that refers to an outdated manifest.
-pub(super) fn stale(account: &Account) -> ConsentError {
+pub(super) fn stale(account: &AgentAccount) -> ConsentError {
     let now = account.manifest_hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
     let message = format!(
         "the manifest of agent {} is another one by now: version {}, hash {now}; read it again",
@@ -276,7 +281,7 @@ pub(super) fn stale(account: &Account) -> ConsentError {
 
 /// A version of a manifest as JSON; `None` if it was cleared.
 pub(super) async fn manifest_value(
-    store: &dyn AccountStore,
+    store: &dyn AgentAccountStore,
     agent: &AgentId,
     version: u64,
 ) -> Result<Option<Value>, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::account::Account;
+use nuncio_core::account::AgentAccount;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
@@ -14,17 +14,17 @@ use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
+use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeToGrant};
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
 use super::signing::Ed25519Verifier;
-use super::{AgentAccountService, AgentLocks, Mailbox, ManifestService, PersonService};
+use super::{AgentAccountService, AgentLocks, ManifestService, NotificationService, PersonService};
 use crate::access::{AccessControl, Caller};
-use crate::context::{CommitResult as _, EngineContext};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{
-    AccessChange, AccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
+    AccessChange, AgentAccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
 };
 
 const MAX_PAGE_SIZE: usize = 500;
@@ -39,7 +39,7 @@ pub struct NewRelation {
 /// Consent that replaces what the person allowed before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewConsent {
-    pub wishes: Vec<ScopeRequest>,
+    pub wishes: Vec<ScopeToGrant>,
     /// Hash of the manifest that the person saw, if the request names it outside the signed entry.
     pub seen: Option<Digest>,
     pub signed: Option<LedgerEntry>,
@@ -57,13 +57,13 @@ pub struct LedgerSlice {
 pub struct ConsentService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelationStore>,
-    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) account_store: Arc<dyn AgentAccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) access: Arc<AccessControl>,
     pub(crate) accounts: Arc<AgentAccountService>,
     pub(crate) manifests: Arc<ManifestService>,
     pub(crate) people: Arc<PersonService>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) locks: Arc<AgentLocks>,
 }
 
@@ -310,7 +310,7 @@ impl ConsentService {
     /// Checks requested scopes against the current manifest.
     async fn check_scope_requests(
         &self,
-        account: &Account,
+        account: &AgentAccount,
         consent: &NewConsent,
     ) -> Result<CheckedScopeRequests, ConsentError> {
         let seen = consent.seen.or_else(|| consent.signed.as_ref().and_then(|entry| entry.manifest_hash));
@@ -349,7 +349,7 @@ impl ConsentService {
             let message = format!("the time until which {} would be allowed has passed", list(&over));
             return Err(ConsentError::with(Code::BadRequest, message, ConsentErrorDetails::Scopes(over)));
         }
-        let wishes = wishes.into_iter().map(|(scope, term)| ScopeRequest { scope, term }).collect();
+        let wishes = wishes.into_iter().map(|(scope, term)| ScopeToGrant { scope, term }).collect();
         let manifest = ManifestRef { version: account.manifest_version, hash: account.manifest_hash };
         Ok(CheckedScopeRequests { wishes, manifest, levels })
     }
@@ -400,7 +400,7 @@ impl ConsentService {
 
 /// Requested scopes, checked against the manifest.
 struct CheckedScopeRequests {
-    wishes: Vec<ScopeRequest>,
+    wishes: Vec<ScopeToGrant>,
     manifest: ManifestRef,
     levels: BTreeMap<ScopeId, Sensitivity>,
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_judge::ChangePolicy;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct ConsentRules {
+pub struct ConsentSettings {
     /// Well-known scopes with their minimum sensitivities.
-    pub presets: Arc<Presets>,
+    pub presets: Arc<ScopePresets>,
     /// Which manifest changes require a new consent.
     pub policy: ChangePolicy,
     pub invite_lasts: Duration,
@@ -29,10 +29,10 @@ pub struct ConsentRules {
     pub mail_kept: Duration,
 }
 
-impl Default for ConsentRules {
+impl Default for ConsentSettings {
     fn default() -> Self {
         Self {
-            presets: Arc::new(Presets::default()),
+            presets: Arc::new(ScopePresets::default()),
             policy: ChangePolicy::default(),
             invite_lasts: Duration::from_secs(7 * 24 * 3600),
             devices_per_person: 16,

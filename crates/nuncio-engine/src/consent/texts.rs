@@ -1,7 +1,7 @@
 //! Validation of texts shown to people, and search words of agents.
 
 use nuncio_core::Code;
-use nuncio_core::account::Account;
+use nuncio_core::account::AgentAccount;
 use serde_json::Value;
 
 use super::error::ConsentError;
@@ -36,7 +36,7 @@ fn is_invisible(letter: char) -> bool {
 }
 
 /// Lower-case search text of an account: its id, display name and description, its tools and scopes.
-pub(super) fn search_words(account: &Account, manifest: Option<&Value>) -> String {
+pub(super) fn search_words(account: &AgentAccount, manifest: Option<&Value>) -> String {
     let mut words = vec![account.id.to_string(), account.display_name.clone()];
     words.extend(account.description.clone());
     for (list, name) in [("tools", "name"), ("permission_scopes", "id")] {

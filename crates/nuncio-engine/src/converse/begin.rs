@@ -214,32 +214,32 @@ impl ConversationService {
 }
 
 /// Messages that a request adds to the history, and the calls it decides.
-struct TurnOpening {
+struct CheckedTurnInput {
     messages: Vec<Message>,
     permissions: Vec<PermissionAnswer>,
 }
 
-fn open(session: &Session, input: TurnInput) -> Result<TurnOpening, EngineError> {
+fn open(session: &Session, input: TurnInput) -> Result<CheckedTurnInput, EngineError> {
     match input {
         TurnInput::User(message) => {
             let abandoned = session
                 .pending
                 .iter()
                 .map(|pending| Message::tool(pending.call.id.clone(), Content::from(ABANDONED_RESULT)));
-            Ok(TurnOpening { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
+            Ok(CheckedTurnInput { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
         }
         TurnInput::Answers(answers) => answer(&session.pending, answers),
     }
 }
 
 /// Matches answers with pending calls: each call exactly once, with the expected kind, all in one request.
-fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<TurnOpening, EngineError> {
+fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<CheckedTurnInput, EngineError> {
     let wrong = |message: String| Err(EngineError::new(Code::BadAnswer, message));
     let mut waiting: BTreeMap<&str, &PendingCall> = pending.iter().map(|call| (call.call.id.as_str(), call)).collect();
     if waiting.is_empty() {
         return wrong("no tool call is waiting for an answer; send a user message".to_owned());
     }
-    let mut opening = TurnOpening { messages: Vec::new(), permissions: Vec::new() };
+    let mut opening = CheckedTurnInput { messages: Vec::new(), permissions: Vec::new() };
     for answer in answers {
         let Some(call) = waiting.remove(answer.call().as_str()) else {
             return wrong(format!("no tool call {} is waiting for an answer", answer.call()));

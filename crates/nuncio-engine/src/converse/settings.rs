@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use nuncio_core::agent::{Agent, OptionValueType};
 use nuncio_core::ids::{OptionName, SessionId};
-use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
+use nuncio_core::session::{ClientTool, EnabledTool, SessionSettings, StoredOptionValue};
 use nuncio_core::{Code, schema};
 
 use crate::converse::ConversationService;
@@ -20,7 +20,7 @@ const MAX_CLIENT_TOOLS: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SettingsPatch {
     /// Enabled tools of the agent; replaces the previous list.
-    pub tools: Option<Vec<ToolRef>>,
+    pub tools: Option<Vec<EnabledTool>>,
     /// Session options to set; the others keep their values.
     pub options: BTreeMap<String, String>,
     /// Tools that the client runs; replaces the previous list.
@@ -62,15 +62,15 @@ impl ConversationService {
                 return Err(EngineError::new(Code::BadOption, message));
             };
             let value = match &option.kind {
-                OptionValueType::Text => OptionValue::Plain(value),
-                OptionValueType::Select(allowed) if allowed.contains(&value) => OptionValue::Plain(value),
+                OptionValueType::Text => StoredOptionValue::Plain(value),
+                OptionValueType::Select(allowed) if allowed.contains(&value) => StoredOptionValue::Plain(value),
                 OptionValueType::Select(allowed) => {
                     let message = format!("option {name:?} takes one of {}, not {value:?}", listed(allowed));
                     return Err(EngineError::new(Code::BadOption, message));
                 }
                 OptionValueType::Secret if value == REDACTED => continue,
                 OptionValueType::Secret => {
-                    OptionValue::Sealed(self.context.seal(&secret_place(session, &option.name), &value))
+                    StoredOptionValue::Sealed(self.context.seal(&secret_place(session, &option.name), &value))
                 }
             };
             settings.options.insert(option.name.clone(), value);
@@ -87,8 +87,8 @@ impl ConversationService {
         settings: &SessionSettings,
     ) -> BTreeMap<OptionName, String> {
         let value = |name: &OptionName, default: &str| match settings.options.get(name) {
-            Some(OptionValue::Plain(value)) => value.clone(),
-            Some(OptionValue::Sealed(sealed)) => {
+            Some(StoredOptionValue::Plain(value)) => value.clone(),
+            Some(StoredOptionValue::Sealed(sealed)) => {
                 self.context.cipher.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
                     tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
                     default.to_owned()
@@ -104,7 +104,7 @@ fn secret_place(session: &SessionId, option: &OptionName) -> String {
     format!("{session}/{option}")
 }
 
-fn check_tools(agent: &Agent, tools: &[ToolRef]) -> Result<(), EngineError> {
+fn check_tools(agent: &Agent, tools: &[EnabledTool]) -> Result<(), EngineError> {
     let mut seen = HashSet::new();
     for tool in tools {
         if !agent.exposed_tools().any(|exposed| exposed.name == tool.name) {

@@ -9,7 +9,7 @@ use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::ToolRef;
+use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
 use super::{IdempotencyKey, LiveTurn, NewSession, PermissionResponder, SettingsPatch, TurnRequest};
@@ -27,7 +27,7 @@ impl ConversationService {
         once: Option<IdempotencyKey>,
     ) -> Result<SessionId, EngineError> {
         let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, RunSpec::Human(_)));
-        let tools = usable.map(|tool| ToolRef { name: tool.name.clone(), trust: Some(true) }).collect();
+        let tools = usable.map(|tool| EnabledTool { name: tool.name.clone(), trust: Some(true) }).collect();
         let new = NewSession {
             agent: served.agent.name.to_string(),
             settings: SettingsPatch { tools: Some(tools), ..SettingsPatch::default() },

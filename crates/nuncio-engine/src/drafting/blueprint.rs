@@ -17,16 +17,16 @@ const MAX_TEXT: usize = 2000;
 /// A protocol definition: methods, their schemas, examples and test cases. Every value has passed validation; no
 /// field can contain anything executable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "UncheckedBlueprint")]
-pub struct Blueprint {
+#[serde(try_from = "UncheckedProtocolDefinition")]
+pub struct ProtocolDefinition {
     pub description: String,
-    pub methods: Vec<BlueprintMethod>,
-    pub examples: Vec<BlueprintExample>,
+    pub methods: Vec<ProtocolMethod>,
+    pub examples: Vec<ProtocolExample>,
     pub test_cases: Vec<TestCase>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BlueprintMethod {
+pub struct ProtocolMethod {
     pub name: String,
     pub description: String,
     /// Schema of the method's request, which must describe an object.
@@ -38,7 +38,7 @@ pub struct BlueprintMethod {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BlueprintExample {
+pub struct ProtocolExample {
     pub method: String,
     pub request: Value,
     pub response: Value,
@@ -64,10 +64,10 @@ pub enum ExpectedValidity {
 /// A blueprint before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UncheckedBlueprint {
+struct UncheckedProtocolDefinition {
     description: String,
     methods: Vec<UncheckedMethod>,
-    examples: Vec<BlueprintExample>,
+    examples: Vec<ProtocolExample>,
     test_cases: Vec<TestCase>,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> S
     SchemaViolation { pointer: pointer.into(), message: message.into() }
 }
 
-impl Blueprint {
+impl ProtocolDefinition {
     /// Parses a blueprint and validates sizes, schemas, every example and every test case. The error lists all
     /// faults.
     pub fn read(value: Value) -> Result<Self, Vec<SchemaViolation>> {
@@ -99,13 +99,13 @@ impl Blueprint {
         if value.to_string().len() > MAX_BYTES {
             return Err(vec![fault("", format!("larger than {MAX_BYTES} bytes"))]);
         }
-        let written: UncheckedBlueprint =
+        let written: UncheckedProtocolDefinition =
             serde_json::from_value(value).map_err(|error| vec![fault("", error.to_string())])?;
         written.check()
     }
 
     #[must_use]
-    pub fn method(&self, name: &str) -> Option<&BlueprintMethod> {
+    pub fn method(&self, name: &str) -> Option<&ProtocolMethod> {
         self.methods.iter().find(|method| method.name == name)
     }
 
@@ -157,8 +157,8 @@ impl Blueprint {
     }
 }
 
-impl UncheckedBlueprint {
-    fn check(self) -> Result<Blueprint, Vec<SchemaViolation>> {
+impl UncheckedProtocolDefinition {
+    fn check(self) -> Result<ProtocolDefinition, Vec<SchemaViolation>> {
         let mut faults = Vec::new();
         let mut text = |pointer: String, text: &str| {
             if text.trim().is_empty() || text.len() > MAX_TEXT {
@@ -195,7 +195,7 @@ impl UncheckedBlueprint {
             let request = Schema::compile_arguments(method.request_schema);
             let response = Schema::compile(method.response_schema);
             match (request, response) {
-                (Ok(request_schema), Ok(response_schema)) => methods.push(BlueprintMethod {
+                (Ok(request_schema), Ok(response_schema)) => methods.push(ProtocolMethod {
                     name: method.name,
                     description: method.description,
                     request_schema,
@@ -213,16 +213,16 @@ impl UncheckedBlueprint {
             return Err(faults);
         }
         let Self { description, examples, test_cases, .. } = self;
-        let blueprint = Blueprint { description, methods, examples, test_cases };
+        let blueprint = ProtocolDefinition { description, methods, examples, test_cases };
         let faults = blueprint.faults();
         if faults.is_empty() { Ok(blueprint) } else { Err(faults) }
     }
 }
 
-impl TryFrom<UncheckedBlueprint> for Blueprint {
+impl TryFrom<UncheckedProtocolDefinition> for ProtocolDefinition {
     type Error = String;
 
-    fn try_from(written: UncheckedBlueprint) -> Result<Self, String> {
+    fn try_from(written: UncheckedProtocolDefinition) -> Result<Self, String> {
         written.check().map_err(|faults| list_faults(&faults))
     }
 }

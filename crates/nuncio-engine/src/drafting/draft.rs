@@ -1,4 +1,4 @@
-//! Protocol drafting: a [`Blueprint`] for a new protocol that one side wrote, validated automatically, and the
+//! Protocol drafting: a [`ProtocolDefinition`] for a new protocol that one side wrote, validated automatically, and the
 //! [`ProtocolDraft`] that both sides must accept before use. It is data; nothing in it is executed.
 
 #[cfg(test)]
@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Blueprint;
+use super::ProtocolDefinition;
 
 /// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct ProtocolDraft {
     pub key: String,
     /// Digest of the content of the negotiation request.
     pub asked: Digest,
-    pub blueprint: Blueprint,
+    pub blueprint: ProtocolDefinition,
     /// The document that both sides see, without its digest.
     pub document: Value,
     /// Digest of `document`, which an acceptance must name.

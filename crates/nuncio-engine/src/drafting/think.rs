@@ -8,7 +8,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
-use super::blueprint::{Blueprint, MAX_BYTES, fault, list_faults};
+use super::blueprint::{MAX_BYTES, ProtocolDefinition, fault, list_faults};
 use crate::access::Caller;
 use crate::converse::{NewSession, SettingsPatch};
 use crate::drafting::DraftService;
@@ -55,7 +55,7 @@ impl DraftService {
         served: &Arc<PublishedAgent>,
         wanted: &Value,
         by: Protocol,
-    ) -> Result<Blueprint, EngineError> {
+    ) -> Result<ProtocolDefinition, EngineError> {
         let new = NewSession {
             agent: served.agent.name.to_string(),
             settings: SettingsPatch { tools: Some(Vec::new()), ..SettingsPatch::default() },
@@ -64,7 +64,7 @@ impl DraftService {
         let session = self.conversations.create_session(caller, new, None).await?;
         let read = |text: &str| {
             let value = extract_json(text).ok_or_else(|| vec![fault("", "the answer is not one JSON document")])?;
-            Blueprint::read(value)
+            ProtocolDefinition::read(value)
         };
         let written = self
             .ask_brain_for_json(caller, BrainQuestion { session, text: format!("{DRAFT_PROMPT}{wanted}"), by }, read)

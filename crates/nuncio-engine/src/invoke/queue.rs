@@ -186,20 +186,20 @@ pub enum QueueLimitReached {
 #[derive(Debug)]
 pub(crate) struct ExecutionQueue {
     limits: ExecutionLimits,
-    inner: Mutex<QueueState>,
+    inner: Mutex<ExecutionQueueState>,
     /// Notified when an execution starts to wait.
     pub(crate) entered: Notify,
 }
 
 #[derive(Debug, Default)]
-struct QueueState {
+struct ExecutionQueueState {
     live: HashMap<ExecutionId, Arc<LiveExecution>>,
     /// Ended executions that are still kept in `live`, oldest first.
     ended: VecDeque<ExecutionId>,
     /// Number of reserved or accepted executions that are not over.
     open: usize,
     lanes: HashMap<SkillId, SkillLane>,
-    callers: HashMap<Principal, CallerShare>,
+    callers: HashMap<Principal, CallerExecutionCounts>,
     /// Waiting executions, ordered by deadline.
     deadlines: BTreeSet<(Timestamp, ExecutionId)>,
 }
@@ -213,7 +213,7 @@ struct SkillLane {
 }
 
 #[derive(Debug, Default)]
-struct CallerShare {
+struct CallerExecutionCounts {
     open: usize,
     running: usize,
 }
@@ -373,7 +373,7 @@ impl ExecutionQueue {
     }
 }
 
-impl QueueState {
+impl ExecutionQueueState {
     /// Keeps an ended execution in memory; over the limit, the oldest of these is dropped.
     fn keep(&mut self, id: &ExecutionId) {
         self.ended.push_back(id.clone());

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
-use crate::context::CommitResult as _;
+use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
 use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Tool};
-use nuncio_core::audit::references::MessageReference;
+use nuncio_core::audit::references::SealedMessageReference;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{CallId, ExecutionId, PersonName};
 use nuncio_core::message::{Block, Content};
@@ -68,14 +68,14 @@ impl StartSignal {
 
 /// Messages that carried a call to a person's device. Clones share one list.
 #[derive(Debug, Clone, Default)]
-pub struct SentCallMessages(Arc<Mutex<Vec<MessageReference>>>);
+pub struct SentCallMessages(Arc<Mutex<Vec<SealedMessageReference>>>);
 
 /// Maximum number of messages per call in the audit record.
 const MAX_SENT: usize = 8;
 
 impl SentCallMessages {
     /// Adds a message that the relay accepted.
-    pub fn add(&self, message: MessageReference) {
+    pub fn add(&self, message: SealedMessageReference) {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < MAX_SENT {
             list.push(message);
@@ -83,7 +83,7 @@ impl SentCallMessages {
     }
 
     #[must_use]
-    pub fn list(&self) -> Vec<MessageReference> {
+    pub fn list(&self) -> Vec<SealedMessageReference> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -23,11 +23,11 @@ mod tasks;
 pub use access::{AccessChange, AccessStore, PersonLink};
 pub use approvals::{ApprovalChange, ApprovalStore};
 pub use calls::{CallChange, CallStore, ExecutionAttempt, HistorySlot, ResultTarget, StartedCall};
-pub use consent::{AccountStore, ConsentChange, MailboxStore, PersonStore, RelationStore};
+pub use consent::{AgentAccountStore, ConsentChange, NotificationStore, PersonStore, RelationStore};
 pub use direct_messages::{
     DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage,
 };
-pub use directory::{DirectoryChange, DirectoryStore};
+pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
 pub use drafts::{DraftChange, DraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
 pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
@@ -115,7 +115,7 @@ changes! {
     Execution(ExecutionChange),
     Draft(DraftChange),
     DirectMessage(DirectMessageChange),
-    Directory(DirectoryChange),
+    Directory(AgentDirectoryChange),
     Consent(ConsentChange),
     Relay(RelayChange),
 }
@@ -131,11 +131,11 @@ pub trait Store:
     + ExecutionStore
     + DraftStore
     + DirectMessageStore
-    + DirectoryStore
+    + AgentDirectoryStore
     + PersonStore
-    + AccountStore
+    + AgentAccountStore
     + RelationStore
-    + MailboxStore
+    + NotificationStore
     + RelayStore
     + KeyBundleStore
     + WebhookStore

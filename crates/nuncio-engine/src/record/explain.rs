@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, PermissionSource};
+use nuncio_core::audit::references::{ApprovalReference, LedgerReference, PermissionSource, SealedMessageReference};
 use nuncio_core::audit::{AuditRecord, ChainBreak, ChainLink};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::{Digest, canonical};
@@ -11,7 +11,7 @@ use nuncio_core::ledger::{self, LedgerEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Checkpoint;
+use super::AuditCheckpoint;
 use crate::consent::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
@@ -78,7 +78,7 @@ impl AuditChainService {
     pub async fn explain_call(
         &self,
         call: &CallId,
-        checkpoints: &[Checkpoint],
+        checkpoints: &[AuditCheckpoint],
         public_key: &[u8],
     ) -> Result<CallExplanation, EngineError> {
         let broken = self.verify_audit(checkpoints, public_key).await?.err();
@@ -146,7 +146,7 @@ impl AuditChainService {
         Ok(Evidence::new("approval", reference.id.to_string(), state, says))
     }
 
-    async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
+    async fn message_evidence(&self, reference: &SealedMessageReference) -> Result<Evidence, EngineError> {
         let posted = match MessageRef::of(&reference.id) {
             Some(place) => self.store.relayed(&place).await?,
             None => None,

@@ -15,7 +15,7 @@ use crate::ports::store::{AuditChange, PersonErasure, RedactedAuditRecord, Redac
 use crate::record::AuditChainService;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForgetReport {
+pub struct PersonErasureReport {
     /// Name that replaces the person in the records.
     pub pseudonym: PersonName,
     /// Number of redacted audit records and ledger entries.
@@ -31,7 +31,7 @@ impl AuditChainService {
         name: &PersonName,
         key: &Ed25519KeyPair,
         by: Principal,
-    ) -> Result<ForgetReport, EngineError> {
+    ) -> Result<PersonErasureReport, EngineError> {
         let pseudonym = PersonName::parse(&self.context.random_name("forgotten-"))?;
         let mut principals = vec![Principal::Person(name.clone())];
         let mut keys = self.store.keys().await?;
@@ -75,7 +75,7 @@ impl AuditChainService {
         };
         self.context.commit_one(AuditChange::AppendEvent(record)).await?;
         self.store.compact().await?;
-        Ok(ForgetReport { pseudonym, redacted, devices })
+        Ok(PersonErasureReport { pseudonym, redacted, devices })
     }
 
     /// Redacted versions of the audit records that name the person.

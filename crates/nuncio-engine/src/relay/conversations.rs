@@ -8,7 +8,7 @@ use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
 use crate::consent::ConsentError;
-use crate::context::CommitResult as _;
+use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};

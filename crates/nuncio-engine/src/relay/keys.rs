@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::{ConsentError, Ed25519Verifier, Mailbox, PersonService};
-use crate::context::{CommitResult as _, EngineContext};
+use crate::consent::{ConsentError, Ed25519Verifier, NotificationService, PersonService};
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
-use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
+use crate::ports::store::{
+    AgentAccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange,
+};
 use crate::relay::RelayService;
 
 const CONVERSATIONS_PER_READ: usize = 100;
@@ -40,10 +42,10 @@ pub struct KeyUploadResult {
 pub struct DeviceKeyService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn KeyBundleStore>,
-    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) account_store: Arc<dyn AgentAccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) people: Arc<PersonService>,
     pub(crate) relay: Arc<RelayService>,
 }

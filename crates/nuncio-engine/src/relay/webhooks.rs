@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::account::{Account, AgentConnection};
+use nuncio_core::account::{AgentAccount, AgentConnection};
 use nuncio_core::backoff;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::digest::Digest;
@@ -14,11 +14,11 @@ use nuncio_core::notification::{Notification, QueuedNotification, WebhookState};
 use nuncio_core::time::Timestamp;
 use url::Url;
 
-use crate::consent::{AgentLocks, Mailbox};
+use crate::consent::{AgentLocks, NotificationService};
 use crate::context::EngineContext;
 use crate::error::EngineError;
-use crate::ports::store::relay::{Delivery, DeliveryLogEntry, Webhook};
-use crate::ports::store::{AccountStore, Change, RelayChange, RelayStore, WebhookStore};
+use crate::ports::store::relay::{Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
+use crate::ports::store::{AgentAccountStore, Change, RelayChange, RelayStore, WebhookStore};
 
 mod index;
 mod owner;
@@ -64,7 +64,7 @@ pub type DeliveryKey = (AgentId, u64);
 /// A webhook request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookCall {
-    pub delivery: Delivery,
+    pub delivery: WebhookDelivery,
     /// UUID version 7, the same for every attempt.
     pub delivery_id: String,
     pub url: Url,
@@ -114,9 +114,9 @@ pub enum WebhookProbe {
 pub struct WebhookService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
-    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) account_store: Arc<dyn AgentAccountStore>,
     pub(crate) relay_store: Arc<dyn RelayStore>,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<NotificationService>,
     pub(crate) index: Arc<WebhookIndex>,
     pub(crate) locks: Arc<AgentLocks>,
 }
@@ -146,7 +146,7 @@ impl WebhookService {
         known: &HashSet<DeliveryKey>,
         except: &[AgentId],
         limit: usize,
-    ) -> Result<Vec<Delivery>, EngineError> {
+    ) -> Result<Vec<WebhookDelivery>, EngineError> {
         self.deliveries_until(self.context.now(), known, except, limit).await
     }
 
@@ -165,7 +165,7 @@ impl WebhookService {
         known: &HashSet<DeliveryKey>,
         except: &[AgentId],
         limit: usize,
-    ) -> Result<Vec<Delivery>, EngineError> {
+    ) -> Result<Vec<WebhookDelivery>, EngineError> {
         if self.index.is_empty() {
             return Ok(Vec::new());
         }
@@ -181,14 +181,14 @@ impl WebhookService {
     }
 
     /// The webhook request of a delivery; `None` if the webhook is not reachable now.
-    pub async fn webhook_call(&self, delivery: Delivery) -> Result<Option<WebhookCall>, EngineError> {
+    pub async fn webhook_call(&self, delivery: WebhookDelivery) -> Result<Option<WebhookCall>, EngineError> {
         self.webhook_call_in_state(WebhookState::Reachable, delivery).await
     }
 
     async fn webhook_call_in_state(
         &self,
         state: WebhookState,
-        delivery: Delivery,
+        delivery: WebhookDelivery,
     ) -> Result<Option<WebhookCall>, EngineError> {
         let agent = &delivery.agent;
         let Some(webhook) = self.store.webhook(agent).await?.filter(|webhook| webhook.state == state) else {
@@ -300,7 +300,7 @@ impl WebhookService {
             DeliveryNextStep::Again(due) => due,
             DeliveryNextStep::Disabled => self.context.now(),
             DeliveryNextStep::Over | DeliveryNextStep::GivenUp => {
-                let logged = DeliveryLogEntry {
+                let logged = WebhookDeliveryLogEntry {
                     seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
@@ -396,7 +396,7 @@ impl WebhookResponse {
     }
 }
 
-fn webhook_url(account: &Account) -> Option<&Url> {
+fn webhook_url(account: &AgentAccount) -> Option<&Url> {
     match &account.connection {
         AgentConnection::Webhook { url } => Some(url.url()),
         AgentConnection::Websocket => None,

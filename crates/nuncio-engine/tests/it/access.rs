@@ -8,12 +8,12 @@ use nuncio_core::ids::{AgentName, GrantId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Caller;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Store as _;
 use nuncio_engine::ports::store::{AccessChange, Change, KeyRole};
 
 use super::chain::{call, call_on, serve, serve_on};
-use super::world::EngineSetup;
+use super::world::TestEngine;
 
 const SCOPE: &str = "filesystem:read";
 
@@ -21,7 +21,7 @@ fn guest() -> Caller {
     Caller::new(Principal::Did("did:wba:guest.example".to_owned()))
 }
 
-async fn grant(world: &EngineSetup, term: GrantTerm) -> Grant {
+async fn grant(world: &TestEngine, term: GrantTerm) -> Grant {
     let (agent, scope) = (AgentName::parse("helper").unwrap(), ScopeId::parse(SCOPE).unwrap());
     let operator = Principal::Operator;
     world.engine.access().create_grant(guest().principal, agent, vec![scope], term, operator).await.unwrap()
@@ -29,10 +29,11 @@ async fn grant(world: &EngineSetup, term: GrantTerm) -> Grant {
 
 #[tokio::test]
 async fn key_revoked_on_one_node_is_refused_on_the_other() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let other = world.beside().await;
     let (name, person, scopes, role, term) = (None, None, KeyScopes::All, KeyRole::App, None);
-    let (key, secret) = world.engine.access().create_key(NewKey { name, person, scopes, role, term }).await.unwrap();
+    let (key, secret) =
+        world.engine.access().create_key(NewApiKeyRequest { name, person, scopes, role, term }).await.unwrap();
     until(|| other.access().caller_by_key(&secret).is_some()).await;
     world.engine.access().revoke_key(key.id.as_str()).await.unwrap();
     until(|| other.access().caller_by_key(&secret).is_none()).await;
@@ -40,7 +41,7 @@ async fn key_revoked_on_one_node_is_refused_on_the_other() {
 
 #[tokio::test]
 async fn using_a_one_time_grant_removes_it_without_reloading_all_grants() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     serve(&world).await;
     grant(&world, GrantTerm::Once).await;
     // Stored without the engine, which sees the grant only if it reads all grants again.
@@ -62,7 +63,7 @@ async fn using_a_one_time_grant_removes_it_without_reloading_all_grants() {
 
 #[tokio::test]
 async fn one_time_grant_used_on_one_node_is_used_up_on_the_other() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let other = world.beside().await;
     serve(&world).await;
     serve_on(&other).await;

@@ -15,7 +15,7 @@ use nuncio_engine::{Caller, Engine};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::world::{CLIPBOARD, EngineSetup, FILES, broken_version, first_version, manifest, object};
+use super::world::{CLIPBOARD, FILES, TestEngine, broken_version, first_version, manifest, object};
 
 const AGENT: &str = r#"
 [agent]
@@ -42,7 +42,7 @@ fn agent() -> Agent {
     nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent
 }
 
-pub(crate) async fn serve(world: &EngineSetup) {
+pub(crate) async fn serve(world: &TestEngine) {
     serve_on(&world.engine).await;
 }
 
@@ -50,13 +50,13 @@ pub(crate) async fn serve_on(engine: &Engine) {
     engine.agents().publish(agent()).await.unwrap();
 }
 
-async fn announce(world: &EngineSetup, manifest: Option<Value>) -> AgentId {
+async fn announce(world: &TestEngine, manifest: Option<Value>) -> AgentId {
     world.engine.agents().publish(agent()).await.unwrap();
     world.engine.manifests().announce(&agent(), manifest).await.unwrap().unwrap().account.id
 }
 
 /// Calls the tool; returns the code of a refusal.
-pub(crate) async fn call(world: &EngineSetup, caller: &Caller) -> Result<(), Code> {
+pub(crate) async fn call(world: &TestEngine, caller: &Caller) -> Result<(), Code> {
     call_on(&world.engine, caller).await
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), Code
 
 #[tokio::test]
 async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
     let id = announce(&world, Some(first_version())).await;
     let account = world.engine.accounts().account(&id).await.unwrap();
@@ -114,7 +114,7 @@ async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
 
 #[tokio::test]
 async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (bob, eve) = (world.person("bob").await, world.person("eve").await);
     let id = announce(&world, Some(first_version())).await;
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
@@ -147,7 +147,7 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
 
 #[tokio::test]
 async fn one_time_consent_allows_one_call_and_timed_consent_expires() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
     let relation = bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;
@@ -163,7 +163,7 @@ async fn one_time_consent_allows_one_call_and_timed_consent_expires() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_time_consent_allows_only_one_of_many_concurrent_calls() {
-    let world = std::sync::Arc::new(EngineSetup::new().await);
+    let world = std::sync::Arc::new(TestEngine::new().await);
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
     bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;

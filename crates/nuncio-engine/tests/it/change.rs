@@ -8,12 +8,12 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::Relation;
-use nuncio_engine::consent::ConsentRules;
+use nuncio_engine::consent::ConsentSettings;
 use nuncio_judge::ChangePolicy;
 use serde_json::{Value, json};
 
 use super::world::{
-    CLIPBOARD, EngineSetup, EnrolledPhone, FILES, NOTIFY, broken_version, first_version, manifest, object, renumbered,
+    CLIPBOARD, EnrolledPhone, FILES, NOTIFY, TestEngine, broken_version, first_version, manifest, object, renumbered,
 };
 
 const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
@@ -24,7 +24,7 @@ fn pending(relation: &Relation) -> Vec<&str> {
 }
 
 /// Version and scopes of each change that the person was notified of.
-async fn told(world: &EngineSetup, phone: &EnrolledPhone) -> Vec<(u64, Vec<String>)> {
+async fn told(world: &TestEngine, phone: &EnrolledPhone) -> Vec<(u64, Vec<String>)> {
     let mail = world.engine.mailbox().mail(&RelayParty::Person(phone.person()), 0, 100).await.unwrap();
     let told = mail.into_iter().filter_map(|mail| match mail.notification {
         Notification::ReauthRequired { version, scopes, .. } => {
@@ -41,7 +41,7 @@ fn files() -> Vec<String> {
 
 #[tokio::test]
 async fn breaking_manifest_change_suspends_its_scopes_and_notifies_affected_people() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let bobs = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
@@ -76,7 +76,7 @@ async fn breaking_manifest_change_suspends_its_scopes_and_notifies_affected_peop
 
 #[tokio::test]
 async fn compatible_manifest_change_requires_no_new_consent() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -90,7 +90,7 @@ async fn compatible_manifest_change_requires_no_new_consent() {
 async fn operator_policy_decides_if_widened_schema_needs_new_consent() {
     for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
         let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
-        let world = EngineSetup::with(ConsentRules { policy, ..ConsentRules::default() }).await;
+        let world = TestEngine::with(ConsentSettings { policy, ..ConsentSettings::default() }).await;
         let (owner, bob) = (world.person("ada").await, world.person("bob").await);
         let id = world.agent(&owner, &broken_version(&["path", "limit"])).await;
         let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -103,7 +103,7 @@ async fn operator_policy_decides_if_widened_schema_needs_new_consent() {
 
 #[tokio::test]
 async fn new_version_is_compared_with_the_version_each_person_accepted() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let bobs = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -122,7 +122,7 @@ async fn new_version_is_compared_with_the_version_each_person_accepted() {
 
 #[tokio::test]
 async fn republishing_the_accepted_manifest_restores_suspended_scopes() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -141,7 +141,7 @@ async fn republishing_the_accepted_manifest_restores_suspended_scopes() {
 
 #[tokio::test]
 async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -159,7 +159,7 @@ async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
 
 #[tokio::test]
 async fn breaking_change_of_a_tool_added_later_suspends_earlier_consent() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let with = |required: &[&str]| {
         manifest(
@@ -176,7 +176,7 @@ async fn breaking_change_of_a_tool_added_later_suspends_earlier_consent() {
 
 #[tokio::test]
 async fn removed_scope_loses_its_grant_and_needs_new_consent_when_added_again() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
@@ -196,7 +196,7 @@ async fn removed_scope_loses_its_grant_and_needs_new_consent_when_added_again() 
 
 #[tokio::test]
 async fn clearing_the_manifest_removes_all_grants() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -215,7 +215,7 @@ async fn clearing_the_manifest_removes_all_grants() {
 
 #[tokio::test]
 async fn person_is_asked_once_about_a_new_scope_and_may_decline() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &[]).await;
@@ -234,7 +234,7 @@ async fn person_is_asked_once_about_a_new_scope_and_may_decline() {
 
 #[tokio::test]
 async fn person_who_missed_three_breaking_versions_is_asked_only_about_the_latest() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
@@ -272,7 +272,7 @@ async fn person_who_missed_three_breaking_versions_is_asked_only_about_the_lates
 
 #[tokio::test]
 async fn lowered_sensitivity_applies_only_after_new_consent() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let at = |sensitivity: &str| manifest(&[("plan", "calendar:read", object(&[]))], &[("calendar:read", sensitivity)]);
     let id = world.agent(&owner, &at("high")).await;
@@ -290,7 +290,7 @@ async fn lowered_sensitivity_applies_only_after_new_consent() {
 
 #[tokio::test]
 async fn manifest_is_refused_when_tool_names_of_all_versions_exceed_the_limit() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let many = |generation: usize| -> Value {
         let names: Vec<_> = (0..500).map(|number| format!("t{generation}_{number}")).collect();

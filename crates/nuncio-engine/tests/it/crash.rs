@@ -10,7 +10,7 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::{Caller, Engine};
 
-use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, renumbered};
+use super::world::{EnrolledPhone, TestEngine, broken_version, first_version, renumbered};
 
 /// Environment variable with the path of the helper process's store.
 const FILE: &str = "NUNCIO_ENGINE_CRASH_FILE";
@@ -23,7 +23,7 @@ async fn publication_interrupted_by_kill_is_stored_completely_or_not_at_all() {
     let file = folder.path().join("nuncio.db");
     for kill_after in [1, 7, 20] {
         let acknowledged = killed_after(kill_after, &file);
-        let engine = EngineSetup::at(&file).await.engine;
+        let engine = TestEngine::at(&file).await.engine;
         let account = engine.accounts().search_agents("", None, 10).await.unwrap().pop().unwrap();
         assert!(account.manifest_version >= acknowledged, "what was said to be done is done");
         let versions = engine.manifests().manifest_history(&account.id, None, 100).await.unwrap();
@@ -83,7 +83,7 @@ fn killed_after(count: usize, file: &Path) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn helper_process_publishes_until_killed() {
     let Ok(file) = std::env::var(FILE) else { return };
-    let world = EngineSetup::at(Path::new(&file)).await;
+    let world = TestEngine::at(Path::new(&file)).await;
     let (agent, owner) = match world.engine.accounts().search_agents("", None, 10).await.unwrap().pop() {
         Some(account) => {
             let owner = nuncio_core::principal::Principal::from(account.owner.clone());

@@ -15,7 +15,7 @@ use nuncio_engine::invoke::Submission;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use serde_json::{Map, json};
 
-use super::world::EngineSetup;
+use super::world::TestEngine;
 
 const AGENT: &str = r#"
 [agent]
@@ -34,13 +34,13 @@ skill = { type = "task" }
 
 /// Runner that counts its runs and makes the table of executions read-only during the first.
 #[derive(Debug)]
-struct CountingRunner {
+struct StoreBreakingRunner {
     database: PathBuf,
     runs: AtomicUsize,
 }
 
 #[async_trait]
-impl Runner for CountingRunner {
+impl Runner for StoreBreakingRunner {
     async fn run(&self, _call: RunCall) -> Result<ToolOutput, RunError> {
         if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
             let refuse =
@@ -65,8 +65,8 @@ fn execute(database: &Path, sql: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_runs_once_although_storing_its_result_fails_at_first() {
-    let world = EngineSetup::new().await;
-    let runner = Arc::new(CountingRunner { database: world.database(), runs: AtomicUsize::new(0) });
+    let world = TestEngine::new().await;
+    let runner = Arc::new(StoreBreakingRunner { database: world.database(), runs: AtomicUsize::new(0) });
     let engine = world.with_runner(Arc::clone(&runner) as _).await;
     engine.agents().publish(nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent).await.unwrap();
     let submission = Submission {

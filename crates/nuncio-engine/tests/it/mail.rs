@@ -5,14 +5,14 @@ use std::time::Duration;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ClientMessageId;
 use nuncio_core::notification::{Notification, RelayParty};
-use nuncio_engine::consent::ConsentRules;
+use nuncio_engine::consent::ConsentSettings;
 use nuncio_engine::relay::{NewConversation, NewPost};
 
-use super::world::{EngineSetup, broken_version, first_version};
+use super::world::{TestEngine, broken_version, first_version};
 
 #[tokio::test]
 async fn notification_wakes_a_waiting_reader_and_stays_readable_after_restart() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -42,7 +42,7 @@ async fn notification_wakes_a_waiting_reader_and_stays_readable_after_restart() 
 
 #[tokio::test]
 async fn committed_message_of_a_dropped_request_still_wakes_its_recipient() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let mailbox = RelayParty::Person(bob.person());
     let new = NewConversation { kind: ConversationType::H2h, with: vec![mailbox.clone()] };
@@ -85,7 +85,7 @@ async fn committed_message_of_a_dropped_request_still_wakes_its_recipient() {
 
 #[tokio::test]
 async fn shutdown_returns_waiting_mail_readers_without_mail() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let bob = world.person("bob").await;
     let mailbox = RelayParty::Person(bob.person());
     let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
@@ -100,7 +100,7 @@ async fn shutdown_returns_waiting_mail_readers_without_mail() {
 #[tokio::test]
 async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consent() {
     let world =
-        EngineSetup::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
+        TestEngine::with(ConsentSettings { mail_kept: Duration::from_secs(100), ..ConsentSettings::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;

@@ -8,12 +8,12 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::DeviceAssertion;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::Signature;
-use nuncio_engine::consent::{ConsentRules, NewDevice};
+use nuncio_engine::consent::{ConsentSettings, EnrolmentRequest};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::{AuthenticationMethod, Caller};
 use ring::signature::Ed25519KeyPair;
 
-use super::world::{EngineSetup, EnrolledPhone, enrolment, sign};
+use super::world::{EnrolledPhone, TestEngine, enrolment, sign};
 
 const HERE: &str = "https://here.example";
 
@@ -29,7 +29,7 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 
-fn assertion(world: &EngineSetup, phone: &EnrolledPhone, nonce: &str) -> DeviceAssertion {
+fn assertion(world: &TestEngine, phone: &EnrolledPhone, nonce: &str) -> DeviceAssertion {
     DeviceAssertion {
         device_id: phone.device.id.clone(),
         audience: HERE.to_owned(),
@@ -40,7 +40,7 @@ fn assertion(world: &EngineSetup, phone: &EnrolledPhone, nonce: &str) -> DeviceA
 
 #[tokio::test]
 async fn invite_code_enrols_exactly_one_device() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let invite = world.engine.people().invite_person(ada(), &operator()).await.unwrap();
     let device = world.engine.people().enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
     assert_eq!((device.person.clone(), device.name.as_str()), (ada(), "laptop"));
@@ -54,20 +54,28 @@ async fn invite_code_enrols_exactly_one_device() {
 
 #[tokio::test]
 async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
     let other = enrolment(&pair(2), &code);
-    let refused: [(&str, NewDevice, Code); 5] = [
+    let refused: [(&str, EnrolmentRequest, Code); 5] = [
         ("an unknown code", enrolment(&pair(1), "inv_nope"), Code::InviteInvalid),
-        ("a key one does not hold", NewDevice { key: other.key, ..good.clone() }, Code::DeviceRefused),
+        ("a key one does not hold", EnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
         (
             "a signature of nothing",
-            NewDevice { signature: Signature::new([0; 64]), ..good.clone() },
+            EnrolmentRequest { signature: Signature::new([0; 64]), ..good.clone() },
             Code::DeviceRefused,
         ),
-        ("another name than was signed", NewDevice { name: "other".into(), ..good.clone() }, Code::DeviceRefused),
-        ("a name that hides something", NewDevice { name: "lap\u{202e}top".into(), ..good.clone() }, Code::BadRequest),
+        (
+            "another name than was signed",
+            EnrolmentRequest { name: "other".into(), ..good.clone() },
+            Code::DeviceRefused,
+        ),
+        (
+            "a name that hides something",
+            EnrolmentRequest { name: "lap\u{202e}top".into(), ..good.clone() },
+            Code::BadRequest,
+        ),
     ];
     for (what, new, code) in refused {
         assert_eq!(world.engine.people().enrol_device(new).await.unwrap_err().code, code, "{what}");
@@ -80,8 +88,8 @@ async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
 
 #[tokio::test]
 async fn reused_device_key_and_devices_or_invites_over_the_limit_are_refused() {
-    let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
-    let world = EngineSetup::with(rules).await;
+    let rules = ConsentSettings { devices_per_person: 2, invites_per_person: 1, ..ConsentSettings::default() };
+    let world = TestEngine::with(rules).await;
     world.device("ada", 1).await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let too_many = world.engine.people().invite_person(ada(), &operator()).await.unwrap_err();
@@ -102,7 +110,7 @@ async fn reused_device_key_and_devices_or_invites_over_the_limit_are_refused() {
 
 #[tokio::test]
 async fn device_login_signature_is_accepted_only_once_even_after_restart() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let phone = world.person("ada").await;
     let one = assertion(&world, &phone, "nonce-number-one");
     let signature = sign(&phone.pair, &one.message());
@@ -116,7 +124,7 @@ async fn device_login_signature_is_accepted_only_once_even_after_restart() {
 
 #[tokio::test]
 async fn login_signature_for_wrong_server_nonce_device_key_or_time_is_refused() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (phone, eve) = (world.person("ada").await, world.person("eve").await);
     let good = || assertion(&world, &phone, "a-nonce-of-its-own");
     let old = DeviceAssertion { at: world.clock.now(), ..good() };
@@ -146,7 +154,7 @@ async fn login_signature_for_wrong_server_nonce_device_key_or_time_is_refused() 
 
 #[tokio::test]
 async fn revoked_device_is_refused_at_once() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (phone, second) = (world.device("ada", 1).await, world.device("ada", 2).await);
     assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
     let eve = PersonName::parse("eve").unwrap();
@@ -167,7 +175,7 @@ async fn revoked_device_is_refused_at_once() {
 
 #[tokio::test]
 async fn agent_token_authenticates_until_rotated_or_revoked() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let phone = world.person("ada").await;
     let made = world.engine.manifests().create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();
     let id = made.account.id.clone();

@@ -7,14 +7,14 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{AgentPatch, ConsentRules, NewAgent};
+use nuncio_engine::consent::{AgentPatch, ConsentSettings, NewAgent};
 use serde_json::json;
 
-use super::world::{EngineSetup, FILES, broken_version, first_version, manifest, new_agent, object, renumbered};
+use super::world::{FILES, TestEngine, broken_version, first_version, manifest, new_agent, object, renumbered};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_publications_get_consecutive_versions() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let made = world.engine.manifests().create_agent(&owner.caller(), new_agent()).await.unwrap();
     let tasks: Vec<_> = (0..50)
@@ -46,7 +46,7 @@ async fn concurrent_publications_get_consecutive_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn publishing_on_two_engines_during_consents_loses_no_version_or_relation() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let phones = [world.device("bob", 1).await, world.device("eve", 2).await];
@@ -101,7 +101,7 @@ async fn publishing_on_two_engines_during_consents_loses_no_version_or_relation(
 
 #[tokio::test]
 async fn reformatted_manifest_creates_no_new_version() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let before = world.records().await.len();
@@ -118,7 +118,7 @@ async fn reformatted_manifest_creates_no_new_version() {
 
 #[tokio::test]
 async fn only_the_owner_may_publish_judge_or_update_an_agent() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, eve) = (world.person("ada").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
@@ -151,7 +151,7 @@ async fn only_the_owner_may_publish_judge_or_update_an_agent() {
 
 #[tokio::test]
 async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let mut wrong = first_version();
     wrong["schema_version"] = json!("2.0");
@@ -178,7 +178,7 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
 
 #[tokio::test]
 async fn publication_based_on_an_outdated_manifest_hash_is_refused() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let seen = world.engine.accounts().account(&id).await.unwrap().manifest_hash;
@@ -195,7 +195,7 @@ async fn publication_based_on_an_outdated_manifest_hash_is_refused() {
 
 #[tokio::test]
 async fn judging_a_manifest_returns_the_verdict_of_publishing_and_stores_nothing() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -212,7 +212,7 @@ async fn judging_a_manifest_returns_the_verdict_of_publishing_and_stores_nothing
 
 #[tokio::test]
 async fn published_version_stores_its_change_note_verdict_and_publisher() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
@@ -235,7 +235,7 @@ async fn published_version_stores_its_change_note_verdict_and_publisher() {
 
 #[tokio::test]
 async fn search_finds_public_agents_by_name_and_capability() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let found = async |query: &str| world.engine.accounts().search_agents(query, None, 10).await.unwrap().len();
@@ -261,7 +261,7 @@ async fn search_finds_public_agents_by_name_and_capability() {
 
 #[tokio::test]
 async fn only_people_may_create_agents_and_only_up_to_the_limit() {
-    let world = EngineSetup::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
+    let world = TestEngine::with(ConsentSettings { agents_per_owner: 1, ..ConsentSettings::default() }).await;
     let owner = world.person("ada").await;
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;
     assert_eq!(

@@ -13,18 +13,18 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentRules, Ed25519Verifier, NewConsent, NewRelation,
+    ConsentError, ConsentErrorDetails, ConsentSettings, Ed25519Verifier, NewConsent, NewRelation,
 };
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{ConsentChange, Store as _};
 use serde_json::json;
 
-use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, wishes};
+use super::world::{EnrolledPhone, TestEngine, broken_version, first_version, wishes};
 
 const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
 async fn establish(
-    world: &EngineSetup,
+    world: &TestEngine,
     phone: &EnrolledPhone,
     agent: &AgentId,
     scopes: &[(&str, GrantTerm)],
@@ -36,7 +36,7 @@ async fn establish(
 
 #[tokio::test]
 async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", GrantTerm::Once)];
@@ -72,7 +72,7 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
 
 #[tokio::test]
 async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS)];
@@ -140,7 +140,7 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
 
 #[tokio::test]
 async fn only_a_person_on_their_own_device_can_consent() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
@@ -165,7 +165,7 @@ async fn only_a_person_on_their_own_device_can_consent() {
 
 #[tokio::test]
 async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let unknown = bob.try_allow(&world, &id, &[("location:read", ALWAYS)]).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
 
 #[tokio::test]
 async fn consent_without_required_scope_is_refused() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let mut manifest = first_version();
     manifest["tools"][0]["required"] = json!(true);
@@ -214,7 +214,7 @@ async fn consent_without_required_scope_is_refused() {
 
 #[tokio::test]
 async fn second_relation_with_an_agent_and_relations_over_the_limit_are_refused() {
-    let world = EngineSetup::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
+    let world = TestEngine::with(ConsentSettings { relations_per_person: 1, ..ConsentSettings::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
     let relation = bob.allow(&world, &one, &[]).await;
@@ -241,7 +241,7 @@ async fn second_relation_with_an_agent_and_relations_over_the_limit_are_refused(
 
 #[tokio::test]
 async fn only_the_person_and_agent_of_a_relation_can_read_it() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let (_, other) = world.agent_with_token(&owner, &first_version()).await;
@@ -269,7 +269,7 @@ async fn only_the_person_and_agent_of_a_relation_can_read_it() {
 
 #[tokio::test]
 async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_expiry() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let hour = GrantTerm::Until(world.clock.now().after(Duration::from_secs(3600)));
@@ -292,7 +292,7 @@ async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_expiry() {
 
 #[tokio::test]
 async fn ledger_entries_of_a_revoked_device_stay_valid_and_it_signs_no_new_ones() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let (first, second) = (world.device("bob", 1).await, world.device("bob", 2).await);
     let id = world.agent(&owner, &first_version()).await;
@@ -307,7 +307,7 @@ async fn ledger_entries_of_a_revoked_device_stay_valid_and_it_signs_no_new_ones(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_during_publications_is_refused_or_suspended_by_later_breaking_ones() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let mut people = Vec::new();
@@ -347,7 +347,7 @@ async fn consent_during_publications_is_refused_or_suspended_by_later_breaking_o
 
 #[tokio::test]
 async fn ledger_verification_detects_unsigned_grant_in_store() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["clipboard:read"]).await;

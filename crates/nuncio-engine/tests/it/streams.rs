@@ -11,9 +11,9 @@ use nuncio_engine::consent::ConsentErrorDetails;
 use nuncio_engine::relay::{NewConversation, StreamAbortReason, StreamPiece, StreamSender, StreamUpdateKind};
 use nuncio_engine::{AuthenticationMethod, Caller};
 
-use super::world::{EngineSetup, EnrolledPhone, first_version};
+use super::world::{EnrolledPhone, TestEngine, first_version};
 
-fn streamer(world: &EngineSetup, agent: &AgentId) -> StreamSender {
+fn streamer(world: &TestEngine, agent: &AgentId) -> StreamSender {
     let by =
         Caller { authentication: AuthenticationMethod::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
     world.engine.relay().streamer(by).unwrap()
@@ -28,7 +28,7 @@ fn piece(seq: u64) -> StreamPiece {
 }
 
 /// A conversation of a person with an agent they have a relation with.
-async fn conversation(world: &EngineSetup, phone: &EnrolledPhone, agent: &AgentId) -> ConversationId {
+async fn conversation(world: &TestEngine, phone: &EnrolledPhone, agent: &AgentId) -> ConversationId {
     phone.allow(world, agent, &["filesystem:read"]).await;
     let new = NewConversation { kind: ConversationType::H2a, with: vec![RelayParty::Agent(agent.clone())] };
     world.engine.relay().open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
@@ -36,7 +36,7 @@ async fn conversation(world: &EngineSetup, phone: &EnrolledPhone, agent: &AgentI
 
 #[tokio::test]
 async fn streams_are_limited_per_conversation_and_sender_and_pieces_by_rate() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let owner = world.device("owner", 255).await;
     let agent = world.agent(&owner, &first_version()).await;
     let mut streamer = streamer(&world, &agent);
@@ -72,7 +72,7 @@ async fn streams_are_limited_per_conversation_and_sender_and_pieces_by_rate() {
 
 #[tokio::test]
 async fn stream_is_not_stored_and_is_aborted_thirty_seconds_after_its_last_piece() {
-    let world = EngineSetup::new().await;
+    let world = TestEngine::new().await;
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     let agent = world.agent(&owner, &first_version()).await;
     let here = conversation(&world, &ada, &agent).await;

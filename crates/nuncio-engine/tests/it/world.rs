@@ -16,12 +16,13 @@ use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::{Device, EnrolmentAssertion};
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{Relation, ScopeRequest};
+use nuncio_core::relation::{Relation, ScopeToGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentRules, NewAgent, NewConsent, NewDevice, NewRelation, PublicationResult,
+    ConsentError, ConsentErrorDetails, ConsentSettings, EnrolmentRequest, NewAgent, NewConsent, NewRelation,
+    PublicationResult,
 };
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
@@ -36,7 +37,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-pub(crate) struct EngineSetup {
+pub(crate) struct TestEngine {
     pub(crate) engine: Engine,
     pub(crate) clock: AdjustableClock,
     pub(crate) store: Arc<SqliteStore>,
@@ -44,12 +45,12 @@ pub(crate) struct EngineSetup {
     folder: Option<TempDir>,
 }
 
-impl EngineSetup {
+impl TestEngine {
     pub(crate) async fn new() -> Self {
-        Self::with(ConsentRules::default()).await
+        Self::with(ConsentSettings::default()).await
     }
 
-    pub(crate) async fn with(rules: ConsentRules) -> Self {
+    pub(crate) async fn with(rules: ConsentSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = AdjustableClock::new();
         let store = Arc::new(SqliteStore::open(&folder.path().join("nuncio.db")).unwrap());
@@ -62,7 +63,7 @@ impl EngineSetup {
     pub(crate) async fn at(file: &Path) -> Self {
         let (clock, store) = (AdjustableClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
         let bus = Arc::default();
-        let engine = engine(&store, &bus, &clock, ConsentRules::default()).await;
+        let engine = engine(&store, &bus, &clock, ConsentSettings::default()).await;
         Self { engine, clock, store, bus, folder: None }
     }
 
@@ -75,18 +76,18 @@ impl EngineSetup {
         let file = folder.as_ref().unwrap().path().join("nuncio.db");
         let store = Arc::new(SqliteStore::open(&file).unwrap());
         let bus = Arc::default();
-        let engine = engine(&store, &bus, &clock, ConsentRules::default()).await;
+        let engine = engine(&store, &bus, &clock, ConsentSettings::default()).await;
         Self { engine, clock, store, bus, folder }
     }
 
     /// A second engine on the same store and bus.
     pub(crate) async fn beside(&self) -> Engine {
-        engine(&self.store, &self.bus, &self.clock, ConsentRules::default()).await
+        engine(&self.store, &self.bus, &self.clock, ConsentSettings::default()).await
     }
 
     /// A second engine on the same store and bus, with another runner.
     pub(crate) async fn with_runner(&self, runner: Arc<dyn Runner>) -> Engine {
-        engine_with(&self.store, &self.bus, &self.clock, ConsentRules::default(), runner).await
+        engine_with(&self.store, &self.bus, &self.clock, ConsentSettings::default(), runner).await
     }
 
     pub(crate) fn database(&self) -> std::path::PathBuf {
@@ -150,11 +151,11 @@ pub(crate) fn new_agent() -> NewAgent {
     }
 }
 
-pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> NewDevice {
+pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> EnrolmentRequest {
     let key = PublicKey::new(pair.public_key().as_ref().try_into().unwrap()).unwrap();
     let enrolment = EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key, name: "laptop".to_owned() };
     let signature = sign(pair, &enrolment.message());
-    NewDevice { code: code.to_owned(), name: enrolment.name, key, signature }
+    EnrolmentRequest { code: code.to_owned(), name: enrolment.name, key, signature }
 }
 
 pub(crate) fn sign(pair: &Ed25519KeyPair, message: &[u8]) -> Signature {
@@ -165,7 +166,7 @@ async fn engine(
     store: &Arc<SqliteStore>,
     bus: &Arc<LocalBus>,
     clock: &AdjustableClock,
-    consent: ConsentRules,
+    consent: ConsentSettings,
 ) -> Engine {
     engine_with(store, bus, clock, consent, Arc::new(SilentBackend)).await
 }
@@ -174,7 +175,7 @@ async fn engine_with(
     store: &Arc<SqliteStore>,
     bus: &Arc<LocalBus>,
     clock: &AdjustableClock,
-    consent: ConsentRules,
+    consent: ConsentSettings,
     runner: Arc<dyn Runner>,
 ) -> Engine {
     let ports = Ports {
@@ -220,14 +221,14 @@ impl EnrolledPhone {
         self.signed(LedgerEntry::clone(entry))
     }
 
-    pub(crate) async fn allow(&self, world: &EngineSetup, agent: &AgentId, scopes: &[&str]) -> Relation {
+    pub(crate) async fn allow(&self, world: &TestEngine, agent: &AgentId, scopes: &[&str]) -> Relation {
         self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, GrantTerm::UntilRevoked)).collect::<Vec<_>>())
             .await
     }
 
     pub(crate) async fn allow_for(
         &self,
-        world: &EngineSetup,
+        world: &TestEngine,
         agent: &AgentId,
         scopes: &[(&str, GrantTerm)],
     ) -> Relation {
@@ -237,7 +238,7 @@ impl EnrolledPhone {
     /// Requests a relation, signs the returned ledger entry, and repeats the request.
     pub(crate) async fn try_allow(
         &self,
-        world: &EngineSetup,
+        world: &TestEngine,
         agent: &AgentId,
         scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
@@ -253,7 +254,7 @@ impl EnrolledPhone {
 
     pub(crate) async fn try_change(
         &self,
-        world: &EngineSetup,
+        world: &TestEngine,
         relation: &Relation,
         scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
@@ -267,8 +268,8 @@ impl EnrolledPhone {
     }
 }
 
-pub(crate) fn wishes(scopes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
-    scopes.iter().map(|(scope, term)| ScopeRequest { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
+pub(crate) fn wishes(scopes: &[(&str, GrantTerm)]) -> Vec<ScopeToGrant> {
+    scopes.iter().map(|(scope, term)| ScopeToGrant { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
 }
 
 pub(crate) fn manifest(tools: &[(&str, &str, Value)], scopes: &[(&str, &str)]) -> Value {

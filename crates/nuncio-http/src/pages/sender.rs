@@ -8,7 +8,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MAX_FORM: usize = 1024 * 1024;
 
 /// Names and values of a submitted form.
-pub type Fields = [(String, String)];
+pub type FormFields = [(String, String)];
 
 /// Reads the fields of a posted form. The caller sets a time limit.
 pub async fn form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
@@ -35,13 +35,13 @@ pub fn form_fields(body: &[u8]) -> Vec<(String, String)> {
 
 /// The first value of a form field.
 #[must_use]
-pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
+pub fn field<'a>(form: &'a FormFields, name: &str) -> Option<&'a str> {
     form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 /// Origin of a request according to browser headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestSender {
+pub enum RequestOrigin {
     /// A page of this server, or an address typed by a person.
     OwnPage,
     /// The request was sent by a page on another site or port.
@@ -53,15 +53,15 @@ pub enum RequestSender {
 /// Determines which page sent a request. `Sec-Fetch-Site` decides if it is present, because no page can forge it;
 /// otherwise `Origin` is compared with the host.
 #[must_use]
-pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
+pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestOrigin {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
-        return if site == "same-origin" || site == "none" { RequestSender::OwnPage } else { RequestSender::OtherSite };
+        return if site == "same-origin" || site == "none" { RequestOrigin::OwnPage } else { RequestOrigin::OtherSite };
     }
-    let Some(origin) = headers.get(header::ORIGIN) else { return RequestSender::NoBrowser };
+    let Some(origin) = headers.get(header::ORIGIN) else { return RequestOrigin::NoBrowser };
     let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
     match authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host)) {
-        true => RequestSender::OwnPage,
-        false => RequestSender::OtherSite,
+        true => RequestOrigin::OwnPage,
+        false => RequestOrigin::OtherSite,
     }
 }
 
@@ -69,7 +69,7 @@ pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
 #[must_use]
 pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
     let typed = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "none");
-    !typed && sender(headers, host(headers, uri)) == RequestSender::OwnPage
+    !typed && sender(headers, host(headers, uri)) == RequestOrigin::OwnPage
 }
 
 /// Whether the request follows a link from another site. The browser then does not send `SameSite=Strict` cookies.

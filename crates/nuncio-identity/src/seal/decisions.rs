@@ -24,11 +24,11 @@ pub struct PendingKeys {
 }
 
 /// A person's decisions about the keys of an identity and its peers.
-pub struct KeyDecisions<'a> {
+pub struct KeyDecisionApi<'a> {
     pub(super) identity: &'a mut SealIdentity,
 }
 
-impl KeyDecisions<'_> {
+impl KeyDecisionApi<'_> {
     /// The keys of `owner` that wait for a decision, as last published.
     pub fn waiting(&mut self, owner: &RelayParty) -> Result<Vec<PendingKeys>, KeyStoreError> {
         let known = self.identity.peer(owner)?.unwrap_or_default();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::OlmAccount;
 use super::backup::RestoredKeys;
-use super::decisions::KeyDecisions;
+use super::decisions::KeyDecisionApi;
 use super::did_proof::sign_did_proof;
 use super::error::TrustError;
 use super::key_store::{KeyStore, KeyStoreError};
@@ -23,7 +23,7 @@ use super::safety_number;
 use super::secrets::{Secrets, StoredSecrets};
 use super::seen_messages::SeenMessages;
 use super::sessions::OlmSessions;
-use super::trust::{KeyReview, PeerKeys};
+use super::trust::{KeyReviewResult, PeerKeys};
 use super::vault::{RecordChange, SealedRecords};
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
@@ -289,7 +289,7 @@ impl SealIdentity {
         owner: &RelayParty,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
-    ) -> Result<KeyReview, TrustError> {
+    ) -> Result<KeyReviewResult, TrustError> {
         let known = self.peer(owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
         let (review, void) = peer.review_keys(owner, bundles, expect)?;
@@ -303,8 +303,8 @@ impl SealIdentity {
     }
 
     /// Decides on keys in the name of a person or an operator.
-    pub const fn decisions(&mut self) -> KeyDecisions<'_> {
-        KeyDecisions { identity: self }
+    pub const fn decisions(&mut self) -> KeyDecisionApi<'_> {
+        KeyDecisionApi { identity: self }
     }
 
     pub(super) fn save_peer(

@@ -54,7 +54,7 @@ pub enum KeyChange {
 
 /// Result of reviewing the published keys of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyReview {
+pub struct KeyReviewResult {
     /// Whether no key of the owner was pinned before.
     pub first_contact: bool,
     /// Devices that messages may be sealed to.
@@ -173,12 +173,12 @@ impl PeerKeys {
         owner: &RelayParty,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
-    ) -> Result<(KeyReview, Vec<DeviceId>), TrustError> {
+    ) -> Result<(KeyReviewResult, Vec<DeviceId>), TrustError> {
         if bundles.len() > MAX_DEVICES {
             return Err(TrustError::TooMany(bundles.len()));
         }
         let first_contact = self.devices.is_empty();
-        let mut round = ReviewRound { peer: self, review: KeyReview::new(first_contact), void: Vec::new() };
+        let mut round = ReviewRound { peer: self, review: KeyReviewResult::new(first_contact), void: Vec::new() };
         let mut undecided = Vec::new();
         for bundle in bundles {
             let device = &bundle.keys.device_id;
@@ -235,7 +235,7 @@ impl PeerKeys {
     }
 }
 
-impl KeyReview {
+impl KeyReviewResult {
     fn new(first_contact: bool) -> Self {
         Self { first_contact, trusted: Vec::new(), distrusted: Vec::new(), changes: Vec::new() }
     }
@@ -244,7 +244,7 @@ impl KeyReview {
 /// State of one key review.
 struct ReviewRound<'a> {
     peer: &'a mut PeerKeys,
-    review: KeyReview,
+    review: KeyReviewResult,
     void: Vec<DeviceId>,
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_identity::AuthError;
 use nuncio_identity::challenge::{
-    ACCEPT_SIGNATURE, AccessGrant, AuthParams, Challenge, accepted_components, satisfiable_components,
+    ACCEPT_SIGNATURE, AuthParams, Challenge, IssuedAccessToken, accepted_components, satisfiable_components,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ fn client_parses_authentication_headers_as_in_the_vectors() {
     for case in cases(&file, "authentication_info", 3) {
         let field = text(&case["in"]);
         assert_eq!(members(&AuthParams::read_info(field)), case["out"]);
-        let grant = AccessGrant::read(field);
+        let grant = IssuedAccessToken::read(field);
         assert_eq!(grant.as_ref().map(|grant| json!(grant.access_token)), case["out"].get("access_token").cloned());
     }
     for case in cases(&file, "www_authenticate", 3) {
@@ -55,13 +55,14 @@ fn client_parses_the_challenge_that_the_server_writes() {
     let beside = format!("Bearer realm=\"x\", {}", challenge.www_authenticate());
     assert_eq!(Challenge::read(&beside), Some(read));
     assert_eq!(accepted_components(ACCEPT_SIGNATURE).len(), 4);
-    let grant = AccessGrant { access_token: "a.b.c".to_owned(), expires_in: Some(3600), scope: Some("x y".to_owned()) };
+    let grant =
+        IssuedAccessToken { access_token: "a.b.c".to_owned(), expires_in: Some(3600), scope: Some("x y".to_owned()) };
     assert_eq!(
         grant.authentication_info(),
         "access_token=\"a.b.c\", token_type=\"Bearer\", expires_in=3600, scope=\"x y\""
     );
-    assert_eq!(AccessGrant::read(&grant.authentication_info()), Some(grant));
-    assert_eq!(AccessGrant::read("access_token=\"a\", token_type=\"MAC\""), None);
+    assert_eq!(IssuedAccessToken::read(&grant.authentication_info()), Some(grant));
+    assert_eq!(IssuedAccessToken::read("access_token=\"a\", token_type=\"MAC\""), None);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use nuncio_identity::challenge::{AccessGrant, AuthParams, Challenge, accepted_components};
+use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{SignatureInput, SignatureParameters, check_content_digest, sign};
 use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
 use nuncio_identity::{
-    BoundDocument, Did, DidDocument, DidUrl, NewDocument, SignatureClaim, SignaturePolicy, SignedRequest, SigningKey,
-    TokenIssuer, VerifyingKey, rfc3339, verify_request,
+    AccessTokenService, BoundDocument, Did, DidDocument, DidUrl, NewDocument, SignatureClaim, SignaturePolicy,
+    SignedRequest, SigningKey, VerifyingKey, rfc3339, verify_request,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn token_with_any_changed_character_is_refused(at in any::<prop::sample::Index>(), to in "[A-Za-z0-9._-]") {
-        let tokens = TokenIssuer::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
+        let tokens = AccessTokenService::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
         let token = tokens.issue(DOCUMENT.did(), soon_after()).access_token;
         let at = at.index(token.len());
         let mut changed = token.clone();
@@ -239,7 +239,7 @@ fn read_everything(text: &str) {
     let _ = AuthParams::read_all(text);
     let _ = AuthParams::read_info(text);
     let _ = Challenge::read(text);
-    let _ = AccessGrant::read(text);
+    let _ = IssuedAccessToken::read(text);
     let _ = accepted_components(text);
     let _ = rfc3339::read(text);
     let _ = SigningKey::from_pem(text);

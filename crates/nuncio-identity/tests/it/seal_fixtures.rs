@@ -9,7 +9,7 @@ use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, Perso
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    KeyReview, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError, OpenedMessage,
+    KeyReviewResult, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError, OpenedMessage,
     PlaintextMessage, RecipientDevice, RelayMetadata, SealError, SealIdentity,
 };
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl TestIdentity {
         self.seal_identity.bundle().unwrap().clone()
     }
 
-    pub(crate) fn review_keys(&mut self, other: &Self) -> KeyReview {
+    pub(crate) fn review_keys(&mut self, other: &Self) -> KeyReviewResult {
         self.seal_identity.review_keys(&other.owner(), &[other.bundle()], None).unwrap()
     }
 

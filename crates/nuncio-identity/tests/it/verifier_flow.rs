@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::challenge::{ACCEPT_SIGNATURE, AccessGrant, Challenge};
+use nuncio_identity::challenge::{ACCEPT_SIGNATURE, Challenge, IssuedAccessToken};
 use nuncio_identity::{
-    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, DidDocument, DidUrl, K1ProofRule, SignaturePolicy,
-    SignedRequest, TokenIssuer, http_signature, rfc3339,
+    AcceptedSchemes, AccessTokenService, AuthError, BoundDocument, Credentials, Did, DidDocument, DidUrl, K1ProofRule,
+    SignaturePolicy, SignedRequest, http_signature, rfc3339,
 };
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ struct Verifier {
     schemes: AcceptedSchemes,
     policy: SignaturePolicy,
     used: HashSet<(DidUrl, String)>,
-    tokens: TokenIssuer,
+    tokens: AccessTokenService,
     documents: Vec<Value>,
 }
 
@@ -35,7 +35,7 @@ impl Verifier {
             },
             policy: SignaturePolicy { nonce_required: name != "no_nonce_allowed", ..SignaturePolicy::default() },
             used: HashSet::new(),
-            tokens: TokenIssuer::new(
+            tokens: AccessTokenService::new(
                 &signing_key("ed25519:service"),
                 "did:wba:api.example.com",
                 "https://api.example.com",
@@ -114,7 +114,7 @@ fn requests_of_the_vector_file_are_authenticated_as_by_the_python_sdk() {
                 assert_eq!(outcome["status"], 200, "{name}");
                 assert_eq!((did.as_str(), scheme), (text(&outcome["did"]), text(&outcome["auth_scheme"])), "{name}");
                 let told = verifier.tokens.issue(&did, now).authentication_info();
-                assert_eq!(AccessGrant::read(&told).unwrap().expires_in, Some(3600));
+                assert_eq!(IssuedAccessToken::read(&told).unwrap().expires_in, Some(3600));
             }
             Err(fault) => check_refusal(name, &fault, outcome),
         }

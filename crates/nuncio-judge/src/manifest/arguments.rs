@@ -40,7 +40,7 @@ pub(super) struct AcceptanceChanges {
 /// Cache of argument comparisons, shared by all tools of a manifest.
 #[derive(Default)]
 pub(super) struct ComparisonCache<'a> {
-    known: HashMap<ArgumentComparison<'a>, Rc<[SchemaNarrowing]>>,
+    known: HashMap<ArgumentSchemaPair<'a>, Rc<[SchemaNarrowing]>>,
 }
 
 impl<'a> ComparisonCache<'a> {
@@ -72,10 +72,10 @@ impl<'a> ComparisonCache<'a> {
     fn each(
         &mut self,
         pair: SchemaPair<'a>,
-        parts: ArgumentComparisons<'a>,
+        parts: ArgumentComparisonPlan<'a>,
         mut effort: RemainingBudget,
     ) -> Vec<SchemaNarrowing> {
-        let ArgumentComparisons { plain, parts, samples } = parts;
+        let ArgumentComparisonPlan { plain, parts, samples } = parts;
         let mut found = plain;
         for (argument, part) in parts {
             if found.len() >= MAX_FINDINGS {
@@ -112,12 +112,12 @@ impl<'a> ComparisonCache<'a> {
         found.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    fn one(&mut self, part: ArgumentComparison<'a>, effort: &mut RemainingBudget) -> Rc<[SchemaNarrowing]> {
+    fn one(&mut self, part: ArgumentSchemaPair<'a>, effort: &mut RemainingBudget) -> Rc<[SchemaNarrowing]> {
         let unknown = match self.known.entry(part) {
             Entry::Occupied(known) => return Rc::clone(known.get()),
             Entry::Vacant(unknown) => unknown,
         };
-        let ArgumentComparison { old, new } = unknown.key();
+        let ArgumentSchemaPair { old, new } = unknown.key();
         let found: Rc<[SchemaNarrowing]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
         // An undecided result is not cached: another tool may have more steps left for it.
         if found.iter().all(|finding| finding.witness.is_some()) {
@@ -147,18 +147,18 @@ enum FindingOrder<'a> {
     Missed(usize),
 }
 
-struct ArgumentComparisons<'a> {
+struct ArgumentComparisonPlan<'a> {
     /// Findings that need no search: an argument that was removed or became required.
     plain: Vec<(FindingOrder<'a>, SchemaNarrowing)>,
     /// Comparisons by argument; `None` stands for all argument names that are not listed.
-    parts: Vec<(Option<&'a str>, ArgumentComparison<'a>)>,
+    parts: Vec<(Option<&'a str>, ArgumentSchemaPair<'a>)>,
     /// Required arguments with one valid value each.
     samples: Vec<(&'a str, Value)>,
 }
 
 /// Both schemas' constraints on one argument.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct ArgumentComparison<'a> {
+struct ArgumentSchemaPair<'a> {
     old: ArgumentSchema<'a>,
     new: ArgumentSchema<'a>,
 }
@@ -282,7 +282,7 @@ fn plain_sample(schema: &Value) -> Option<Value> {
 }
 
 /// Splits two schemas by argument; `None` if the parts would be too large.
-fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>) -> Option<ArgumentComparisons<'a>> {
+fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>) -> Option<ArgumentComparisonPlan<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
     // Required arguments without an obvious valid value cannot be left out of the comparison.
@@ -354,7 +354,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
         split.add(None, ArgumentSchema { others: old.others, ..before }, after)?;
     }
     let needed =
-        |of: fn(&ArgumentComparison<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
+        |of: fn(&ArgumentSchemaPair<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
@@ -362,7 +362,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
         let half = |definitions| ArgumentSchema { definitions, ..ArgumentSchema::default() };
         split.add(None, half(old.definitions), half(new.definitions))?;
     }
-    Some(ArgumentComparisons { plain, parts: split.parts, samples })
+    Some(ArgumentComparisonPlan { plain, parts: split.parts, samples })
 }
 
 fn names_of<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<&'a str> {
@@ -376,14 +376,14 @@ fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)>
 
 /// Collects argument comparisons up to the size limit.
 struct ComparisonCollector<'a> {
-    parts: Vec<(Option<&'a str>, ArgumentComparison<'a>)>,
+    parts: Vec<(Option<&'a str>, ArgumentSchemaPair<'a>)>,
     room: usize,
 }
 
 impl<'a> ComparisonCollector<'a> {
     fn add(&mut self, argument: Option<&'a str>, old: ArgumentSchema<'a>, new: ArgumentSchema<'a>) -> Option<()> {
         self.room = self.room.checked_sub(old.weight() + new.weight())?;
-        self.parts.push((argument, ArgumentComparison { old, new }));
+        self.parts.push((argument, ArgumentSchemaPair { old, new }));
         Some(())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::NoticeRule;
 use super::reduce::refers;
-use super::schema_index::SchemaIndex;
+use super::schema_index::SchemaAnchorIndex;
 use crate::HashSet;
 
 /// Limit of visited schema locations and compared branches per comparison.
@@ -51,12 +51,12 @@ pub(super) struct SchemaDifferences {
 
 /// Selects the old or the new schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ComparedSchema {
+pub(super) enum OldOrNewSchema {
     Old,
     New,
 }
 
-impl ComparedSchema {
+impl OldOrNewSchema {
     pub(super) const fn other(self) -> Self {
         match self {
             Self::Old => Self::New,
@@ -69,7 +69,7 @@ impl ComparedSchema {
 pub(super) struct Difference {
     pub(super) pointer: String,
     /// The schema that `pointer` points into: the new one, or the old one if the location was removed.
-    pub(super) side: ComparedSchema,
+    pub(super) side: OldOrNewSchema,
     pub(super) old: Option<Value>,
     pub(super) new: Option<Value>,
 }
@@ -77,12 +77,12 @@ pub(super) struct Difference {
 impl Difference {
     /// A difference at a location of the new schema.
     pub(super) fn new_at(pointer: &str) -> Self {
-        Self { pointer: pointer.to_owned(), side: ComparedSchema::New, old: None, new: None }
+        Self { pointer: pointer.to_owned(), side: OldOrNewSchema::New, old: None, new: None }
     }
 }
 
 pub(super) fn compare(old: &Value, new: &Value) -> SchemaDifferences {
-    let (old, new) = (SchemaIndex::new(old), SchemaIndex::new(new));
+    let (old, new) = (SchemaAnchorIndex::new(old), SchemaAnchorIndex::new(new));
     let todo = vec![(flat(&old, [SchemaLayer::root(&old)]), flat(&new, [SchemaLayer::root(&new)]))];
     let mut walk =
         LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: SchemaDifferences::default() };
@@ -102,7 +102,7 @@ struct SchemaLayer<'a> {
 }
 
 impl<'a> SchemaLayer<'a> {
-    fn root(document: &SchemaIndex<'a>) -> Self {
+    fn root(document: &SchemaAnchorIndex<'a>) -> Self {
         Self { location: String::new(), schema: document.root() }
     }
 }
@@ -110,7 +110,7 @@ impl<'a> SchemaLayer<'a> {
 type LocationLayers<'a> = Vec<SchemaLayer<'a>>;
 
 /// Collects all schemas that apply at the location of the given ones, following references and `allOf`.
-fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = SchemaLayer<'a>>) -> LocationLayers<'a> {
+fn flat<'a>(document: &SchemaAnchorIndex<'a>, layers: impl IntoIterator<Item = SchemaLayer<'a>>) -> LocationLayers<'a> {
     let mut location: LocationLayers<'a> = Vec::new();
     let mut waiting: VecDeque<SchemaLayer<'a>> = layers.into_iter().collect();
     while let Some(layer) = waiting.pop_front() {
@@ -143,8 +143,8 @@ fn branches<'a>(layer: &SchemaLayer<'a>, keyword: &str) -> LocationLayers<'a> {
 }
 
 struct LocationWalk<'a> {
-    old: SchemaIndex<'a>,
-    new: SchemaIndex<'a>,
+    old: SchemaAnchorIndex<'a>,
+    new: SchemaAnchorIndex<'a>,
     /// Pairs of locations still to compare. A list, because references can chain deeper than the stack.
     todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
@@ -215,7 +215,7 @@ impl<'a> LocationWalk<'a> {
         let Some((location, _)) = after.as_ref().or(before.as_ref()) else { return };
         self.found.types.push(Difference {
             pointer: pointer(location, "type"),
-            side: if after.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
+            side: if after.is_some() { OldOrNewSchema::New } else { OldOrNewSchema::Old },
             old: before.map(|(_, declared)| declared.clone()),
             new: after.map(|(_, declared)| declared.clone()),
         });
@@ -234,7 +234,7 @@ impl<'a> LocationWalk<'a> {
             let Some((location, _)) = added.or(removed) else { continue };
             let difference = Difference {
                 pointer: pointer(location, keyword),
-                side: if added.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
+                side: if added.is_some() { OldOrNewSchema::New } else { OldOrNewSchema::Old },
                 old: removed.map(|(_, declared)| (*declared).clone()),
                 new: added.map(|(_, declared)| (*declared).clone()),
             };

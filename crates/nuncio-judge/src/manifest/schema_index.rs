@@ -7,13 +7,13 @@ use crate::HashMap;
 use crate::schema::decode_fragment;
 
 /// A schema with its anchors, to resolve internal references.
-pub(super) struct SchemaIndex<'a> {
+pub(super) struct SchemaAnchorIndex<'a> {
     root: &'a Value,
     anchors: HashMap<&'a str, (String, &'a Value)>,
     refers: bool,
 }
 
-impl<'a> SchemaIndex<'a> {
+impl<'a> SchemaAnchorIndex<'a> {
     /// Indexes the anchors of a schema.
     pub(super) fn new(root: &'a Value) -> Self {
         let mut index = Self { root, anchors: HashMap::default(), refers: false };
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn schema_references_resolve_by_pointer_and_by_anchor() {
         let schema = json!({"$defs": {"a b": {"$anchor": "x", "type": "string"}, "c~": {"const": {"$anchor": "y"}}}});
-        let document = SchemaIndex::new(&schema);
+        let document = SchemaAnchorIndex::new(&schema);
         let resolve = |reference| document.resolve(reference);
         assert_eq!(resolve("#").unwrap().1, &schema);
         assert!(!document.refers());

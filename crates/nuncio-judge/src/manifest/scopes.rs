@@ -4,7 +4,7 @@ use nuncio_core::json::pointer;
 
 use super::earlier_manifests::EarlierManifests;
 use super::read::{ParsedManifest, ScopeEntry};
-use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
+use super::{ChangeRule, ManifestDifference, NoticeRule, VerdictBuilder};
 
 pub(super) fn compare(
     old: &ParsedManifest<'_>,
@@ -26,12 +26,12 @@ pub(super) fn compare(
 fn added(scope: &ScopeEntry<'_>, earlier_manifests: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
     let known = earlier_manifests.scope(scope.name).is_some();
     let rule = if known { ChangeRule::ScopeReadded } else { ChangeRule::ScopeAdded };
-    let change = ManifestChange { new: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };
+    let change = ManifestDifference { new: Some(scope.name.into()), ..ManifestDifference::at(&scope.pointer()) };
     report.finding(rule, change.scope(scope.name));
 }
 
 pub(super) fn removed(scope: &ScopeEntry<'_>, report: &mut VerdictBuilder) {
-    let change = ManifestChange { old: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };
+    let change = ManifestDifference { old: Some(scope.name.into()), ..ManifestDifference::at(&scope.pointer()) };
     report.notice(NoticeRule::ScopeRemoved, change.scope(scope.name));
 }
 
@@ -45,7 +45,7 @@ fn both(old: &ScopeEntry<'_>, new: &ScopeEntry<'_>, report: &mut VerdictBuilder)
         if before == after {
             continue;
         }
-        let change = ManifestChange::of(pointer(&new.pointer(), name), before, after).scope(new.name);
+        let change = ManifestDifference::of(pointer(&new.pointer(), name), before, after).scope(new.name);
         match name.as_str() {
             "sensitivity" if new.sensitivity > old.sensitivity => {
                 report.finding(ChangeRule::SensitivityRaised, change);

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
 use super::earlier_manifests::EarlierManifests;
-use super::locations::{self, ComparedSchema, Difference, SchemaDifferences};
+use super::locations::{self, Difference, OldOrNewSchema, SchemaDifferences};
 use super::read::{ParsedManifest, ToolEntry};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
-use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
+use super::{ChangeRule, ManifestDifference, NoticeRule, VerdictBuilder};
 use crate::schema::{Budget, NarrowingRule, RemainingBudget, SchemaNarrowing};
 
 pub(super) fn compare<'a>(
@@ -40,12 +40,12 @@ pub(super) fn compare<'a>(
 }
 
 fn added(rule: NoticeRule, tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
-    let change = ManifestChange { new: Some(tool.name.into()), ..ManifestChange::at(&tool.pointer()) };
+    let change = ManifestDifference { new: Some(tool.name.into()), ..ManifestDifference::at(&tool.pointer()) };
     report.notice(rule, change.scope(tool.scope).tool(tool.name));
 }
 
 pub(super) fn removed(tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
-    let change = ManifestChange { old: Some(tool.name.into()), ..ManifestChange::at(&tool.pointer()) };
+    let change = ManifestDifference { old: Some(tool.name.into()), ..ManifestDifference::at(&tool.pointer()) };
     report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
 }
 
@@ -61,9 +61,9 @@ fn undeclared(
     if new.scope(tool.scope).is_some() || as_before {
         return;
     }
-    let change = ManifestChange {
+    let change = ManifestDifference {
         new: Some(tool.scope.into()),
-        ..ManifestChange::at(&pointer(&tool.pointer(), "permission_scope"))
+        ..ManifestDifference::at(&pointer(&tool.pointer(), "permission_scope"))
     };
     report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
 }
@@ -85,7 +85,7 @@ fn both<'a>(
             continue;
         }
         let change =
-            || ManifestChange::of(pointer(&new.pointer(), name), before, after).scope(new.scope).tool(new.name);
+            || ManifestDifference::of(pointer(&new.pointer(), name), before, after).scope(new.scope).tool(new.name);
         let same = |default: Value| before.unwrap_or(&default) == after.unwrap_or(&default);
         match name.as_str() {
             "name" => {}
@@ -150,7 +150,7 @@ fn input<'a>(
 fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, Difference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
-    let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };
+    let side = if new.is_none() { OldOrNewSchema::Old } else { OldOrNewSchema::New };
     (rule, Difference { pointer, side, old, new }, witness)
 }
 
@@ -160,14 +160,14 @@ fn at_tool<'a>(
     new: &ToolEntry<'a>,
     change: Difference,
     witness: Option<Value>,
-) -> ManifestChange<'a> {
+) -> ManifestDifference<'a> {
     let Difference { pointer, side, old: before, new: after } = change;
     let index = match side {
-        ComparedSchema::Old => old.index,
-        ComparedSchema::New => new.index,
+        OldOrNewSchema::Old => old.index,
+        OldOrNewSchema::New => new.index,
     };
     let pointer = format!("/tools/{index}/input_schema{pointer}");
-    ManifestChange { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
+    ManifestDifference { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
 }
 
 /// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::decimal::{Decimal, canonical};
-use super::node::{Constraint, Lit};
+use super::node::{Constraint, ConstraintLiteral};
 use super::solve::Solver;
 
 impl Solver<'_> {
     /// Whether the value satisfies the literal; `None` if that cannot be decided.
-    pub(crate) fn fits(&mut self, literal: Lit, value: &Value) -> Option<bool> {
+    pub(crate) fn fits(&mut self, literal: ConstraintLiteral, value: &Value) -> Option<bool> {
         if !self.spend(1) || !self.enter() {
             return None;
         }
@@ -17,7 +17,7 @@ impl Solver<'_> {
         Some(holds? != literal.is_negative())
     }
 
-    pub(crate) fn fits_all(&mut self, literals: &[Lit], value: &Value) -> Option<bool> {
+    pub(crate) fn fits_all(&mut self, literals: &[ConstraintLiteral], value: &Value) -> Option<bool> {
         let mut all = Some(true);
         for literal in literals {
             match self.fits(*literal, value) {
@@ -29,7 +29,7 @@ impl Solver<'_> {
         all
     }
 
-    fn count_fitting(&mut self, literals: &[Lit], value: &Value) -> (usize, usize) {
+    fn count_fitting(&mut self, literals: &[ConstraintLiteral], value: &Value) -> (usize, usize) {
         let (mut yes, mut unsure) = (0, 0);
         for literal in literals {
             match self.fits(*literal, value) {
@@ -41,7 +41,7 @@ impl Solver<'_> {
         (yes, unsure)
     }
 
-    fn holds(&mut self, literal: Lit, value: &Value) -> Option<bool> {
+    fn holds(&mut self, literal: ConstraintLiteral, value: &Value) -> Option<bool> {
         let node = self.pool.shared(literal);
         Some(match (&*node, value) {
             (Constraint::True, _) => true,
@@ -135,7 +135,7 @@ impl Solver<'_> {
         })
     }
 
-    fn count_items(&mut self, items: &[Value], from: u64, to: u64, what: Lit) -> (u64, u64) {
+    fn count_items(&mut self, items: &[Value], from: u64, to: u64, what: ConstraintLiteral) -> (u64, u64) {
         let (mut yes, mut unsure) = (0, 0);
         for (index, item) in (0..).zip(items) {
             if (from..to).contains(&index) {

@@ -9,7 +9,7 @@ use super::SchemaNarrowing;
 use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
 use super::local::{PathFacts, PathStep};
 use super::lower::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
-use super::node::{Constraint, DotMeaning, Lit};
+use super::node::{Constraint, ConstraintLiteral, DotMeaning};
 use super::rule::NarrowingRule;
 use super::solve::{Solver, SolverMemo, SolverResult};
 use super::witness_checker::WitnessChecker;
@@ -32,13 +32,13 @@ struct OldSchemaPart<'p, 'a> {
 pub(crate) struct PossibleRefusal {
     pub(crate) finding: SchemaNarrowing,
     /// Literal that every witness of this refusal satisfies.
-    pub(crate) goal: Lit,
+    pub(crate) goal: ConstraintLiteral,
 }
 
 pub(crate) struct RefusalFinder<'l, 'a> {
     pub(crate) lowering: &'l mut Lowering<'a>,
     pub(crate) checker: &'l WitnessChecker<'a>,
-    old: Lit,
+    old: ConstraintLiteral,
     dot: DotMeaning,
     pub(crate) steps: usize,
     memo: SolverMemo,
@@ -53,7 +53,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     pub(crate) fn new(
         lowering: &'l mut Lowering<'a>,
         checker: &'l WitnessChecker<'a>,
-        old: Lit,
+        old: ConstraintLiteral,
         dot: DotMeaning,
         steps: usize,
     ) -> Self {
@@ -96,7 +96,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Whether the facts known at the end of the path alone contradict the literal.
-    fn is_ruled_out(&mut self, literal: Lit) -> bool {
+    fn is_ruled_out(&mut self, literal: ConstraintLiteral) -> bool {
         let Some(local) = self.known.last() else { return false };
         if local.granted.contains(&!literal) {
             return true;
@@ -105,7 +105,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         self.satisfy(goals).is_empty()
     }
 
-    fn satisfy(&mut self, goals: Vec<Lit>) -> SolverResult {
+    fn satisfy(&mut self, goals: Vec<ConstraintLiteral>) -> SolverResult {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let answer = solver.satisfy(goals);
         self.steps = solver.steps_left();
@@ -114,13 +114,13 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches a value that the old schema accepts and that satisfies the literal at the end of the path.
-    fn ask(&mut self, literal: Lit) -> (Lit, SolverResult) {
+    fn ask(&mut self, literal: ConstraintLiteral) -> (ConstraintLiteral, SolverResult) {
         // A contradiction at the end of the path is a contradiction for the whole value.
         if self.is_ruled_out(literal) { (literal, SolverResult::Empty) } else { self.ask_whole(literal) }
     }
 
     /// [`Self::ask`] for a literal that the facts known at the end of the path do not contradict.
-    fn ask_whole(&mut self, literal: Lit) -> (Lit, SolverResult) {
+    fn ask_whole(&mut self, literal: ConstraintLiteral) -> (ConstraintLiteral, SolverResult) {
         let pool = &mut self.lowering.pool;
         let mut goal = literal;
         for step in self.path.iter().rev() {
@@ -146,7 +146,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             if *schema == Value::Bool(true) {
                 return Ok(false);
             }
-            let (goal, answer) = self.ask(Lit::TRUE);
+            let (goal, answer) = self.ask(ConstraintLiteral::TRUE);
             return Ok(self.refuse(refused, location, None, Some(schema), goal, &answer));
         };
         if self.open.len() > MAX_DEPTH || self.open.iter().any(|open| open == location) {
@@ -165,7 +165,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                 continue;
             }
             let literal = self.lowering.keyword(site, keyword)?;
-            if literal != Lit::TRUE {
+            if literal != ConstraintLiteral::TRUE {
                 any |= self.keyword(site, keyword, literal, before)?;
             }
         }
@@ -178,7 +178,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         &mut self,
         site: LocatedSchema<'_>,
         keyword: &str,
-        literal: Lit,
+        literal: ConstraintLiteral,
         before: OldSchemaPart<'_, 'a>,
     ) -> Result<bool, Malformed> {
         let location = pointer(&site.location.text(), keyword);
@@ -267,7 +267,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                 break;
             }
             let literal = self.lowering.member(site, keyword, name)?;
-            if literal == Lit::TRUE {
+            if literal == ConstraintLiteral::TRUE {
                 continue;
             }
             let at = pointer(&pointer(&site.location.text(), keyword), name);
@@ -313,7 +313,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         &mut self,
         at: &str,
         schema: &Value,
-        part: Lit,
+        part: ConstraintLiteral,
         step: Option<PathStep>,
         before: OldSchemaPart<'_, 'a>,
         refused: NarrowingRule,
@@ -375,7 +375,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches refusals of values that the old schema enumerated.
-    fn removed_values(&mut self, listed: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_values(&mut self, listed: ConstraintLiteral, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
         for (index, value) in values.iter().enumerate() {
@@ -384,7 +384,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             }
             let one = self.lowering.pool.one_value(value);
             let gone = self.lowering.pool.and([one, !listed]);
-            if gone == Lit::FALSE {
+            if gone == ConstraintLiteral::FALSE {
                 continue;
             }
             let (goal, answer) = self.ask(gone);
@@ -395,7 +395,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches refusals of values that an alternative of the old schema accepted.
-    fn removed_branches(&mut self, kept: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_branches(&mut self, kept: ConstraintLiteral, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
             let Some(Value::Array(branches)) = before.value(keyword) else { continue };
@@ -422,7 +422,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         location: &str,
         old: Option<&Value>,
         new: Option<&Value>,
-        goal: Lit,
+        goal: ConstraintLiteral,
         answer: &SolverResult,
     ) -> bool {
         if answer.is_empty() {
@@ -446,7 +446,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
 
 impl RefusalFinder<'_, '_> {
     /// Whether few steps suffice to check a value, so that a validator is fast too.
-    fn is_light(&mut self, value: &Value, goal: Lit) -> bool {
+    fn is_light(&mut self, value: &Value, goal: ConstraintLiteral) -> bool {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, SolverMemo::default());
         solver.fits(self.old, value);
         solver.fits(goal, value);

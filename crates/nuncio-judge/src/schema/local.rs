@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::node::{Constraint, Lit, NodePool};
+use super::node::{Constraint, ConstraintLiteral, NodePool};
 use super::solve::Solver;
 use crate::{HashMap, HashSet};
 
@@ -10,25 +10,25 @@ use crate::{HashMap, HashSet};
 #[derive(Clone, Copy)]
 pub(crate) enum PathStep {
     /// Descends to a property whose name satisfies the literal.
-    Property(Lit),
+    Property(ConstraintLiteral),
     /// Descends to an item with an index in the range.
     Item(u64, u64),
     /// Stays at the same value, and assumes this condition.
-    Given(Lit),
+    Given(ConstraintLiteral),
 }
 
 /// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
 pub(crate) struct PathFacts {
-    pub(crate) facts: Vec<Lit>,
+    pub(crate) facts: Vec<ConstraintLiteral>,
     /// All literals into which the facts decompose.
-    pub(crate) granted: HashSet<Lit>,
-    named: HashMap<Lit, Vec<Lit>>,
-    other_names: Vec<(Lit, Lit)>,
-    items: Vec<(u64, u64, Lit)>,
+    pub(crate) granted: HashSet<ConstraintLiteral>,
+    named: HashMap<ConstraintLiteral, Vec<ConstraintLiteral>>,
+    other_names: Vec<(ConstraintLiteral, ConstraintLiteral)>,
+    items: Vec<(u64, u64, ConstraintLiteral)>,
 }
 
 impl PathFacts {
-    pub(crate) fn new(pool: &NodePool, facts: Vec<Lit>) -> Self {
+    pub(crate) fn new(pool: &NodePool, facts: Vec<ConstraintLiteral>) -> Self {
         let mut local = Self {
             granted: HashSet::default(),
             named: HashMap::default(),
@@ -61,7 +61,7 @@ impl PathFacts {
     }
 
     /// The facts that hold after one more step of the path.
-    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: PathStep) -> Vec<Lit> {
+    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: PathStep) -> Vec<ConstraintLiteral> {
         match step {
             PathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
             PathStep::Item(from, to) => {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
 use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, is_same_schema};
-use super::node::{Constraint, Lit, NodePool, types};
+use super::node::{Constraint, ConstraintLiteral, NodePool, types};
 use crate::{HashMap, HashSet};
 
 /// End of a range of items without an upper limit; larger than every index.
@@ -39,7 +39,7 @@ pub(crate) struct Lowering<'a> {
     references: [HashMap<String, u32>; 2],
     waiting: Vec<(u32, SchemaSide, String)>,
     /// Translated schemas by their address in memory.
-    known: HashMap<usize, Lit>,
+    known: HashMap<usize, ConstraintLiteral>,
     /// Schemas that are being translated, by their address in memory.
     busy: HashSet<usize>,
     depth: usize,
@@ -115,7 +115,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literals of both schemas, with references followed.
-    pub(crate) fn roots(&mut self) -> Result<(Lit, Lit), Malformed> {
+    pub(crate) fn roots(&mut self) -> Result<(ConstraintLiteral, ConstraintLiteral), Malformed> {
         let old = self.schema(SchemaSide::Old, SchemaLocation::ROOT, self.old.root)?;
         let new = self.schema(SchemaSide::New, SchemaLocation::ROOT, self.new.root)?;
         while let Some((number, side, location)) = self.waiting.pop() {
@@ -141,10 +141,10 @@ impl<'a> Lowering<'a> {
         side: SchemaSide,
         location: SchemaLocation<'_>,
         schema: &Value,
-    ) -> Result<Lit, Malformed> {
+    ) -> Result<ConstraintLiteral, Malformed> {
         let map = match schema {
-            Value::Bool(true) => return Ok(Lit::TRUE),
-            Value::Bool(false) => return Ok(Lit::FALSE),
+            Value::Bool(true) => return Ok(ConstraintLiteral::TRUE),
+            Value::Bool(false) => return Ok(ConstraintLiteral::FALSE),
             Value::Object(map) => map,
             _ => return Err(Malformed { side, location: location.text().into_owned() }),
         };
@@ -160,7 +160,8 @@ impl<'a> Lowering<'a> {
         }
         self.depth += 1;
         let site = LocatedSchema { side, location, map };
-        let parts: Result<Vec<Lit>, Malformed> = map.keys().map(|keyword| self.keyword(site, keyword)).collect();
+        let parts: Result<Vec<ConstraintLiteral>, Malformed> =
+            map.keys().map(|keyword| self.keyword(site, keyword)).collect();
         self.depth -= 1;
         self.busy.remove(&address);
         let all = self.pool.and(parts?);
@@ -169,14 +170,14 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal of the schema under a keyword; `TRUE` if the keyword is absent.
-    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
+    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, Malformed> {
         match site.map.get(keyword) {
-            None => Ok(Lit::TRUE),
+            None => Ok(ConstraintLiteral::TRUE),
             Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.location, keyword), schema),
         }
     }
 
-    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<Lit>, Malformed> {
+    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<ConstraintLiteral>, Malformed> {
         let location = SchemaLocation::Named(&site.location, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
@@ -189,8 +190,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal of one schema keyword; `TRUE` if it is absent, unknown, an annotation, or handled by another keyword.
-    pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
-        let Some(value) = site.map.get(keyword) else { return Ok(Lit::TRUE) };
+    pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, Malformed> {
+        let Some(value) = site.map.get(keyword) else { return Ok(ConstraintLiteral::TRUE) };
         Ok(match keyword {
             "$ref" | "$dynamicRef" => {
                 let reference = value.as_str().ok_or_else(|| site.malformed(keyword))?;
@@ -214,12 +215,12 @@ impl<'a> Lowering<'a> {
             "not" => !self.at(site, keyword)?,
             "if" => {
                 self.at(site, keyword)?;
-                Lit::TRUE
+                ConstraintLiteral::TRUE
             }
             "then" | "else" => {
                 let then = self.at(site, keyword)?;
                 if !site.map.contains_key("if") {
-                    return Ok(Lit::TRUE);
+                    return Ok(ConstraintLiteral::TRUE);
                 }
                 let condition = self.at(site, "if")?;
                 self.pool.or([if keyword == "then" { !condition } else { condition }, then])
@@ -247,12 +248,12 @@ impl<'a> Lowering<'a> {
             "maxProperties" => self.pool.add(Constraint::MaxProperties(site.count(keyword)?)),
             "uniqueItems" => match value.as_bool() {
                 Some(true) => self.pool.add(Constraint::UniqueItems),
-                Some(false) => Lit::TRUE,
+                Some(false) => ConstraintLiteral::TRUE,
                 None => return Err(site.malformed(keyword)),
             },
             "prefixItems" => {
                 let parts = self.list_at(site, keyword)?;
-                let parts: Vec<Lit> =
+                let parts: Vec<ConstraintLiteral> =
                     (0..).zip(parts).map(|(index, what)| self.all_items(index, index + 1, what)).collect();
                 self.pool.and(parts)
             }
@@ -263,18 +264,18 @@ impl<'a> Lowering<'a> {
             "contains" => {
                 let what = self.at(site, keyword)?;
                 match if site.map.contains_key("minContains") { site.count("minContains")? } else { 1 } {
-                    0 => Lit::TRUE,
+                    0 => ConstraintLiteral::TRUE,
                     count => self.pool.add(Constraint::SomeItems { from: 0, to: END, what, count }),
                 }
             }
             "minContains" => {
                 site.count(keyword)?;
-                Lit::TRUE
+                ConstraintLiteral::TRUE
             }
             "maxContains" => {
                 let count = site.count(keyword)?;
                 if !site.map.contains_key("contains") {
-                    return Ok(Lit::TRUE);
+                    return Ok(ConstraintLiteral::TRUE);
                 }
                 let what = self.at(site, "contains")?;
                 self.pool.add(Constraint::FewItems { from: 0, to: END, what, count })
@@ -292,11 +293,11 @@ impl<'a> Lowering<'a> {
             }
             "propertyNames" => {
                 let name = self.at(site, keyword)?;
-                self.each(!name, Lit::FALSE)
+                self.each(!name, ConstraintLiteral::FALSE)
             }
             "required" => {
                 let names = site.names(keyword, value)?;
-                let parts: Vec<Lit> = names.into_iter().map(|name| self.required(name)).collect();
+                let parts: Vec<ConstraintLiteral> = names.into_iter().map(|name| self.required(name)).collect();
                 self.pool.and(parts)
             }
             "unevaluatedProperties" | "unevaluatedItems" => self.unevaluated(site, keyword)?,
@@ -317,15 +318,20 @@ impl<'a> Lowering<'a> {
                 for (name, member) in site.members(keyword)? {
                     self.schema(site.side, SchemaLocation::Named(&location, name), member)?;
                 }
-                Lit::TRUE
+                ConstraintLiteral::TRUE
             }
-            _ => Lit::TRUE,
+            _ => ConstraintLiteral::TRUE,
         })
     }
 
     /// The literal of one member of `properties`, `patternProperties`, `dependentRequired` or `dependentSchemas`.
-    pub(crate) fn member(&mut self, site: LocatedSchema<'_>, keyword: &str, name: &str) -> Result<Lit, Malformed> {
-        let Some(schema) = site.members(keyword)?.get(name) else { return Ok(Lit::TRUE) };
+    pub(crate) fn member(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+        name: &str,
+    ) -> Result<ConstraintLiteral, Malformed> {
+        let Some(schema) = site.members(keyword)?.get(name) else { return Ok(ConstraintLiteral::TRUE) };
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
         }
@@ -343,7 +349,7 @@ impl<'a> Lowering<'a> {
         like: &str,
         name: &str,
         entailed: &Value,
-    ) -> Result<Lit, Malformed> {
+    ) -> Result<ConstraintLiteral, Malformed> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
             let location = SchemaLocation::Named(&site.location, keyword);
@@ -359,7 +365,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal for property names that neither `properties` nor `patternProperties` matches.
-    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<Lit, Malformed> {
+    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<ConstraintLiteral, Malformed> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
             others.push(!self.pool.names(site.members("properties")?.keys().map(String::as_str)));
@@ -370,36 +376,36 @@ impl<'a> Lowering<'a> {
         Ok(self.pool.and(others))
     }
 
-    pub(crate) fn absent(&mut self, name: &str) -> Lit {
+    pub(crate) fn absent(&mut self, name: &str) -> ConstraintLiteral {
         let name = self.pool.name(name);
-        self.each(name, Lit::FALSE)
+        self.each(name, ConstraintLiteral::FALSE)
     }
 
-    pub(crate) fn required(&mut self, name: &str) -> Lit {
+    pub(crate) fn required(&mut self, name: &str) -> ConstraintLiteral {
         let present = !self.absent(name);
         let object = self.pool.types(types::OBJECT);
         self.pool.or([!object, present])
     }
 
-    pub(crate) fn each(&mut self, name: Lit, value: Lit) -> Lit {
-        if value == Lit::TRUE || name == Lit::FALSE {
-            return Lit::TRUE;
+    pub(crate) fn each(&mut self, name: ConstraintLiteral, value: ConstraintLiteral) -> ConstraintLiteral {
+        if value == ConstraintLiteral::TRUE || name == ConstraintLiteral::FALSE {
+            return ConstraintLiteral::TRUE;
         }
         self.pool.add(Constraint::Each { name, value })
     }
 
-    pub(crate) fn all_items(&mut self, from: u64, to: u64, what: Lit) -> Lit {
-        if what == Lit::TRUE {
-            return Lit::TRUE;
+    pub(crate) fn all_items(&mut self, from: u64, to: u64, what: ConstraintLiteral) -> ConstraintLiteral {
+        if what == ConstraintLiteral::TRUE {
+            return ConstraintLiteral::TRUE;
         }
         self.pool.add(Constraint::FewItems { from, to, what: !what, count: 0 })
     }
 
-    fn at_least(&mut self, count: u64, node: fn(u64) -> Constraint) -> Lit {
-        if count == 0 { Lit::TRUE } else { self.pool.add(node(count)) }
+    fn at_least(&mut self, count: u64, node: fn(u64) -> Constraint) -> ConstraintLiteral {
+        if count == 0 { ConstraintLiteral::TRUE } else { self.pool.add(node(count)) }
     }
 
-    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<Lit, Malformed> {
+    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<ConstraintLiteral, Malformed> {
         let one;
         let all;
         let names: &[&str] = match value {
@@ -439,7 +445,12 @@ impl<'a> Lowering<'a> {
         Ok(self.pool.and([types, whole]))
     }
 
-    fn reference(&mut self, site: LocatedSchema<'_>, keyword: &str, reference: &str) -> Result<Lit, Malformed> {
+    fn reference(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+        reference: &str,
+    ) -> Result<ConstraintLiteral, Malformed> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
             // The target of a dynamic anchor depends on the evaluation path.

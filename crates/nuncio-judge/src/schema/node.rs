@@ -33,9 +33,9 @@ pub(crate) mod types {
 
 /// A constraint node or its negation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Lit(u32);
+pub(crate) struct ConstraintLiteral(u32);
 
-impl Lit {
+impl ConstraintLiteral {
     pub(crate) const TRUE: Self = Self(0);
     pub(crate) const FALSE: Self = Self(1);
 
@@ -52,7 +52,7 @@ impl Lit {
     }
 }
 
-impl std::ops::Not for Lit {
+impl std::ops::Not for ConstraintLiteral {
     type Output = Self;
 
     fn not(self) -> Self {
@@ -64,9 +64,9 @@ impl std::ops::Not for Lit {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Constraint {
     True,
-    And(Box<[Lit]>),
+    And(Box<[ConstraintLiteral]>),
     /// Exactly one of the literals holds.
-    OneOf(Box<[Lit]>),
+    OneOf(Box<[ConstraintLiteral]>),
     /// The constraint of the schema that the reference with this number leads to.
     Ref(u32),
     /// A constraint that is not understood; equal numbers mean equal constraints.
@@ -94,28 +94,28 @@ pub(crate) enum Constraint {
     SomeItems {
         from: u64,
         to: u64,
-        what: Lit,
+        what: ConstraintLiteral,
         count: u64,
     },
     /// At most this many of the items at `from..to` satisfy the literal.
     FewItems {
         from: u64,
         to: u64,
-        what: Lit,
+        what: ConstraintLiteral,
         count: u64,
     },
     MinProperties(u64),
     MaxProperties(u64),
     /// Every property whose name satisfies `name` has a value that satisfies `value`.
     Each {
-        name: Lit,
-        value: Lit,
+        name: ConstraintLiteral,
+        value: ConstraintLiteral,
     },
 }
 
 /// The JSON types for which a literal can hold, and those for which it can fail.
 #[derive(Debug, Clone, Copy)]
-struct TypeReach {
+struct PossibleTypes {
     holds: u8,
     fails: u8,
 }
@@ -123,7 +123,7 @@ struct TypeReach {
 /// All constraint nodes of a comparison.
 pub(crate) struct NodePool {
     nodes: Vec<Rc<Constraint>>,
-    reach: Vec<TypeReach>,
+    reach: Vec<PossibleTypes>,
     by_node: HashMap<Rc<Constraint>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
@@ -133,7 +133,7 @@ pub(crate) struct NodePool {
     by_pattern: HashMap<String, u32>,
     by_opaque: HashMap<String, u32>,
     /// The literal of each reference; `None` until its schema is translated.
-    pub(crate) bodies: Vec<Option<Lit>>,
+    pub(crate) bodies: Vec<Option<ConstraintLiteral>>,
     /// For each reference, whether it leads back to itself without descending into the value.
     pub(crate) unguarded: Vec<bool>,
 }
@@ -173,9 +173,9 @@ impl NodePool {
     }
 
     /// The literal of a node, which is added if it is new.
-    pub(crate) fn add(&mut self, node: Constraint) -> Lit {
+    pub(crate) fn add(&mut self, node: Constraint) -> ConstraintLiteral {
         if let Some(&index) = self.by_node.get(&node) {
-            return Lit(index << 1);
+            return ConstraintLiteral(index << 1);
         }
         let reach = self.reach_of(&node);
         let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX >> 1);
@@ -183,26 +183,26 @@ impl NodePool {
         self.nodes.push(Rc::clone(&node));
         self.reach.push(reach);
         self.by_node.insert(node, index);
-        Lit(index << 1)
+        ConstraintLiteral(index << 1)
     }
 
-    fn reach_of(&self, node: &Constraint) -> TypeReach {
+    fn reach_of(&self, node: &Constraint) -> PossibleTypes {
         use types::{ALL, ARRAY, NUMBER, OBJECT, STRING};
-        let only = |fails| TypeReach { holds: ALL, fails };
+        let only = |fails| PossibleTypes { holds: ALL, fails };
         match node {
             Constraint::True => only(0),
-            Constraint::And(parts) => parts.iter().fold(only(0), |sum, part| TypeReach {
+            Constraint::And(parts) => parts.iter().fold(only(0), |sum, part| PossibleTypes {
                 holds: sum.holds & self.holds(*part),
                 fails: sum.fails | self.fails(*part),
             }),
             Constraint::OneOf(parts) => {
-                TypeReach { holds: parts.iter().fold(0, |sum, part| sum | self.holds(*part)), fails: ALL }
+                PossibleTypes { holds: parts.iter().fold(0, |sum, part| sum | self.holds(*part)), fails: ALL }
             }
             Constraint::Ref(_) | Constraint::Opaque(_) => only(ALL),
-            Constraint::Types(types) => TypeReach { holds: *types, fails: ALL & !types },
+            Constraint::Types(types) => PossibleTypes { holds: *types, fails: ALL & !types },
             Constraint::Enum(values) => {
                 let holds = values.iter().fold(0, |sum, value| sum | types::of(self.value(*value)));
-                TypeReach { holds, fails: if holds & types::NULL == 0 { ALL } else { ALL & !types::NULL } }
+                PossibleTypes { holds, fails: if holds & types::NULL == 0 { ALL } else { ALL & !types::NULL } }
             }
             Constraint::AtLeast { .. } | Constraint::AtMost { .. } | Constraint::MultipleOf(_) => only(NUMBER),
             Constraint::MinLength(_) | Constraint::MaxLength(_) | Constraint::Pattern(_) => only(STRING),
@@ -215,28 +215,28 @@ impl NodePool {
         }
     }
 
-    pub(crate) fn node(&self, literal: Lit) -> &Constraint {
+    pub(crate) fn node(&self, literal: ConstraintLiteral) -> &Constraint {
         &self.nodes[literal.index()]
     }
 
     /// A shared handle of a literal's node, which stays valid while the pool grows.
-    pub(crate) fn shared(&self, literal: Lit) -> Rc<Constraint> {
+    pub(crate) fn shared(&self, literal: ConstraintLiteral) -> Rc<Constraint> {
         Rc::clone(&self.nodes[literal.index()])
     }
 
     /// The JSON types whose values can satisfy the literal.
-    pub(crate) fn holds(&self, literal: Lit) -> u8 {
+    pub(crate) fn holds(&self, literal: ConstraintLiteral) -> u8 {
         let reach = self.reach[literal.index()];
         if literal.is_negative() { reach.fails } else { reach.holds }
     }
 
     /// The JSON types whose values can violate the literal.
-    pub(crate) fn fails(&self, literal: Lit) -> u8 {
+    pub(crate) fn fails(&self, literal: ConstraintLiteral) -> u8 {
         self.holds(!literal)
     }
 
-    pub(crate) fn and(&mut self, parts: impl IntoIterator<Item = Lit>) -> Lit {
-        let mut flat: Vec<Lit> = Vec::new();
+    pub(crate) fn and(&mut self, parts: impl IntoIterator<Item = ConstraintLiteral>) -> ConstraintLiteral {
+        let mut flat: Vec<ConstraintLiteral> = Vec::new();
         for part in parts {
             match self.node(part) {
                 Constraint::And(inner) if !part.is_negative() => flat.extend_from_slice(inner),
@@ -245,63 +245,63 @@ impl NodePool {
         }
         flat.sort_unstable();
         flat.dedup();
-        flat.retain(|part| *part != Lit::TRUE);
+        flat.retain(|part| *part != ConstraintLiteral::TRUE);
         // In sorted order a node and its negation are adjacent.
-        if flat.contains(&Lit::FALSE) || flat.windows(2).any(|pair| pair[0] == !pair[1]) {
-            return Lit::FALSE;
+        if flat.contains(&ConstraintLiteral::FALSE) || flat.windows(2).any(|pair| pair[0] == !pair[1]) {
+            return ConstraintLiteral::FALSE;
         }
         match flat.as_slice() {
-            [] => Lit::TRUE,
+            [] => ConstraintLiteral::TRUE,
             [only] => *only,
             _ => self.add(Constraint::And(flat.into())),
         }
     }
 
-    pub(crate) fn or(&mut self, parts: impl IntoIterator<Item = Lit>) -> Lit {
-        let negated: Vec<Lit> = parts.into_iter().map(Lit::negated).collect();
+    pub(crate) fn or(&mut self, parts: impl IntoIterator<Item = ConstraintLiteral>) -> ConstraintLiteral {
+        let negated: Vec<ConstraintLiteral> = parts.into_iter().map(ConstraintLiteral::negated).collect();
         !self.and(negated)
     }
 
-    pub(crate) fn one_of(&mut self, mut parts: Vec<Lit>) -> Lit {
-        parts.retain(|part| *part != Lit::FALSE);
+    pub(crate) fn one_of(&mut self, mut parts: Vec<ConstraintLiteral>) -> ConstraintLiteral {
+        parts.retain(|part| *part != ConstraintLiteral::FALSE);
         parts.sort_unstable();
         match parts.as_slice() {
-            [] => Lit::FALSE,
+            [] => ConstraintLiteral::FALSE,
             [only] => *only,
             _ => self.add(Constraint::OneOf(parts.into())),
         }
     }
 
-    pub(crate) fn types(&mut self, mask: u8) -> Lit {
+    pub(crate) fn types(&mut self, mask: u8) -> ConstraintLiteral {
         match mask {
-            types::ALL => Lit::TRUE,
-            0 => Lit::FALSE,
+            types::ALL => ConstraintLiteral::TRUE,
+            0 => ConstraintLiteral::FALSE,
             _ => self.add(Constraint::Types(mask)),
         }
     }
 
-    pub(crate) fn one_value(&mut self, value: &Value) -> Lit {
+    pub(crate) fn one_value(&mut self, value: &Value) -> ConstraintLiteral {
         self.values_of([value])
     }
 
-    pub(crate) fn values_of<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> Lit {
+    pub(crate) fn values_of<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> ConstraintLiteral {
         let numbers = values.into_iter().map(|value| self.intern(value)).collect();
         self.numbered(numbers)
     }
 
-    fn numbered(&mut self, mut numbers: Vec<u32>) -> Lit {
+    fn numbered(&mut self, mut numbers: Vec<u32>) -> ConstraintLiteral {
         numbers.sort_unstable();
         numbers.dedup();
-        if numbers.is_empty() { Lit::FALSE } else { self.add(Constraint::Enum(numbers.into())) }
+        if numbers.is_empty() { ConstraintLiteral::FALSE } else { self.add(Constraint::Enum(numbers.into())) }
     }
 
-    pub(crate) fn name(&mut self, name: &str) -> Lit {
+    pub(crate) fn name(&mut self, name: &str) -> ConstraintLiteral {
         let number = self.intern_text(name);
         self.add(Constraint::Enum([number].into()))
     }
 
     /// The literal for a property name that is one of these names.
-    pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Lit {
+    pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> ConstraintLiteral {
         let numbers = names.into_iter().map(|name| self.intern_text(name)).collect();
         self.numbered(numbers)
     }
@@ -342,7 +342,7 @@ impl NodePool {
         &self.values[number as usize]
     }
 
-    pub(crate) fn pattern(&mut self, text: &str) -> Lit {
+    pub(crate) fn pattern(&mut self, text: &str) -> ConstraintLiteral {
         if let Some(&number) = self.by_pattern.get(text) {
             return self.add(Constraint::Pattern(number));
         }
@@ -364,7 +364,7 @@ impl NodePool {
     }
 
     /// A constraint that is not understood; equal texts give the same literal.
-    pub(crate) fn opaque(&mut self, text: String) -> Lit {
+    pub(crate) fn opaque(&mut self, text: String) -> ConstraintLiteral {
         let next = u32::try_from(self.by_opaque.len()).unwrap_or(u32::MAX);
         let number = *self.by_opaque.entry(text).or_insert(next);
         self.add(Constraint::Opaque(number))
@@ -383,7 +383,7 @@ impl NodePool {
             .iter()
             .map(|body| {
                 let mut found = Vec::new();
-                let mut left: Vec<Lit> = body.iter().copied().collect();
+                let mut left: Vec<ConstraintLiteral> = body.iter().copied().collect();
                 while let Some(literal) = left.pop() {
                     match self.node(literal) {
                         Constraint::And(parts) | Constraint::OneOf(parts) => left.extend(parts.iter().copied()),

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::node::{Constraint, DotMeaning, Lit, NodePool, types};
+use super::node::{Constraint, ConstraintLiteral, DotMeaning, NodePool, types};
 use crate::HashMap;
 
 /// Recursion limit of the solver, for which a small stack suffices.
@@ -69,7 +69,7 @@ impl SolverResult {
 }
 
 /// Cached solver results by goals; valid for one pool of nodes.
-pub(crate) type SolverMemo = HashMap<Vec<Lit>, SolverResult>;
+pub(crate) type SolverMemo = HashMap<Vec<ConstraintLiteral>, SolverResult>;
 
 /// A search over one pool of nodes with a budget of steps.
 pub(crate) struct Solver<'p> {
@@ -79,7 +79,7 @@ pub(crate) struct Solver<'p> {
     depth: usize,
     memo: SolverMemo,
     /// Goals of the search in progress, outermost first.
-    asked: Vec<Vec<Lit>>,
+    asked: Vec<Vec<ConstraintLiteral>>,
     /// Index of the outermost goal that a result assumed to be unsatisfiable.
     lowest: usize,
 }
@@ -88,12 +88,12 @@ pub(crate) struct Solver<'p> {
 #[derive(Clone, Default)]
 struct KnownFacts {
     /// All known literals, original and derived.
-    known: BTreeSet<Lit>,
+    known: BTreeSet<ConstraintLiteral>,
     /// The original goals and choices, from which all other known literals follow.
-    roots: Vec<Lit>,
-    todo: Vec<Lit>,
+    roots: Vec<ConstraintLiteral>,
+    todo: Vec<ConstraintLiteral>,
     /// Clauses, of each of which at least one literal must hold.
-    clauses: Vec<Vec<Lit>>,
+    clauses: Vec<Vec<ConstraintLiteral>>,
     /// Whether some constraint is not understood.
     opaque: bool,
 }
@@ -133,11 +133,11 @@ impl<'p> Solver<'p> {
     }
 
     /// Whether some value satisfies all goals.
-    pub(crate) fn satisfy(&mut self, mut goals: Vec<Lit>) -> SolverResult {
+    pub(crate) fn satisfy(&mut self, mut goals: Vec<ConstraintLiteral>) -> SolverResult {
         goals.sort_unstable();
         goals.dedup();
-        goals.retain(|goal| *goal != Lit::TRUE);
-        if goals.contains(&Lit::FALSE) {
+        goals.retain(|goal| *goal != ConstraintLiteral::TRUE);
+        if goals.contains(&ConstraintLiteral::FALSE) {
             return SolverResult::Empty;
         }
         if let Some(answer) = self.memo.get(&goals) {
@@ -272,16 +272,17 @@ impl<'p> Solver<'p> {
     }
 
     /// The constraint "exactly one of these literals holds", or its negation, as alternatives.
-    fn one_of(&mut self, bit: u8, parts: &[Lit], negative: bool) -> Vec<Lit> {
+    fn one_of(&mut self, bit: u8, parts: &[ConstraintLiteral], negative: bool) -> Vec<ConstraintLiteral> {
         let mut clause = Vec::new();
         if negative {
-            let none: Vec<Lit> = parts.iter().map(|part| !*part).collect();
+            let none: Vec<ConstraintLiteral> = parts.iter().map(|part| !*part).collect();
             clause.push(self.pool.and(none));
-            let possible: Vec<Lit> = parts.iter().copied().filter(|part| self.pool.holds(*part) & bit != 0).collect();
+            let possible: Vec<ConstraintLiteral> =
+                parts.iter().copied().filter(|part| self.pool.holds(*part) & bit != 0).collect();
             for (index, left) in possible.iter().enumerate() {
                 if !self.spend(possible.len()) {
                     // No restriction is returned, so that the search soon ends as unknown.
-                    return vec![Lit::TRUE];
+                    return vec![ConstraintLiteral::TRUE];
                 }
                 for right in &possible[index + 1..] {
                     clause.push(self.pool.and([*left, *right]));
@@ -291,19 +292,19 @@ impl<'p> Solver<'p> {
             for (index, part) in parts.iter().enumerate() {
                 if self.pool.holds(*part) & bit != 0 && self.spend(parts.len()) {
                     let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
-                    let all: Vec<Lit> = others.map(|(_, other)| !*other).chain([*part]).collect();
+                    let all: Vec<ConstraintLiteral> = others.map(|(_, other)| !*other).chain([*part]).collect();
                     clause.push(self.pool.and(all));
                 }
             }
             if self.steps == 0 {
-                return vec![Lit::TRUE];
+                return vec![ConstraintLiteral::TRUE];
             }
         }
         clause
     }
 
     /// Literals of which at least one holds for every array or object that differs from this value.
-    fn differs(&mut self, value: &Value) -> Vec<Lit> {
+    fn differs(&mut self, value: &Value) -> Vec<ConstraintLiteral> {
         let mut clause = Vec::new();
         match value {
             Value::Array(items) => {
@@ -321,7 +322,7 @@ impl<'p> Solver<'p> {
                 clause.push(self.pool.add(Constraint::MinProperties(map.len() as u64 + 1)));
                 for (key, item) in map {
                     let name = self.pool.name(key);
-                    clause.push(self.pool.add(Constraint::Each { name, value: Lit::FALSE }));
+                    clause.push(self.pool.add(Constraint::Each { name, value: ConstraintLiteral::FALSE }));
                     let value = self.pool.one_value(item);
                     clause.push(!self.pool.add(Constraint::Each { name, value }));
                 }
@@ -362,7 +363,7 @@ impl<'p> Solver<'p> {
     }
 
     /// The first enumerated value of this JSON type that satisfies all facts.
-    fn among(&mut self, bit: u8, listed: Lit, facts: &KnownFacts) -> SolverResult {
+    fn among(&mut self, bit: u8, listed: ConstraintLiteral, facts: &KnownFacts) -> SolverResult {
         let node = self.pool.shared(listed);
         let Constraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
         let mut answer = SolverResult::Empty;
@@ -420,7 +421,7 @@ impl<'p> Solver<'p> {
 }
 
 /// Whether all literals of `small` are in `large`; both lists must be sorted.
-fn is_subset(small: &[Lit], large: &[Lit]) -> bool {
+fn is_subset(small: &[ConstraintLiteral], large: &[ConstraintLiteral]) -> bool {
     if small.len() > large.len() {
         return false;
     }

@@ -7,7 +7,7 @@ use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{AgentName, GrantId, KeyId, PersonName};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::task::Task;
+use nuncio_core::task::HumanTask;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::ListingId;
 use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::access_state::AccessState;
+use crate::access_state::KeylessAccess;
 
 /// Defines reply types, whose public fields have the same form on both sides of the admin socket.
 macro_rules! replies {
@@ -64,7 +64,7 @@ replies! {
         keys: Vec<KeyInfo>,
         /// Whether requests without a key are served; `None` from an earlier version.
         #[serde(default)]
-        access: Option<AccessState>,
+        access: Option<KeylessAccess>,
     }
     RevokedKey { revoked: KeyInfo }
     CreatedGrant {
@@ -120,16 +120,16 @@ replies! {
     TaskList {
         /// The server's time, from which the time left is counted.
         now: Timestamp,
-        tasks: Vec<Task>,
+        tasks: Vec<HumanTask>,
     }
 
     TaskDetails {
         /// The server's time, from which the time left is counted.
         now: Timestamp,
-        task: Task,
+        task: HumanTask,
     }
 
-    ChangedTask { task: Task }
+    ChangedTask { task: HumanTask }
 
     /// A followed domain, with its skills that the registry does not list.
     FollowedDomainInfo {

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AdminApi, AdminCommand, account};
 use crate::command_socket::{CommandReply, CommandSocket, exchange, read_command, write_line};
 use crate::data::{DataDir, LOCK_CHECK_INTERVAL, LOCK_TRIES, LOCK_TRIES_BEFORE_REPORT};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::system::SystemEntropy;
 
 const SOCKET: &str = "admin.sock";
@@ -47,13 +47,13 @@ pub(crate) fn listen(
     data: &Path,
     api: AdminApi,
     stop: CancellationToken,
-) -> Result<impl Future<Output = ()> + use<>, StartError> {
+) -> Result<impl Future<Output = ()> + use<>, OperatorError> {
     let token: Arc<str> = random_name(&SystemEntropy, "").into();
     DataDir::files_of(data)?.write(TOKEN, token.as_bytes())?;
     let path = data.join(SOCKET);
     let listener = CommandSocket { folder: data, name: SOCKET }
         .bind()
-        .map_err(|error| StartError::new(Code::DataDirUnusable, format!("{}: {error}", path.display())))?;
+        .map_err(|error| OperatorError::new(Code::DataDirUnusable, format!("{}: {error}", path.display())))?;
     Ok(async move {
         let checkpoints = Arc::clone(&api.checkpoints);
         let checkpoints = checkpoints.run_periodically(api.engine.clone(), stop.clone());
@@ -87,14 +87,14 @@ async fn answer_command(stream: UnixStream, api: AdminApi, token: &str) {
         (Ok(CommandWithToken { token, command }), Ok(caller)) if is_valid(&token) => {
             match serde_json::from_value::<AdminCommand>(command) {
                 Ok(command) => api.carry_out(command, &account(caller.uid())).await,
-                Err(error) => Err(StartError::new(Code::BadRequest, format!("not a command: {error}"))),
+                Err(error) => Err(OperatorError::new(Code::BadRequest, format!("not a command: {error}"))),
             }
         }
         (Ok(_), _) => {
             tracing::warn!("a command without the token in {TOKEN} was refused");
-            Err(StartError::new(Code::Unauthorized, format!("the command does not come with the token in {TOKEN}")))
+            Err(OperatorError::new(Code::Unauthorized, format!("the command does not come with the token in {TOKEN}")))
         }
-        (Err(error), _) => Err(StartError::new(Code::BadRequest, format!("not a command: {error}"))),
+        (Err(error), _) => Err(OperatorError::new(Code::BadRequest, format!("not a command: {error}"))),
     };
     let reply = match result {
         Ok(value) => CommandReply::Done(value),
@@ -104,11 +104,11 @@ async fn answer_command(stream: UnixStream, api: AdminApi, token: &str) {
 }
 
 /// Sends a command to the server of the data directory; `None` if no server runs.
-pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, StartError> {
+pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, OperatorError> {
     let socket = CommandSocket { folder: data, name: SOCKET };
     let no_reply = |error: &dyn std::fmt::Display| {
         let path = socket.path();
-        StartError::new(Code::DataDirUnusable, format!("the server at {} does not answer: {error}", path.display()))
+        OperatorError::new(Code::DataDirUnusable, format!("the server at {} does not answer: {error}", path.display()))
     };
     let stream = match socket.connect().await {
         Ok(Some(stream)) => stream,
@@ -121,8 +121,8 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, S
     let reply = tokio::time::timeout(REPLY_TIMEOUT, exchange(stream, &request, u64::MAX)).await;
     match reply.map_err(|error| no_reply(&error))?.map_err(|error| no_reply(&error))? {
         CommandReply::Done(value) => Ok(Some(value)),
-        CommandReply::Failed { code, message } => Err(StartError { code, message }),
-        CommandReply::Usage { message } => Err(StartError::new(Code::BadRequest, message)),
+        CommandReply::Failed { code, message } => Err(OperatorError { code, message }),
+        CommandReply::Usage { message } => Err(OperatorError::new(Code::BadRequest, message)),
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn is_served(data: &Path) -> bool {
 
 /// The process that executes a command.
 #[derive(Debug)]
-pub enum CommandExecutor {
+pub enum ServerReplyOrDataDir {
     /// The running server, with its reply.
     Server(Value),
     /// This process, which has the data directory to itself.
@@ -148,10 +148,10 @@ pub async fn ask_or_lock(
     command: &AdminCommand,
     clock: &dyn Clock,
     report_wait: impl Fn(),
-) -> Result<CommandExecutor, StartError> {
+) -> Result<ServerReplyOrDataDir, OperatorError> {
     for tries in 1.. {
         if let Some(reply) = ask(data, command).await? {
-            return Ok(CommandExecutor::Server(reply));
+            return Ok(ServerReplyOrDataDir::Server(reply));
         }
         match DataDir::open(data) {
             Err(error) if error.code == Code::DataDirInUse && tries < LOCK_TRIES => {
@@ -160,20 +160,20 @@ pub async fn ask_or_lock(
                 }
                 clock.sleep_until(clock.now().after(LOCK_CHECK_INTERVAL)).await;
             }
-            opened => return opened.map(CommandExecutor::ThisProcess),
+            opened => return opened.map(ServerReplyOrDataDir::ThisProcess),
         }
     }
     unreachable!("there are more numbers than tries");
 }
 
 /// Error for a data directory of another account; only its owner may send commands to its server.
-fn not_owner(data: &Path) -> StartError {
+fn not_owner(data: &Path) -> OperatorError {
     let owner = std::fs::metadata(data).map(|found| format!(" (user id {})", found.uid())).unwrap_or_default();
     let message = format!(
         "this user may not use the data directory {}; run the command as its owner{owner}, or name another with --data",
         data.display()
     );
-    StartError::new(Code::DataDirUnusable, message)
+    OperatorError::new(Code::DataDirUnusable, message)
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use nuncio_engine::{Caller, Engine};
 use url::Url;
 
 use super::replies::{UserInfo, UserInvitation, UserList};
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 /// The server for which invites are made.
 #[derive(Debug, Clone)]
-pub(crate) struct InviteOrigin {
+pub(crate) struct InviteServer {
     pub(crate) key: PublicKey,
     /// The enrolment URL; `None` while no server runs.
     pub(crate) url: Option<String>,
@@ -24,10 +24,10 @@ pub(crate) struct InviteOrigin {
 /// Invites a person, or another device of a person.
 pub(super) async fn invite(
     engine: &Engine,
-    origin: &InviteOrigin,
+    origin: &InviteServer,
     name: PersonName,
     seconds: Option<u64>,
-) -> Result<UserInvitation, StartError> {
+) -> Result<UserInvitation, OperatorError> {
     let invite = match seconds.map(Duration::from_secs) {
         Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await?,
         None => engine.people().invite_person(name, &operator()).await?,
@@ -46,7 +46,7 @@ pub(super) async fn invite(
 }
 
 /// Lists the people with an account and the number of their valid devices.
-pub(super) async fn list(engine: &Engine) -> Result<UserList, StartError> {
+pub(super) async fn list(engine: &Engine) -> Result<UserList, OperatorError> {
     let mut users = Vec::new();
     for person in engine.people().list().await? {
         let devices = engine.people().devices(&person.name).await?;
@@ -60,7 +60,7 @@ pub(super) async fn revoke(
     engine: &Engine,
     name: &PersonName,
     device: Option<&DeviceId>,
-) -> Result<Vec<Device>, StartError> {
+) -> Result<Vec<Device>, OperatorError> {
     if let Some(id) = device {
         return Ok(vec![engine.people().revoke_device(name, id, &operator()).await?]);
     }

@@ -10,13 +10,13 @@ use nuncio_identity::seal::{KeyStoreError, StorageKey};
 use nuncio_store::SqliteKeyStore;
 
 /// The folder of the key stores, one file per agent.
-pub(crate) struct SealFolder {
+pub(crate) struct AgentKeyStoreFolder {
     pub(crate) path: PathBuf,
     /// The content of `secret.key`.
     pub(crate) secret: [u8; KEY_BYTES],
 }
 
-impl SealFolder {
+impl AgentKeyStoreFolder {
     /// Opens the key store of an agent. An unencrypted file of an earlier version is encrypted now.
     pub(super) fn open(&self, agent: &AgentName) -> Result<SqliteKeyStore, KeyStoreError> {
         std::fs::create_dir_all(&self.path).map_err(|why| KeyStoreError(why.to_string()))?;
@@ -38,7 +38,7 @@ impl SealFolder {
     }
 }
 
-opaque_debug!(SealFolder);
+opaque_debug!(AgentKeyStoreFolder);
 
 #[cfg(test)]
 mod tests {
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn unencrypted_key_store_of_an_earlier_version_is_encrypted_when_opened() {
         let folder = tempfile::tempdir().unwrap();
-        let seals = SealFolder { path: folder.path().join("seals"), secret: [1; KEY_BYTES] };
+        let seals = AgentKeyStoreFolder { path: folder.path().join("seals"), secret: [1; KEY_BYTES] };
         let desk = AgentName::parse("desk").unwrap();
         let record = |text: &str| vec![("session/1".to_owned(), Some(text.as_bytes().to_vec()))];
         std::fs::create_dir(folder.path().join("seals")).unwrap();
@@ -63,7 +63,7 @@ mod tests {
         assert!(!bytes.windows(5).any(|window| window == b"words"));
         assert_eq!(seals.open(&desk).unwrap().load("session/1").unwrap().unwrap(), b"other words");
         assert_eq!(seals.agents().map(|name| name.to_string()).collect::<Vec<_>>(), ["desk"]);
-        let other = SealFolder { path: folder.path().join("seals"), secret: [2; KEY_BYTES] };
+        let other = AgentKeyStoreFolder { path: folder.path().join("seals"), secret: [2; KEY_BYTES] };
         let refused = other.open(&desk).unwrap_err().to_string();
         assert!(refused.contains("another key") && refused.contains("remove this file"), "{refused}");
     }

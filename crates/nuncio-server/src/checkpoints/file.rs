@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use nuncio_core::Code;
-use nuncio_engine::record::Checkpoint;
+use nuncio_engine::record::AuditCheckpoint;
 
 use crate::data::{PrivateFiles, private};
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 const FILE: &str = "audit-checkpoints.jsonl";
 /// Start of every line of the checkpoint file.
@@ -26,7 +26,7 @@ impl CheckpointFile {
     }
 
     /// All checkpoints in the file. An incomplete last line was torn by a crash or a full disk and is left out.
-    pub(super) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
+    pub(super) fn read(&self) -> Result<Vec<AuditCheckpoint>, OperatorError> {
         let bytes = self.bytes().map_err(|error| self.failed(&error))?;
         let whole = &bytes[..whole_lines(&bytes)];
         let lines = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -39,7 +39,7 @@ impl CheckpointFile {
                         self.path.display(),
                         index + 1
                     );
-                    StartError::new(Code::AuditBroken, message)
+                    OperatorError::new(Code::AuditBroken, message)
                 })
             })
             .collect()
@@ -47,7 +47,7 @@ impl CheckpointFile {
 
     /// Appends a line after the last complete one, replacing a torn tail. A line that cannot be written completely
     /// leaves nothing behind.
-    pub(super) fn append(&self, checkpoint: &Checkpoint) -> Result<(), StartError> {
+    pub(super) fn append(&self, checkpoint: &AuditCheckpoint) -> Result<(), OperatorError> {
         self.try_append(&line(checkpoint)).map_err(|error| self.failed(&error))
     }
 
@@ -69,7 +69,7 @@ impl CheckpointFile {
     }
 
     /// Replaces all lines of the file. After a crash the file holds either the old lines or the new ones.
-    pub(super) fn replace(&self, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
+    pub(super) fn replace(&self, checkpoints: &[AuditCheckpoint]) -> Result<(), OperatorError> {
         self.folder.write(FILE, &checkpoints.iter().flat_map(line).collect::<Vec<_>>())
     }
 
@@ -80,12 +80,12 @@ impl CheckpointFile {
         }
     }
 
-    fn failed(&self, error: &io::Error) -> StartError {
+    fn failed(&self, error: &io::Error) -> OperatorError {
         self.folder.broken(FILE, &error.to_string())
     }
 }
 
-fn line(checkpoint: &Checkpoint) -> Vec<u8> {
+fn line(checkpoint: &AuditCheckpoint) -> Vec<u8> {
     let mut line = serde_json::to_vec(checkpoint).expect("a checkpoint is JSON");
     line.push(b'\n');
     line
@@ -98,7 +98,7 @@ fn whole_lines(bytes: &[u8]) -> usize {
 
 /// Parses a line. Earlier versions appended behind a torn line without cutting it off, so a whole checkpoint at the
 /// end of a line is accepted; its signature is checked like any other.
-fn parse(line: &[u8]) -> Result<Checkpoint, serde_json::Error> {
+fn parse(line: &[u8]) -> Result<AuditCheckpoint, serde_json::Error> {
     serde_json::from_slice(line).or_else(|error| {
         let mut starts = line.windows(LINE_START.len()).enumerate().filter(|(_, window)| *window == LINE_START);
         starts.next_back().map_or(Err(error), |(start, _)| serde_json::from_slice(&line[start..]))
@@ -113,9 +113,9 @@ mod tests {
     use nuncio_core::time::Timestamp;
     use ring::signature::Ed25519KeyPair;
 
-    fn checkpoint(seq: u64) -> Checkpoint {
+    fn checkpoint(seq: u64) -> AuditCheckpoint {
         let key = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        Checkpoint::sign(ChainHead { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
+        AuditCheckpoint::sign(ChainHead { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
     }
 
     fn numbers(file: &CheckpointFile) -> Vec<u64> {

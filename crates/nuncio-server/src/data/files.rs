@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nuncio_core::Code;
 
 use super::private;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 /// The private files below a folder. A name may have one folder in front: `keys/service.json`.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl PrivateFiles {
     }
 
     /// The content of a private file; `None` if it does not exist. A file that others may access is an error.
-    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StartError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, OperatorError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let mut file = match File::open(self.path.join(name)) {
             Ok(file) => file,
@@ -41,7 +41,7 @@ impl PrivateFiles {
 
     /// Writes a file completely: to a temporary file that is moved into place, so that a crash leaves the old content
     /// or the new.
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StartError> {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), OperatorError> {
         let failed = |error: std::io::Error| self.broken(name, &error.to_string());
         let path = self.path.join(name);
         let folder = path.parent().unwrap_or(&self.path);
@@ -60,7 +60,7 @@ impl PrivateFiles {
     }
 
     /// Names of the files in a folder that end in `ending`, with the ending removed; empty if there is no such folder.
-    pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, StartError> {
+    pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, OperatorError> {
         let failed = |error: std::io::Error| self.broken(folder, &error.to_string());
         let entries = match fs::read_dir(self.path.join(folder)) {
             Ok(entries) => entries,
@@ -75,7 +75,7 @@ impl PrivateFiles {
         Ok(stems)
     }
 
-    pub(crate) fn broken(&self, name: &str, why: &str) -> StartError {
-        StartError::new(Code::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
+    pub(crate) fn broken(&self, name: &str, why: &str) -> OperatorError {
+        OperatorError::new(Code::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
     }
 }

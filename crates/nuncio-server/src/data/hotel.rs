@@ -7,14 +7,14 @@ use std::path::Path;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 /// The database files. The database itself comes last: as long as it is at its old location, an interrupted move is
 /// resumed.
 const FILES: [&str; 3] = ["hotel.db-wal", "hotel.db-shm", "hotel.db"];
 
 /// Moves the hotel database to the state folder of the first agent that runs the demo hotel.
-pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), StartError> {
+pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), OperatorError> {
     let is_hotel = agent.programs().any(|command| command.words().eq(["nuncio", "demo", "hotel"]));
     let (old, new) = (data.join("hotel.db"), state.join("hotel.db"));
     if !is_hotel || !old.exists() {
@@ -26,7 +26,7 @@ pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(),
     }
     let failed = |error: std::io::Error| {
         let message = format!("{} cannot be moved to {}: {error}", old.display(), state.display());
-        StartError::new(Code::DataDirUnusable, message)
+        OperatorError::new(Code::DataDirUnusable, message)
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
     for file in FILES {

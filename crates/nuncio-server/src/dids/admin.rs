@@ -8,12 +8,12 @@ use nuncio_core::ids::AgentName;
 use super::base::{AddressSource, DidBase, RecordedBase};
 use super::{DidHistory, DidSubject, Dids};
 use crate::admin::replies::{DidInfo, DidList, RotatedDids};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::system::SystemEntropy;
 
 impl Dids {
     /// The DIDs of one agent, or of the service and every agent that was ever served.
-    pub(crate) fn show(&self, agent: Option<&AgentName>) -> Result<DidList, StartError> {
+    pub(crate) fn show(&self, agent: Option<&AgentName>) -> Result<DidList, OperatorError> {
         let histories = match agent {
             None => self.key_histories(),
             Some(name) => {
@@ -33,7 +33,7 @@ impl Dids {
 
     /// Gives a subject a new key. An agent then has a new DID, which its old document names; the service keeps its DID,
     /// and its tokens become invalid.
-    pub fn rotate(&self, subject: &DidSubject) -> Result<RotatedDids, StartError> {
+    pub fn rotate(&self, subject: &DidSubject) -> Result<RotatedDids, OperatorError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (Ok(did_base), Some(history)) = (&self.inner.base, self.key_history(subject)) else {
             return Err(self.unavailable(subject).into());
@@ -45,9 +45,9 @@ impl Dids {
 
     /// Moves every DID to another public URL, each with a new key. Only while no server runs, since a running one would
     /// continue with the old URL. DIDs that were moved already stay, so an interrupted move can be repeated.
-    pub(crate) fn move_to(&self, base: &str) -> Result<RotatedDids, StartError> {
+    pub(crate) fn move_to(&self, base: &str) -> Result<RotatedDids, OperatorError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let did_base = DidBase::at(base).map_err(|why| StartError::new(Code::DidUnavailable, why))?;
+        let did_base = DidBase::at(base).map_err(|why| OperatorError::new(Code::DidUnavailable, why))?;
         let mut moved = Vec::new();
         for (subject, history) in self.key_histories() {
             let next = match history.base == did_base.base {

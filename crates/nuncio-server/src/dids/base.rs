@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::data::PrivateFiles;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 const FILE: &str = "keys/home.json";
 
@@ -75,12 +75,12 @@ pub(super) struct RecordedBase {
 
 impl RecordedBase {
     /// Reads the recorded URL; `None` before the first DID.
-    pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, StartError> {
+    pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, OperatorError> {
         let Some(bytes) = files.read(FILE)? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|fault| files.broken(FILE, &fault.to_string()))
     }
 
-    pub(super) fn write(&self, files: &PrivateFiles) -> Result<(), StartError> {
+    pub(super) fn write(&self, files: &PrivateFiles) -> Result<(), OperatorError> {
         files.write(FILE, &serde_json::to_vec(self).expect("a recorded base is JSON"))
     }
 
@@ -94,11 +94,11 @@ impl RecordedBase {
 }
 
 /// The error of a start with another public URL than before.
-pub(super) fn url_changed(from: &str, to: &str) -> StartError {
+pub(super) fn url_changed(from: &str, to: &str) -> OperatorError {
     let message = format!(
         "the DIDs here were made for {from}, and under {to} nobody could resolve them; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
     );
-    StartError::new(Code::PublicUrlChanged, message)
+    OperatorError::new(Code::PublicUrlChanged, message)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::base::DidBase;
 use crate::data::PrivateFiles;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 /// Profiles that DID documents list for the message service; its capabilities method returns the current ones.
 const PROFILES: &[&str] = &["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.direct.base.v1"];
@@ -188,7 +188,11 @@ impl DidHistory {
     }
 
     /// Reads the key history of a subject, whatever public URL it was made for.
-    pub(super) fn read(subject: &DidSubject, files: &PrivateFiles, now: Timestamp) -> Result<Option<Self>, StartError> {
+    pub(super) fn read(
+        subject: &DidSubject,
+        files: &PrivateFiles,
+        now: Timestamp,
+    ) -> Result<Option<Self>, OperatorError> {
         let file = subject.file();
         let Some(bytes) = files.read(&file)? else { return Ok(None) };
         let broken = |why: &str| files.broken(&file, &format!("it is damaged: {why}"));
@@ -206,7 +210,7 @@ impl DidHistory {
         Ok(Some(Self { base: did_base.base, current, retired }))
     }
 
-    pub(super) fn write(&self, subject: &DidSubject, files: &PrivateFiles) -> Result<(), StartError> {
+    pub(super) fn write(&self, subject: &DidSubject, files: &PrivateFiles) -> Result<(), OperatorError> {
         let OwnDid { key, since, .. } = &*self.current;
         let retired = self.retired.iter().map(|old| Value::Object(old.bound.document().whole().clone())).collect();
         let record = DidHistoryRecord { base: self.base.clone(), since: *since, key: key.to_pem(), retired };

@@ -6,19 +6,19 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use nuncio_anp::project::HostDocuments;
-use nuncio_core::agent::{Agent, Information, InformationLocation};
+use nuncio_anp::project::HostDocumentSettings;
+use nuncio_core::agent::{Agent, InformationDocument, InformationLocation};
 use nuncio_core::ids::AgentName;
 use serde_json::Value;
 
 /// Published information files by agent and file name.
 #[derive(Debug, Default)]
-pub(crate) struct InformationFiles(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
+pub(crate) struct AgentInformationFiles(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
 
-impl InformationFiles {
+impl AgentInformationFiles {
     /// Reads the published files of an agent from the folder of its agent file, and keeps them in memory.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
-        let host = HostDocuments::new(base);
+        let host = HostDocumentSettings::new(base);
         let mut files = HashMap::new();
         for information in &agent.information {
             let InformationLocation::File(path) = &information.source else { continue };
@@ -40,7 +40,7 @@ impl InformationFiles {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    let most = u64::try_from(Information::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let most = u64::try_from(InformationDocument::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     file.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use nuncio_auth::{NetworkExposure, is_forwarded};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
-use nuncio_http::pages::sender::{RequestSender, host, sender};
+use nuncio_http::pages::sender::{RequestOrigin, host, sender};
 
 use super::MiddlewareState;
 
@@ -86,10 +86,10 @@ fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderVal
         return Ok(Some(origin.clone()));
     }
     match sender(request.headers(), host) {
-        RequestSender::OwnPage | RequestSender::NoBrowser => Ok(None),
+        RequestOrigin::OwnPage | RequestOrigin::NoBrowser => Ok(None),
         // Opening a page or a public document changes nothing.
-        RequestSender::OtherSite if is_navigation(shared, request) => Ok(None),
-        RequestSender::OtherSite => {
+        RequestOrigin::OtherSite if is_navigation(shared, request) => Ok(None),
+        RequestOrigin::OtherSite => {
             let advice = advice(shared.auth.exposure);
             let message = format!(
                 "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {advice}"

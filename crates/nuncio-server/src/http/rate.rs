@@ -15,10 +15,10 @@ use axum::response::Response;
 use nuncio_auth::shows_signature;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
-use nuncio_core::rate::{KeyedRates, Rate};
+use nuncio_core::rate::{KeyedRateLimiter, Rate};
 use nuncio_engine::ports::Clock;
 use nuncio_engine::{CallerCheckResult, EngineError};
-use nuncio_http::{CallerObserver, CallerReporter, ClientAddress, KnownCaller, known_caller, report_caller};
+use nuncio_http::{CallerObserver, CallerReporter, ClientAddress, RateLimitCaller, known_caller, report_caller};
 
 use super::MiddlewareState;
 use super::connection::is_probe;
@@ -28,10 +28,10 @@ pub(crate) struct RateLimits {
     rate: Rate,
     per_minute: u32,
     clock: Arc<dyn Clock>,
-    callers: KeyedRates<Principal>,
+    callers: KeyedRateLimiter<Principal>,
     /// Separate table for DID callers: anyone can make DIDs, which must not evict callers that the operator admitted.
-    dids: KeyedRates<Principal>,
-    unidentified: KeyedRates<UnidentifiedRateKey>,
+    dids: KeyedRateLimiter<Principal>,
+    unidentified: KeyedRateLimiter<UnidentifiedRateKey>,
 }
 
 impl RateLimits {
@@ -50,7 +50,7 @@ impl RateLimits {
         }
     }
 
-    fn take<K: Hash + Eq + Clone>(&self, rates: &KeyedRates<K>, key: &K) -> Result<(), Duration> {
+    fn take<K: Hash + Eq + Clone>(&self, rates: &KeyedRateLimiter<K>, key: &K) -> Result<(), Duration> {
         rates.take(self.rate, key, self.clock.now())
     }
 
@@ -66,12 +66,12 @@ impl RateLimits {
 struct UnidentifiedRateKey {
     /// `None` for requests without an address, which share one limit; no listener produces them.
     address: Option<IpAddr>,
-    attempt: IdentificationRoute,
+    attempt: RouteIdentificationMethod,
 }
 
 /// How a route may still identify the caller of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum IdentificationRoute {
+enum RouteIdentificationMethod {
     /// The request has no credential in its headers; it may have one in its body.
     None,
     /// The request has a signature that the route checks.
@@ -84,7 +84,7 @@ enum IdentificationRoute {
     Socket,
 }
 
-impl IdentificationRoute {
+impl RouteIdentificationMethod {
     fn of(request: &Request) -> Self {
         let path = request.uri().path();
         let is_below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
@@ -108,7 +108,7 @@ pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option
         Some(caller) => shared.rates.count_caller(caller),
         None => {
             let address = request.extensions().get().map(ClientAddress::counted);
-            let sender = UnidentifiedRateKey { address, attempt: IdentificationRoute::of(request) };
+            let sender = UnidentifiedRateKey { address, attempt: RouteIdentificationMethod::of(request) };
             let counted = shared.rates.take(&shared.rates.unidentified, &sender);
             if counted.is_ok() {
                 let rates = Arc::clone(&shared.rates);
@@ -169,6 +169,6 @@ pub(super) fn recognise_key(shared: &MiddlewareState, request: &mut Request) {
     let caller =
         values.filter(|value| value.starts_with("nk_")).find_map(|key| shared.engine.access().caller_by_key(key));
     if let Some(caller) = caller {
-        request.extensions_mut().insert(KnownCaller(caller.principal));
+        request.extensions_mut().insert(RateLimitCaller(caller.principal));
     }
 }

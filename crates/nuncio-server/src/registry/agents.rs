@@ -14,7 +14,7 @@ use nuncio_engine::{Engine, EngineError};
 use serde_json::Value;
 
 use crate::admin::replies::{AddedAgent, AgentDirectory, ListedAgentInfo, RemovedAgent};
-use crate::error::StartError;
+use crate::error::OperatorError;
 use crate::settings::RegistrySettings;
 use crate::system::SystemEntropy;
 
@@ -25,7 +25,7 @@ pub(crate) async fn open(
     settings: &RegistrySettings,
     local: LocalDidScheme,
     here: Option<&str>,
-) -> Result<DirectoryIndex, StartError> {
+) -> Result<DirectoryIndex, OperatorError> {
     let options = DirectoryOptions {
         accept: settings.accept,
         interval: Duration::from_secs(settings.check_seconds),
@@ -40,7 +40,11 @@ pub(crate) async fn open(
 }
 
 /// Adds an agent on the operator's command, after verifying its description.
-pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &str) -> Result<AddedAgent, StartError> {
+pub(crate) async fn add(
+    engine: &Engine,
+    directory: &DirectoryIndex,
+    target: &str,
+) -> Result<AddedAgent, OperatorError> {
     let target =
         AgentTarget::parse(target).map_err(|error| EngineError::new(error.reason.code(), error.to_string()))?;
     let registered = directory.register(&target, &Principal::Operator).await?;
@@ -49,7 +53,7 @@ pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &st
 }
 
 /// Removes an agent by its id, its DID or the URL of its description.
-pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<RemovedAgent, StartError> {
+pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<RemovedAgent, OperatorError> {
     let id = match ListingId::parse(which) {
         Ok(id) => id,
         Err(_) => match AgentTarget::parse(which) {
@@ -61,7 +65,7 @@ pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<Re
             }
             _ => {
                 let message = "name an entry by its id, its DID or the address of its description";
-                return Err(StartError::new(Code::NotRegistered, message));
+                return Err(OperatorError::new(Code::NotRegistered, message));
             }
         },
     };
@@ -74,7 +78,7 @@ pub(crate) fn list(
     engine: &Engine,
     directory: &DirectoryIndex,
     publisher: Option<&DirectoryPublisher>,
-) -> Result<AgentDirectory, StartError> {
+) -> Result<AgentDirectory, OperatorError> {
     let now = engine.now();
     let entries = directory.entries();
     let agents = entries.iter().map(|(entry, listed)| listing_info(listing_body(entry, Some(listed), now)));
@@ -82,6 +86,6 @@ pub(crate) fn list(
     Ok(AgentDirectory { agents: agents.collect::<Result<_, _>>()?, elsewhere })
 }
 
-fn listing_info(listing: Value) -> Result<ListedAgentInfo, StartError> {
-    serde_json::from_value(listing).map_err(|error| StartError::new(Code::Internal, error.to_string()))
+fn listing_info(listing: Value) -> Result<ListedAgentInfo, OperatorError> {
+    serde_json::from_value(listing).map_err(|error| OperatorError::new(Code::Internal, error.to_string()))
 }

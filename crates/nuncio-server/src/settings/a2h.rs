@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentId, AgentName};
-use nuncio_core::manifest::Presets;
-use nuncio_engine::consent::ConsentRules;
-use nuncio_engine::relay::RelayRules;
+use nuncio_core::manifest::ScopePresets;
+use nuncio_engine::consent::ConsentSettings;
+use nuncio_engine::relay::RelaySettings;
 use nuncio_judge::ChangePolicy;
 use serde::Deserialize;
 use url::Url;
 
 use super::read_secret;
-use crate::error::StartError;
+use crate::error::OperatorError;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -43,34 +43,34 @@ pub struct RelaySetting {
 
 impl RelaySetting {
     /// The agent's token at the relay.
-    pub fn token(&self) -> Result<String, StartError> {
+    pub fn token(&self) -> Result<String, OperatorError> {
         let token = read_secret("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
         token.ok_or_else(|| {
             let message = format!("a2h.relay of agent {}: name token_env or token_file", self.agent);
-            StartError::new(Code::ConfigInvalid, message)
+            OperatorError::new(Code::ConfigInvalid, message)
         })
     }
 }
 
 impl A2hSettings {
     #[must_use]
-    pub fn relaying(&self) -> RelayRules {
+    pub fn relaying(&self) -> RelaySettings {
         let elsewhere = self.relay.iter().map(|relay| relay.agent.clone()).collect();
-        RelayRules { elsewhere, ..RelayRules::default() }
+        RelaySettings { elsewhere, ..RelaySettings::default() }
     }
 
     /// The consent rules from these settings. Fails if the scopes file is invalid.
-    pub fn rules(&self) -> Result<ConsentRules, StartError> {
-        let mut rules = ConsentRules {
+    pub fn rules(&self) -> Result<ConsentSettings, OperatorError> {
+        let mut rules = ConsentSettings {
             policy: ChangePolicy { reauth_on_widening: self.reauth_on_widening, ..ChangePolicy::default() },
-            ..ConsentRules::default()
+            ..ConsentSettings::default()
         };
         if let Some(path) = &self.scopes {
             let wrong = |why: &dyn std::fmt::Display| {
-                StartError::new(Code::ConfigInvalid, format!("a2h.scopes: {}: {why}", path.display()))
+                OperatorError::new(Code::ConfigInvalid, format!("a2h.scopes: {}: {why}", path.display()))
             };
             let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-            let mut presets = Presets::default();
+            let mut presets = ScopePresets::default();
             let json = path.extension().is_some_and(|extension| extension == "json");
             let read = if json { presets.extend_json(&text) } else { presets.extend_toml(&text) };
             read.map_err(|faults| wrong(&faults))?;

@@ -1,6 +1,6 @@
 //! `/console/tasks` through a browser without scripts: sign-in, forms and refused requests.
 
-use nuncio_core::task::{Task, TaskState};
+use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_testkit::{AapClient, Gateway, ManualClock, RawAnswer, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -29,7 +29,7 @@ async fn start(clock: &ManualClock) -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).clock(clock).start().await
 }
 
-async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (Task, JoinHandle<Value>) {
+async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (HumanTask, JoinHandle<Value>) {
     let session = aap.session(DESK, &[("weigh", true)]).await;
     let (aap, script) = (aap.clone(), call_once("c1", "weigh", json!({"shelf": shelf})));
     let turn = tokio::spawn(async move { aap.play(&session, script).await });
@@ -42,7 +42,7 @@ async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (Task, JoinHand
     (task, turn)
 }
 
-async fn state(gateway: &Gateway, task: &Task) -> TaskState {
+async fn state(gateway: &Gateway, task: &HumanTask) -> TaskState {
     gateway.engine().inbox().task(&task.id).await.unwrap().state
 }
 
@@ -99,13 +99,13 @@ impl<'a> InboxBrowser<'a> {
     }
 
     /// Sends a form of a task's page.
-    async fn step(&mut self, task: &Task, deed: &str, form: &[(&str, &str)]) -> RawAnswer {
+    async fn step(&mut self, task: &HumanTask, deed: &str, form: &[(&str, &str)]) -> RawAnswer {
         let token = self.token(&place(task)).await;
         self.post(&format!("{}/{deed}", place(task)), &[&[("csrf", token.as_str())], form].concat()).await
     }
 }
 
-fn place(task: &Task) -> String {
+fn place(task: &HumanTask) -> String {
     format!("/console/tasks/{}", task.id)
 }
 

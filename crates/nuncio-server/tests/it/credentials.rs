@@ -1,6 +1,6 @@
 //! Invalid credentials: where they are refused, and where they are ignored.
 
-use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::json;
@@ -110,7 +110,7 @@ async fn did_token_is_refused_by_the_agent_directory() {
     let world = world().await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
     let earned = post(&world.gateway, RPC, &signed(&world.gateway, &world.ada, RPC, &call), &call).await;
-    let token = AccessGrant::read(earned.header("authentication-info").unwrap()).unwrap().access_token;
+    let token = IssuedAccessToken::read(earned.header("authentication-info").unwrap()).unwrap().access_token;
     assert_eq!(post(&world.gateway, RPC, &bearer(&token), &call).await.status, 200);
     let body = json!({"url": "http://localhost:1/ad.json"}).to_string();
     let header = format!("Authorization: Bearer {token}\r\n");

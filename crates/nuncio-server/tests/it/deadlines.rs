@@ -89,7 +89,7 @@ async fn deadline_runs_while_the_tool_is_busy() {
 }
 
 #[tokio::test]
-async fn execution_of_an_agent_skill_can_time_out_or_be_cancelled() {
+async fn execution_of_a_whole_agent_as_a_skill_can_time_out_or_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock).start().await;
     let ada = gateway.key(&[]).await;

@@ -15,7 +15,7 @@ use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError, SubmittedExecution};
 use nuncio_engine::skills::{AccessDenied, SkillPermit};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine};
-use nuncio_testkit::{Gateway, KeyHolder, ManualClock, eventually};
+use nuncio_testkit::{ApiKeyHolder, Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, call_once, count, desk, echo, held, held_pid, release, runs, scope, tool};
@@ -27,7 +27,7 @@ pub(crate) fn anyone() -> Caller {
 }
 
 /// The caller of a request that carries the holder's key.
-pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
+pub(crate) fn with_key(holder: &ApiKeyHolder) -> Caller {
     Caller { authentication: AuthenticationMethod::Key, ..holder.caller.clone() }
 }
 
@@ -430,7 +430,7 @@ async fn execution_waits_for_operator_approval() {
 }
 
 #[tokio::test]
-async fn execution_without_an_approval_answer_fails_or_times_out() {
+async fn unanswered_approval_fails_the_execution_unless_its_timeout_comes_first() {
     let clock = ManualClock::new();
     // The time that an approval waits does not count towards the tool's timeout.
     let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");

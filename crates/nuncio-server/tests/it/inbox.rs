@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
-use nuncio_core::task::{Task, TaskState};
+use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_engine::EngineError;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
@@ -39,7 +39,7 @@ async fn start(clock: &ManualClock) -> Gateway {
 }
 
 /// Waits until the inbox has exactly `count` open tasks.
-async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
+async fn inbox(gateway: &Gateway, count: usize) -> Vec<HumanTask> {
     eventually("the work is in the inbox", async || {
         let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
         (tasks.len() == count).then_some(tasks)
@@ -47,14 +47,14 @@ async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
     .await
 }
 
-async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
+async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, HumanTask) {
     let before = gateway.engine().inbox().open_tasks().await.unwrap().len();
     let execution = submit(gateway, invocation("pickup", json!({"shelf": shelf}))).await;
     let task = inbox(gateway, before + 1).await.into_iter().find(|task| task.execution.as_ref() == Some(&execution.id));
     (execution, task.unwrap())
 }
 
-async fn step(gateway: &Gateway, task: &Task, step: TaskCommand, by: &str) -> Result<Task, EngineError> {
+async fn step(gateway: &Gateway, task: &HumanTask, step: TaskCommand, by: &str) -> Result<HumanTask, EngineError> {
     gateway.engine().inbox().step_task(&task.id, step, by).await
 }
 
@@ -66,7 +66,7 @@ fn done(kg: f64) -> TaskCommand {
     TaskCommand::Finish(json!({"kg": kg}))
 }
 
-fn refusal(stepped: Result<Task, EngineError>) -> Code {
+fn refusal(stepped: Result<HumanTask, EngineError>) -> Code {
     stepped.unwrap_err().code
 }
 
@@ -297,7 +297,7 @@ async fn result_of_a_task_finished_before_a_crash_completes_its_execution() {
     assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), finished);
 }
 
-async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
+async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &HumanTask, to: &HumanTask) {
     use nuncio_engine::ports::store::{Store as _, TaskChange};
     let store = nuncio_store::SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
     let change = TaskChange::Move { from: Box::new(from.clone()), to: Box::new(to.clone()) };

@@ -502,7 +502,7 @@ async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fa
 }
 
 #[tokio::test]
-async fn issuer_token_on_an_open_loopback_server_identifies_its_subject() {
+async fn issuer_token_on_a_loopback_server_without_keys_identifies_its_subject() {
     let issuer = Issuer::start().await;
     let gateway = builder(issuer.setting("")).clock(&clock()).start().await;
     let reader = issuer.token(JWT, "notes:read").await;

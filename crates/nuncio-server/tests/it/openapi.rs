@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_testkit::{AapClient, Gateway, Method, Sse};
+use nuncio_testkit::{AapClient, Gateway, Method, ReceivedSseEvent};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, call, desk, echo, tool};
@@ -114,8 +114,8 @@ fn everything() -> Value {
     })
 }
 
-async fn streamed(aap: &AapClient, session: &str, mode: &str, script: Value) -> Vec<Sse> {
-    Sse::parse(&aap.stream(session, mode, script).await.rest_raw().await)
+async fn streamed(aap: &AapClient, session: &str, mode: &str, script: Value) -> Vec<ReceivedSseEvent> {
+    ReceivedSseEvent::parse(&aap.stream(session, mode, script).await.rest_raw().await)
 }
 
 #[tokio::test]

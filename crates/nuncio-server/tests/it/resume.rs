@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_core::event::EventLog;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_testkit::{EventStream, Gateway, ManualClock, Method, Sse};
+use nuncio_testkit::{EventStream, Gateway, ManualClock, Method, ReceivedSseEvent};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, call, desk, echo};
@@ -34,7 +34,7 @@ fn read(stream: EventStream) -> tokio::task::JoinHandle<String> {
 }
 
 fn behind(whole: &str, id: &str) -> String {
-    let events = Sse::parse(whole);
+    let events = ReceivedSseEvent::parse(whole);
     let number = |id: &str| id.split_once('.').unwrap().1.parse::<usize>().unwrap();
     events.into_iter().filter(|event| number(&event.id) > number(id)).map(|event| event.raw).collect()
 }
@@ -67,7 +67,10 @@ async fn taken_up_everywhere(mode: &str) {
     let by_block = aap.resume(&session, "message", None).await.rest_raw().await;
     let whole = |mode: &str| if mode == "delta" { &by_piece } else { &by_block };
     assert_eq!(&first, whole(mode), "the first reader saw it whole");
-    assert!(Sse::parse(&by_piece).len() > 50 && by_piece.len() > 2 * 16 * 1024, "more than goes out in one piece");
+    assert!(
+        ReceivedSseEvent::parse(&by_piece).len() > 50 && by_piece.len() > 2 * 16 * 1024,
+        "more than goes out in one piece"
+    );
     for (mode, id, rest) in taken_up {
         assert_eq!(rest.await.unwrap(), behind(whole(mode), &id), "{mode} behind {id}");
     }
@@ -77,7 +80,7 @@ async fn taken_up_everywhere(mode: &str) {
     let aap = gateway.aap();
     for mode in ["delta", "message"] {
         assert_eq!(&aap.resume(&session, mode, None).await.rest_raw().await, whole(mode));
-        for event in Sse::parse(whole(mode)) {
+        for event in ReceivedSseEvent::parse(whole(mode)) {
             let rest = aap.resume(&session, mode, Some(&event.id)).await.rest_raw().await;
             assert_eq!(rest, behind(whole(mode), &event.id), "{mode} behind {}", event.id);
         }
@@ -108,14 +111,15 @@ async fn turn_that_was_not_streamed_can_be_streamed_afterwards() {
 }
 
 #[tokio::test]
-async fn event_ids_resume_only_their_own_turn() {
+async fn stream_resumes_the_turn_of_the_event_id_or_the_last_turn_without_one() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
     aap.say(&session, "one").await;
     aap.say(&session, "two").await;
-    let text =
-        |events: Vec<Sse>| -> String { events.iter().filter_map(|event| event.data["delta"].as_str()).collect() };
+    let text = |events: Vec<ReceivedSseEvent>| -> String {
+        events.iter().filter_map(|event| event.data["delta"].as_str()).collect()
+    };
     assert_eq!(text(aap.resume(&session, "delta", Some("1.0")).await.rest().await), "You said: one");
     assert_eq!(text(aap.resume(&session, "delta", Some("2.0")).await.rest().await), "You said: two");
     assert_eq!(

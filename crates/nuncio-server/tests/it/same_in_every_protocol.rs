@@ -11,7 +11,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_server::admin::AdminCommand;
-use nuncio_testkit::{Gateway, KeyHolder, ManualClock};
+use nuncio_testkit::{ApiKeyHolder, Gateway, ManualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -157,7 +157,7 @@ fn cases() -> Vec<CallCase> {
 struct ProtocolTestGateway {
     gateway: Gateway,
     clock: ManualClock,
-    guest: KeyHolder,
+    guest: ApiKeyHolder,
 }
 
 impl ProtocolTestGateway {

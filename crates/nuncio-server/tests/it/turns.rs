@@ -8,7 +8,7 @@ use nuncio_core::ids::OptionName;
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::OptionValue;
+use nuncio_core::session::StoredOptionValue;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
 use nuncio_engine::converse::{PermissionResponder, SettingsPatch, TurnRequest};
@@ -484,7 +484,8 @@ async fn secret_option_is_stored_sealed_and_never_returned() {
 /// The encrypted secret option of a session as stored, and its decrypted value.
 async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
     let kept = gateway.engine().conversations().session(&Caller::new(Principal::Local), session).await.unwrap();
-    let Some(OptionValue::Sealed(sealed)) = kept.settings.options.get(&OptionName::parse("apiKey").unwrap()) else {
+    let Some(StoredOptionValue::Sealed(sealed)) = kept.settings.options.get(&OptionName::parse("apiKey").unwrap())
+    else {
         panic!("the secret is not sealed");
     };
     let key = std::fs::read(gateway.data().join("secret.key")).unwrap();

@@ -18,7 +18,7 @@ use super::execution::RemoteExecution;
 use super::target::UserNamedHost;
 use super::{Consumer, InvocationProgress, inputs};
 use crate::validate::{WireDocument as _, pretty};
-use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
+use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillHttpMethod};
 
 /// Length limit of a request URL with inputs, in bytes; many proxies refuse longer ones.
 const MAX_QUERY: usize = 8 * 1024;
@@ -107,7 +107,7 @@ impl Consumer {
         headers.extend(call.traceparent.clone().map(|context| ("traceparent".to_owned(), context)));
         let (caller_id, caller_type) = (&self.options.caller_id, &self.options.caller_type);
         let body = match method {
-            SkillMethod::Get | SkillMethod::Delete => {
+            SkillHttpMethod::Get | SkillHttpMethod::Delete => {
                 let text = |value: Value| match value {
                     Value::String(text) => text,
                     other => other.to_string(),
@@ -125,7 +125,7 @@ impl Consumer {
                 headers.extend(context_headers(&call.context));
                 None
             }
-            SkillMethod::Post | SkillMethod::Put => {
+            SkillHttpMethod::Post | SkillHttpMethod::Put => {
                 headers.push(("content-type".to_owned(), json_type(descriptor)?));
                 let context = (call.context != InvocationContext::default()).then(|| call.context.clone());
                 let caller =

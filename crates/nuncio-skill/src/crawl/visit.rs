@@ -47,7 +47,7 @@ struct FetchedIndex {
 
 /// Reason why descriptors were left to the next visit.
 #[derive(Default)]
-struct SkippedDescriptors {
+struct DescriptorSkipReason {
     why: Option<String>,
     retry_after: Option<Duration>,
 }
@@ -185,7 +185,10 @@ impl<'a> DomainVisit<'a> {
     }
 
     /// Fetches the descriptors that are due; `None` if the domain is no longer followed.
-    async fn descriptors(&mut self, snapshot: &mut DomainSnapshot) -> Result<Option<SkippedDescriptors>, EngineError> {
+    async fn descriptors(
+        &mut self,
+        snapshot: &mut DomainSnapshot,
+    ) -> Result<Option<DescriptorSkipReason>, EngineError> {
         let (mut failures, mut saved_at) = (0, self.began);
         for at in 0..snapshot.skills.len() {
             let now = self.reader.now();
@@ -194,7 +197,7 @@ impl<'a> DomainVisit<'a> {
             }
             if self.began.after(VISIT_TIMEOUT) <= now {
                 let why = Some("the visit took too long; the other skills are read at the next".to_owned());
-                return Ok(Some(SkippedDescriptors { why, retry_after: None }));
+                return Ok(Some(DescriptorSkipReason { why, retry_after: None }));
             }
             let outcome = self.descriptor(&snapshot.skills[at]).await;
             let skill = &mut snapshot.skills[at];
@@ -204,7 +207,7 @@ impl<'a> DomainVisit<'a> {
                     failures += 1;
                     if failures == ENOUGH_FAILURES || failure.retry_after.is_some() {
                         let why = Some(format!("descriptors cannot be read: {}", failure.why));
-                        return Ok(Some(SkippedDescriptors { why, retry_after: failure.retry_after }));
+                        return Ok(Some(DescriptorSkipReason { why, retry_after: failure.retry_after }));
                     }
                 }
                 None => failures = 0,
@@ -216,7 +219,7 @@ impl<'a> DomainVisit<'a> {
                 }
             }
         }
-        Ok(Some(SkippedDescriptors::default()))
+        Ok(Some(DescriptorSkipReason::default()))
     }
 
     async fn descriptor(&mut self, skill: &SnapshotSkill) -> Result<ConditionalFetch<SkillDescriptor>, FetchFailure> {

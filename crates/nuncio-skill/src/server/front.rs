@@ -1,5 +1,5 @@
 use axum::response::{IntoResponse as _, Response};
-use nuncio_core::agent::{Agent, Skill, SkillAccess, SkillAuth, SkillMethod, Tool};
+use nuncio_core::agent::{Agent, Skill, SkillAccess, SkillAuth, SkillHttpMethod, Tool};
 use nuncio_core::policy::Protocol;
 use nuncio_core::text::TextByLanguage;
 use nuncio_engine::EngineError;
@@ -126,10 +126,10 @@ fn invocation(skill: &Skill, inputs: &Value) -> String {
         pairs.map(pair).collect()
     };
     match skill.method {
-        SkillMethod::Post => body(),
-        SkillMethod::Put => format!("-X PUT {}", body()),
-        SkillMethod::Get => ["-G".to_owned(), query()].concat(),
-        SkillMethod::Delete => ["-X DELETE -G".to_owned(), query()].concat(),
+        SkillHttpMethod::Post => body(),
+        SkillHttpMethod::Put => format!("-X PUT {}", body()),
+        SkillHttpMethod::Get => ["-G".to_owned(), query()].concat(),
+        SkillHttpMethod::Delete => ["-X DELETE -G".to_owned(), query()].concat(),
     }
 }
 

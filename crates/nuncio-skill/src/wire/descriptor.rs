@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, LenientNumber, SkillMethod, SkillVersion, document, present,
+    AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, LenientNumber, SkillHttpMethod, SkillVersion, document,
+    present,
 };
 
 document! {
@@ -80,7 +81,7 @@ document! {
         /// URL to which invocations are sent.
         url: String,
         /// HTTP method of an invocation.
-        method: SkillMethod,
+        method: SkillHttpMethod,
         /// Content type of the request body; `application/json` if absent.
         content_type: Option<String>,
         /// URL of the status of an execution; `{execution_id}` stands for the execution's id.

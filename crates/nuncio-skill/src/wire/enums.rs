@@ -1,6 +1,6 @@
 //! Enumerations of the protocol (§3.4, §3.5.3, §5.3).
 
-use nuncio_core::agent::{CapabilityType, SkillAccess, SkillMethod};
+use nuncio_core::agent::{CapabilityType, SkillAccess, SkillHttpMethod};
 use nuncio_core::execution::Priority;
 use nuncio_core::string_enum;
 
@@ -43,7 +43,7 @@ shapes! {
     AuthType => Shape::Reference("AuthType"),
     ExecutionStatus => Shape::Reference("ExecutionStatus"),
     Priority => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    SkillMethod => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    SkillHttpMethod => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     ErrorCode => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     LenientNumber => Shape::Number,
     InvocationCredentials => Shape::Record(Box::new(Shape::Unknown)),

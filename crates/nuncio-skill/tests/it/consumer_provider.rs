@@ -151,7 +151,7 @@ async fn write(stream: &mut TcpStream, reply: TestReply) {
 
 /// Real HTTP client that maps `https://NAME` to providers on loopback ports.
 #[derive(Debug)]
-struct NamedHosts {
+struct HostMappingFetch {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
     /// Request line whose timeout is set to 50 ms.
@@ -162,7 +162,7 @@ struct NamedHosts {
 }
 
 #[async_trait::async_trait]
-impl Fetch for NamedHosts {
+impl Fetch for HostMappingFetch {
     async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
         let line = format!("{} {}", request.method, request.url.path());
@@ -242,7 +242,7 @@ impl TestConsumer {
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let spans = Arc::<Mutex<Vec<_>>>::default();
-        let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
+        let fetch = HostMappingFetch { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
         let start = Mutex::new(Timestamp::from_millis(1_794_740_400_000));
         let clock = Arc::new(LeapingClock { now: start, pauses: Mutex::default() });
         let events = Arc::<Mutex<Vec<InvocationProgress>>>::default();

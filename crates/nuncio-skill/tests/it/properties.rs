@@ -6,8 +6,8 @@ use nuncio_skill::validate::{self, SkillDocumentType, check, parse, parse_as, pa
 use nuncio_skill::wire::{
     AccessPolicy, AuthConfig, AuthType, CapabilityType, CustomAuth, EndpointRetry, ErrorResponse, ExecutionStatus,
     IndexProvider, InvocationEndpoint, InvocationRequest, InvocationResponse, LenientNumber, OAuth2Config,
-    OutputDefinition, ParameterDefinition, Priority, ProtocolVersion, Provider, SkillDescriptor, SkillIndex,
-    SkillIndexEntry, SkillMethod, SkillVersion,
+    OutputDefinition, ParameterDefinition, Priority, ProtocolVersion, Provider, SkillDescriptor, SkillHttpMethod,
+    SkillIndex, SkillIndexEntry, SkillVersion,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -110,7 +110,7 @@ fn endpoint() -> impl Strategy<Value = InvocationEndpoint> {
         extra,
     });
     let urls = (url(), option::of(url()), option::of(url()));
-    let method = select(SkillMethod::ALL.to_vec());
+    let method = select(SkillHttpMethod::ALL.to_vec());
     (urls, method, option::of(text()), option::of(quantity()), option::of(retry), extra()).prop_map(
         |((url, status_url, result_url), method, content_type, timeout_ms, retry, extra)| InvocationEndpoint {
             url,
@@ -199,7 +199,7 @@ fn closed_lists() -> Vec<(SkillDocumentType, Value, &'static str, BTreeSet<&'sta
             SkillDocumentType::SkillDescriptor,
             whole.clone(),
             "/endpoint/method",
-            SkillMethod::ALL.map(SkillMethod::as_str).into(),
+            SkillHttpMethod::ALL.map(SkillHttpMethod::as_str).into(),
         ),
         (SkillDocumentType::SkillDescriptor, whole, "/auth/type", AuthType::ALL.map(AuthType::as_str).into()),
         (

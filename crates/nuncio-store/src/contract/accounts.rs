@@ -1,18 +1,18 @@
 //! Contract checks for agent accounts and manifests.
 
-use nuncio_core::account::{Account, AccountOwner};
+use nuncio_core::account::{AccountOwner, AgentAccount};
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
 
 use super::consent_sample::{account, agent_id, create_account, lineage, name, publish, published};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
-fn update(account: &Account) -> Change {
+fn update(account: &AgentAccount) -> Change {
     ConsentChange::UpdateAccount { account: account.clone(), words: format!("updated {}", account.id) }.into()
 }
 
-fn next(account: &Account) -> Account {
-    Account { revision: account.revision + 1, ..account.clone() }
+fn next(account: &AgentAccount) -> AgentAccount {
+    AgentAccount { revision: account.revision + 1, ..account.clone() }
 }
 
 async fn found(store: &dyn Store, words: &[&str]) -> Vec<String> {
@@ -23,7 +23,7 @@ async fn found(store: &dyn Store, words: &[&str]) -> Vec<String> {
 pub async fn account_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let full = account("agt_1");
-    let bare = Account {
+    let bare = AgentAccount {
         owner: AccountOwner::Operator,
         description: None,
         public: false,
@@ -44,7 +44,7 @@ pub async fn account_round_trips(place: &dyn TestDatabase) {
 pub async fn duplicate_account_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_account(&account("agt_1"), "")]).await;
-    let other = Account { token: None, ..account("agt_1") };
+    let other = AgentAccount { token: None, ..account("agt_1") };
     assert_eq!(refusal(&*store, [create_account(&other, "")]).await, Conflict::Exists);
     assert_eq!(store.account(&agent_id("agt_1")).await.unwrap(), Some(account("agt_1")));
 }
@@ -54,7 +54,7 @@ pub async fn account_changes_only_from_the_revision_that_was_read(place: &dyn Te
     let first = account("agt_1");
     assert_eq!(refusal(&*store, [update(&next(&first))]).await, Conflict::Missing);
     made(&*store, [create_account(&first, "")]).await;
-    let second = Account { token: None, display_name: "other".to_owned(), ..next(&first) };
+    let second = AgentAccount { token: None, display_name: "other".to_owned(), ..next(&first) };
     made(&*store, [update(&second)]).await;
     assert_eq!(refusal(&*store, [update(&next(&first))]).await, Conflict::Moved);
     assert_eq!(store.account(&first.id).await.unwrap(), Some(second));
@@ -65,7 +65,7 @@ pub async fn accounts_are_listed_by_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ids = ["agt_c", "agt_a", "agt_b"];
     made(&*store, ids.map(|id| create_account(&account(id), ""))).await;
-    let eves = Account { owner: AccountOwner::Person(name("eve")), ..account("agt_d") };
+    let eves = AgentAccount { owner: AccountOwner::Person(name("eve")), ..account("agt_d") };
     made(&*store, [create_account(&eves, "")]).await;
     let ada = AccountOwner::Person(name("ada"));
     assert_eq!(store.accounts_of(&ada, None, 2).await.unwrap(), ["agt_a", "agt_b"].map(account));
@@ -75,7 +75,7 @@ pub async fn accounts_are_listed_by_owner(place: &dyn TestDatabase) {
 
 pub async fn public_accounts_are_found_by_search_words(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let hidden = Account { public: false, ..account("agt_h") };
+    let hidden = AgentAccount { public: false, ..account("agt_h") };
     made(
         &*store,
         [

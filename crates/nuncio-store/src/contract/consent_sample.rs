@@ -1,6 +1,6 @@
 //! Sample people, agents and relations.
 
-use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion, TokenInfo, WebhookUrl};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, ManifestVersion, TokenInfo, WebhookUrl};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
@@ -63,8 +63,8 @@ pub fn agent_id(id: &str) -> AgentId {
 
 /// An account that uses every field.
 #[must_use]
-pub fn account(id: &str) -> Account {
-    Account {
+pub fn account(id: &str) -> AgentAccount {
+    AgentAccount {
         id: agent_id(id),
         owner: AccountOwner::Person(name("ada")),
         display_name: format!("Agent {id} 助手"),
@@ -86,14 +86,14 @@ pub fn account(id: &str) -> Account {
 }
 
 #[must_use]
-pub fn create_account(account: &Account, words: &str) -> Change {
+pub fn create_account(account: &AgentAccount, words: &str) -> Change {
     let words = format!("{} {words}", account.id);
     ConsentChange::CreateAccount { account: account.clone(), words }.into()
 }
 
 /// An account with its next manifest version; `None` clears it.
 #[must_use]
-pub fn published(account: &Account, manifest: Option<&str>) -> (Account, ManifestVersion) {
+pub fn published(account: &AgentAccount, manifest: Option<&str>) -> (AgentAccount, ManifestVersion) {
     let mut next = account.clone();
     next.manifest_version += 1;
     next.manifest_hash = manifest.map(|text| Digest::of_bytes(text.as_bytes()));
@@ -112,7 +112,7 @@ pub fn published(account: &Account, manifest: Option<&str>) -> (Account, Manifes
 }
 
 #[must_use]
-pub fn publish(account: &Account, manifest: Option<&str>) -> Change {
+pub fn publish(account: &AgentAccount, manifest: Option<&str>) -> Change {
     let (account, version) = published(account, manifest);
     let lineage = Box::new(lineage(version.version));
     ConsentChange::Publish { account, words: "published".to_owned(), version: Box::new(version), lineage }.into()

@@ -2,7 +2,7 @@
 
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::DirectoryListing;
-use nuncio_engine::ports::store::{Change, Conflict, DirectoryChange};
+use nuncio_engine::ports::store::{AgentDirectoryChange, Change, Conflict};
 use url::Url;
 
 use super::sample::later;
@@ -35,7 +35,7 @@ fn stale(address: &str) -> DirectoryListing {
 }
 
 fn put(entry: &DirectoryListing, description: &str) -> Change {
-    Change::from(DirectoryChange::PutListing { entry: entry.clone(), description: description.to_owned() })
+    Change::from(AgentDirectoryChange::PutListing { entry: entry.clone(), description: description.to_owned() })
 }
 
 pub async fn listing_round_trips(place: &dyn TestDatabase) {
@@ -59,9 +59,12 @@ pub async fn second_listing_of_a_url_replaces_the_first(place: &dyn TestDatabase
 pub async fn listing_update_keeps_description_and_needs_an_existing_listing(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (entry("https://a.example/ad.json"), stale("https://a.example/ad.json"));
-    assert_eq!(refusal(&*store, [Change::from(DirectoryChange::UpdateListing(old.clone()))]).await, Conflict::Missing);
+    assert_eq!(
+        refusal(&*store, [Change::from(AgentDirectoryChange::UpdateListing(old.clone()))]).await,
+        Conflict::Missing
+    );
     made(&*store, [put(&new, "one")]).await;
-    made(&*store, [Change::from(DirectoryChange::UpdateListing(old.clone()))]).await;
+    made(&*store, [Change::from(AgentDirectoryChange::UpdateListing(old.clone()))]).await;
     assert_eq!(store.directory().await.unwrap(), [(old, "one".to_owned())]);
 }
 
@@ -69,10 +72,13 @@ pub async fn listing_is_removed_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (one, two) = (entry("https://a.example/ad.json"), entry("https://b.example/ad.json"));
     made(&*store, [put(&one, "one"), put(&two, "two")]).await;
-    made(&*store, [Change::from(DirectoryChange::RemoveListing(one.id()))]).await;
+    made(&*store, [Change::from(AgentDirectoryChange::RemoveListing(one.id()))]).await;
     assert_eq!(store.directory().await.unwrap(), [(two, "two".to_owned())]);
-    assert_eq!(refusal(&*store, [Change::from(DirectoryChange::RemoveListing(one.id()))]).await, Conflict::Missing);
-    assert_eq!(refusal(&*store, [Change::from(DirectoryChange::UpdateListing(one))]).await, Conflict::Missing);
+    assert_eq!(
+        refusal(&*store, [Change::from(AgentDirectoryChange::RemoveListing(one.id()))]).await,
+        Conflict::Missing
+    );
+    assert_eq!(refusal(&*store, [Change::from(AgentDirectoryChange::UpdateListing(one))]).await, Conflict::Missing);
 }
 
 pub async fn listings_survive_reopening(place: &dyn TestDatabase) {

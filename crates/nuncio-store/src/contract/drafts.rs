@@ -3,7 +3,7 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
 use nuncio_core::principal::Principal;
-use nuncio_engine::drafting::{Blueprint, DraftState, ProtocolDraft};
+use nuncio_engine::drafting::{DraftState, ProtocolDefinition, ProtocolDraft};
 use nuncio_engine::ports::store::{Change, Conflict, DraftChange, Store};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn draft(name: &str) -> ProtocolDraft {
         with: owner(),
         key: format!("key of {name}"),
         asked: Digest::of_bytes(b"asked"),
-        blueprint: Blueprint::read(written).unwrap(),
+        blueprint: ProtocolDefinition::read(written).unwrap(),
         digest: Digest::of_json(&document),
         document,
         created_at: later(0),

@@ -8,7 +8,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::notification::{RelayParty, WebhookState};
 use nuncio_core::signature::{PublicKey, Signature};
-use nuncio_engine::ports::store::relay::{DeliveryLogEntry, Webhook};
+use nuncio_engine::ports::store::relay::{Webhook, WebhookDeliveryLogEntry};
 use nuncio_engine::ports::store::{Change, RelayChange};
 
 use super::consent_sample::{agent_id, recipient};
@@ -163,8 +163,8 @@ pub fn put_webhook(agent: &str, state: WebhookState) -> Change {
 
 /// Log entry of a successful delivery.
 #[must_use]
-pub fn logged(seq: u64, at: i64) -> DeliveryLogEntry {
-    DeliveryLogEntry {
+pub fn logged(seq: u64, at: i64) -> WebhookDeliveryLogEntry {
+    WebhookDeliveryLogEntry {
         seq,
         delivery_id: format!("dlv_{seq}"),
         kind: "message.new".to_owned(),

@@ -12,7 +12,9 @@ use nuncio_core::ids::{
 use nuncio_core::message::{Message, ToolCall};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{AwaitedAnswer, ClientTool, OptionValue, PendingCall, Session, SessionSettings, ToolRef};
+use nuncio_core::session::{
+    AwaitedAnswer, ClientTool, EnabledTool, PendingCall, Session, SessionSettings, StoredOptionValue,
+};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{StopReason, StreamMode, TurnOutcome, Usage, turn_id};
 use nuncio_engine::ports::store::{ApiKey, Change, IdempotencyRecord, KeyKind, KeyRole, SessionChange};
@@ -66,10 +68,10 @@ pub fn create(id: &str) -> Change {
 pub fn settings() -> SessionSettings {
     let option = |name: &str| OptionName::parse(name).unwrap();
     SessionSettings {
-        tools: Some(vec![ToolRef { name: ToolName::parse("book").unwrap(), trust: Some(true) }]),
+        tools: Some(vec![EnabledTool { name: ToolName::parse("book").unwrap(), trust: Some(true) }]),
         options: BTreeMap::from([
-            (option("language"), OptionValue::Plain("中文".into())),
-            (option("token"), OptionValue::Sealed("v1.c2VhbGVk".into())),
+            (option("language"), StoredOptionValue::Plain("中文".into())),
+            (option("token"), StoredOptionValue::Sealed("v1.c2VhbGVk".into())),
         ]),
         client_tools: vec![ClientTool {
             name: ToolName::parse("locate").unwrap(),

@@ -1,7 +1,7 @@
 //! Contract checks for human tasks.
 
 use nuncio_core::ids::{AgentName, CallId, TaskId, ToolName};
-use nuncio_core::task::{Task, TaskState};
+use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_engine::ports::store::{Change, Conflict, TaskChange};
 use serde_json::{Map, json};
 
@@ -12,10 +12,10 @@ fn id(id: &str) -> TaskId {
     TaskId::parse(id).unwrap()
 }
 
-pub(super) fn task(name: &str, execution: Option<&str>) -> Task {
+pub(super) fn task(name: &str, execution: Option<&str>) -> HumanTask {
     let mut inputs = Map::new();
     inputs.insert("shelf".to_owned(), json!(["A", 1.5, null]));
-    Task {
+    HumanTask {
         id: id(name),
         agent: AgentName::parse("depot").unwrap(),
         tool: ToolName::parse("pickup").unwrap(),
@@ -32,18 +32,18 @@ pub(super) fn task(name: &str, execution: Option<&str>) -> Task {
     }
 }
 
-fn create(task: &Task) -> Change {
+fn create(task: &HumanTask) -> Change {
     Change::from(TaskChange::Create(Box::new(task.clone())))
 }
 
-fn moved(from: &Task, to: &Task) -> Change {
+fn moved(from: &HumanTask, to: &HumanTask) -> Change {
     Change::from(TaskChange::Move { from: Box::new(from.clone()), to: Box::new(to.clone()) })
 }
 
 pub async fn task_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [executions::create("exe_1")]).await;
-    let (mine, other) = (task("a", Some("exe_1")), Task { form: None, ..task("b", None) });
+    let (mine, other) = (task("a", Some("exe_1")), HumanTask { form: None, ..task("b", None) });
     made(&*store, [create(&mine), create(&other)]).await;
     assert_eq!(store.task(&id("a")).await.unwrap(), Some(mine));
     assert_eq!(store.task(&id("b")).await.unwrap(), Some(other));
@@ -55,7 +55,7 @@ pub async fn duplicate_task_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = task("a", None);
     made(&*store, [create(&first)]).await;
-    let second = Task { title: "Another".to_owned(), ..first.clone() };
+    let second = HumanTask { title: "Another".to_owned(), ..first.clone() };
     assert_eq!(refusal(&*store, [create(&second)]).await, Conflict::Exists);
     let gone = first.clone().withdraw(later(1));
     made(&*store, [moved(&first, &gone)]).await;
@@ -96,7 +96,7 @@ pub async fn open_tasks_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.open_tasks(10).await.unwrap(), []);
     let made_at = [("c", 0), ("a", 2), ("b", 1), ("d", 3), ("e", 3)];
-    let [c, a, b, d, e] = made_at.map(|(name, at)| Task { created_at: later(at), ..task(name, None) });
+    let [c, a, b, d, e] = made_at.map(|(name, at)| HumanTask { created_at: later(at), ..task(name, None) });
     for task in [&a, &b, &c, &d, &e] {
         made(&*store, [create(task)]).await;
     }

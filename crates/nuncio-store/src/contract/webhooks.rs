@@ -1,7 +1,7 @@
 //! Contract checks for webhooks and deliveries.
 
 use nuncio_core::notification::{Notification, RelayParty, WebhookState};
-use nuncio_engine::ports::store::relay::{Delivery, Webhook};
+use nuncio_engine::ports::store::relay::{Webhook, WebhookDelivery};
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, Store};
 
 use super::consent_sample::{agent_id, notification, recipient, tell};
@@ -55,7 +55,7 @@ async fn numbers(store: &dyn Store, by: i64) -> Vec<u64> {
     due(store, by).await.into_iter().map(|(_, seq)| seq).collect()
 }
 
-async fn first(store: &dyn Store, agent: &str) -> Option<Delivery> {
+async fn first(store: &dyn Store, agent: &str) -> Option<WebhookDelivery> {
     store.first_delivery(&agent_id(agent)).await.unwrap()
 }
 
@@ -92,7 +92,7 @@ pub async fn mail_to_webhook_agent_creates_delivery(place: &dyn TestDatabase) {
     let found = store.deliveries(later(3), &[], 9).await.unwrap();
     let told = store.mail(&hotel, 1, 1).await.unwrap().remove(0);
     assert_eq!((told.seq, told.at, &told.notification), (2, later(3), &notification(4)));
-    let expected = Delivery { agent: agent_id("agt_1"), mailed: told, attempts: 0, due: later(3) };
+    let expected = WebhookDelivery { agent: agent_id("agt_1"), mailed: told, attempts: 0, due: later(3) };
     assert_eq!(first(&*store, "agt_1").await.as_ref(), Some(&expected));
     assert_eq!(found, [expected]);
     assert_eq!(first(&*store, "agt_2").await, None);
@@ -115,7 +115,7 @@ pub async fn deliveries_are_listed_in_due_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 3), tell(&agent("agt_2"), 1, 1), tell(&agent("agt_3"), 1, 2)]).await;
-    let called = |agents: Vec<Delivery>| agents.into_iter().map(|it| it.agent.to_string()).collect::<Vec<_>>();
+    let called = |agents: Vec<WebhookDelivery>| agents.into_iter().map(|it| it.agent.to_string()).collect::<Vec<_>>();
     assert_eq!(called(store.deliveries(later(9), &[], 9).await.unwrap()), ["agt_2", "agt_3", "agt_1"]);
     assert_eq!(called(store.deliveries(later(9), &[], 2).await.unwrap()), ["agt_2", "agt_3"]);
     assert_eq!(called(store.deliveries(later(2), &[], 9).await.unwrap()), ["agt_2", "agt_3"]);

@@ -1,10 +1,10 @@
 //! Agents' accounts, and every version of their manifests.
 
 use async_trait::async_trait;
-use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_engine::ports::store::{AccountStore, Conflict, StoreError};
+use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
 use nuncio_judge::lineage::ManifestLineage;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -14,7 +14,7 @@ use super::rows::{self, clamped, execute_or, run, text_or_empty, to_integer, to_
 
 const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
 
-pub(super) fn create(connection: &Connection, account: &Account, words: &str) -> Result<(), SqlProblem> {
+pub(super) fn create(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO accounts
         (id, owner, public, token, created_at, manifest_version, manifest_hash, revision, words, content)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
@@ -37,7 +37,7 @@ pub(super) fn create(connection: &Connection, account: &Account, words: &str) ->
     )
 }
 
-pub(super) fn update(connection: &Connection, account: &Account, words: &str) -> Result<(), SqlProblem> {
+pub(super) fn update(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlProblem> {
     update_or(
         Conflict::Moved,
         connection,
@@ -60,7 +60,7 @@ pub(super) fn update(connection: &Connection, account: &Account, words: &str) ->
 
 pub(super) fn publish(
     connection: &Connection,
-    account: &Account,
+    account: &AgentAccount,
     words: &str,
     version: &ManifestVersion,
     lineage: &ManifestLineage,
@@ -97,12 +97,12 @@ pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u6
 }
 
 #[async_trait]
-impl AccountStore for SqliteStore {
-    async fn account(&self, id: &AgentId) -> Result<Option<Account>, StoreError> {
+impl AgentAccountStore for SqliteStore {
+    async fn account(&self, id: &AgentId) -> Result<Option<AgentAccount>, StoreError> {
         self.readers.first(&format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1"), [id.as_str()], read)
     }
 
-    async fn account_by_token(&self, token: &Digest) -> Result<Option<Account>, StoreError> {
+    async fn account_by_token(&self, token: &Digest) -> Result<Option<AgentAccount>, StoreError> {
         self.readers.first(&format!("SELECT {COLUMNS} FROM accounts WHERE token = ?1"), [token.to_string()], read)
     }
 
@@ -111,7 +111,7 @@ impl AccountStore for SqliteStore {
         owner: &AccountOwner,
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, StoreError> {
+    ) -> Result<Vec<AgentAccount>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM accounts WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
         self.readers.all(sql, (owner.to_string(), text_or_empty(after), to_limit(limit)), read).await
     }
@@ -121,7 +121,7 @@ impl AccountStore for SqliteStore {
         words: &[String],
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, StoreError> {
+    ) -> Result<Vec<AgentAccount>, StoreError> {
         let matching: String = (0..words.len()).map(|n| format!(" AND instr(words, ?{}) > 0", n + 3)).collect();
         let sql = format!("SELECT {COLUMNS} FROM accounts WHERE public = 1 AND id > ?1{matching} ORDER BY id LIMIT ?2");
         let params = [&[text_or_empty(after), to_limit(limit).to_string()], words].concat();
@@ -146,8 +146,8 @@ impl AccountStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Account, SqlProblem> {
-    Ok(Account {
+fn read(row: &Row<'_>) -> Result<AgentAccount, SqlProblem> {
+    Ok(AgentAccount {
         manifest_version: rows::number(row, 1)?,
         manifest_hash: rows::optional(row, 2, rows::digest)?,
         revision: rows::number(row, 3)?,

@@ -4,29 +4,29 @@ use async_trait::async_trait;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::DirectoryListing;
 use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
-use nuncio_engine::ports::store::{Conflict, DirectoryChange, DirectoryStore, StoreError};
+use nuncio_engine::ports::store::{AgentDirectoryChange, AgentDirectoryStore, Conflict, StoreError};
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
 use super::problem::SqlProblem;
 use super::rows::{self, execute_or, run, to_integer};
 
-pub(super) fn apply(connection: &Connection, change: &DirectoryChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &AgentDirectoryChange) -> Result<(), SqlProblem> {
     match change {
-        DirectoryChange::Follow(domain) => {
+        AgentDirectoryChange::Follow(domain) => {
             let sql =
                 "INSERT INTO followed (domain, followed_by, since, last_seen, next_visit, failures, listed, problem)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (domain) DO NOTHING";
             write_followed(Conflict::Exists, connection, sql, domain)
         }
-        DirectoryChange::UpdateFollowed { followed, offers } => {
+        AgentDirectoryChange::UpdateFollowed { followed, offers } => {
             update_followed(connection, followed, offers.as_deref())
         }
-        DirectoryChange::Unfollow(domain) => {
+        AgentDirectoryChange::Unfollow(domain) => {
             execute_or(Conflict::Missing, connection, "DELETE FROM followed WHERE domain = ?1", [domain.as_str()])
         }
-        DirectoryChange::PutListing { entry, description } => put_listing(connection, entry, description),
-        DirectoryChange::UpdateListing(entry) => {
+        AgentDirectoryChange::PutListing { entry, description } => put_listing(connection, entry, description),
+        AgentDirectoryChange::UpdateListing(entry) => {
             let sql = "UPDATE directory SET did = ?2, registrant = ?3, since = ?4, verified = ?5, next_check = ?6,
                  failures = ?7, problem = ?8 WHERE id = ?1";
             let id = entry.id();
@@ -42,7 +42,7 @@ pub(super) fn apply(connection: &Connection, change: &DirectoryChange) -> Result
             ];
             execute_or(Conflict::Missing, connection, sql, row)
         }
-        DirectoryChange::RemoveListing(id) => {
+        AgentDirectoryChange::RemoveListing(id) => {
             execute_or(Conflict::Missing, connection, "DELETE FROM directory WHERE id = ?1", [id.as_str()])
         }
     }
@@ -101,7 +101,7 @@ fn write_followed(
 }
 
 #[async_trait]
-impl DirectoryStore for SqliteStore {
+impl AgentDirectoryStore for SqliteStore {
     async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError> {
         let sql = "SELECT domain, followed_by, since, last_seen, next_visit, failures, listed, problem FROM followed
              ORDER BY domain";

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{MailboxStore, StoreError};
+use nuncio_engine::ports::store::{NotificationStore, StoreError};
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
@@ -93,7 +93,7 @@ fn head(connection: &Connection, recipient: &RelayParty) -> Result<u64, SqlProbl
 }
 
 #[async_trait]
-impl MailboxStore for SqliteStore {
+impl NotificationStore for SqliteStore {
     async fn mail(
         &self,
         recipient: &RelayParty,

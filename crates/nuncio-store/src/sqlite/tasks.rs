@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::{ExecutionId, TaskId};
-use nuncio_core::task::Task;
+use nuncio_core::task::HumanTask;
 use nuncio_engine::ports::store::{Conflict, StoreError, TaskChange, TaskStore};
 use rusqlite::{Connection, params};
 
@@ -37,11 +37,11 @@ pub(super) fn apply(connection: &Connection, change: &TaskChange) -> Result<(), 
 
 #[async_trait]
 impl TaskStore for SqliteStore {
-    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+    async fn task(&self, id: &TaskId) -> Result<Option<HumanTask>, StoreError> {
         self.readers.first("SELECT content FROM tasks WHERE id = ?1", [id.as_str()], rows::json_row)
     }
 
-    async fn open_tasks(&self, limit: usize) -> Result<Vec<Task>, StoreError> {
+    async fn open_tasks(&self, limit: usize) -> Result<Vec<HumanTask>, StoreError> {
         let sql = "SELECT content FROM tasks WHERE open = 1 ORDER BY created_at, id LIMIT ?1";
         self.readers.all(sql, [to_limit(limit)], rows::json_row).await
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::relay::{Delivery, DeliveryLogEntry, Webhook};
+use nuncio_engine::ports::store::relay::{Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
 use nuncio_engine::ports::store::{StoreError, WebhookStore};
 use rusqlite::{Connection, Row, params};
 
@@ -73,7 +73,7 @@ pub(super) fn end(
     connection: &Connection,
     agent: &AgentId,
     seq: u64,
-    logged: &DeliveryLogEntry,
+    logged: &WebhookDeliveryLogEntry,
 ) -> Result<(), SqlProblem> {
     let (recipient, seq) = (recipient(agent), clamped(seq));
     let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
@@ -127,7 +127,12 @@ impl WebhookStore for SqliteStore {
         self.readers.all(format!("{WEBHOOK} ORDER BY recipient"), [], read).await
     }
 
-    async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError> {
+    async fn deliveries(
+        &self,
+        by: Timestamp,
+        except: &[AgentId],
+        limit: usize,
+    ) -> Result<Vec<WebhookDelivery>, StoreError> {
         let sql = format!(
             "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
              WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
@@ -138,7 +143,7 @@ impl WebhookStore for SqliteStore {
         self.readers.all(sql, (by.as_millis(), except, to_limit(limit)), read_delivery).await
     }
 
-    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError> {
+    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<WebhookDelivery>, StoreError> {
         let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
         self.readers.first(&sql, [recipient(agent)], read_delivery)
     }
@@ -148,7 +153,7 @@ impl WebhookStore for SqliteStore {
         agent: &AgentId,
         before: u64,
         limit: usize,
-    ) -> Result<Vec<DeliveryLogEntry>, StoreError> {
+    ) -> Result<Vec<WebhookDeliveryLogEntry>, StoreError> {
         let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
         self.readers.all(sql, (recipient(agent), clamped(before), to_limit(limit)), rows::json_row).await
     }
@@ -168,8 +173,8 @@ fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
     })
 }
 
-fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
-    Ok(Delivery {
+fn read_delivery(row: &Row<'_>) -> Result<WebhookDelivery, SqlProblem> {
+    Ok(WebhookDelivery {
         agent: rows::parsed(row, 0, agent)?,
         mailed: QueuedNotification {
             seq: rows::number(row, 1)?,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use nuncio_engine::ports::store::{
-    AuditChange, AuditStore, Change, MailboxStore, MessageStore, RelayStore, SessionStore, Store,
+    AuditChange, AuditStore, Change, MessageStore, NotificationStore, RelayStore, SessionStore, Store,
 };
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::{audit, consent_sample, relay_sample, sample};

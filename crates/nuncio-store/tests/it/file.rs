@@ -112,7 +112,7 @@ async fn error_of_an_unreadable_value_names_its_column_but_not_its_content() {
 
     tamper(&file, "UPDATE messages SET message = '{\"role\": \"nobody\"}'");
     let stored = store.messages(&id, 0).await.unwrap();
-    assert_eq!(damage(stored[0].decode().unwrap_err()), "message 0 of a session: unreadable at line 1 column 16");
+    assert_eq!(damage(stored[0].decode().unwrap_err()), "message 0 of a session: unreadable at line 1 column 17");
 }
 
 #[tokio::test]

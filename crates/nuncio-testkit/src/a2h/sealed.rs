@@ -39,13 +39,13 @@ pub use meddling_proxy::MeddlingProxy;
 
 /// Network access and clock of a peer.
 #[derive(Debug, Clone)]
-pub struct PeerPorts {
+pub struct PeerDependencies {
     pub fetch: Arc<dyn Fetch>,
     pub dial: Arc<dyn WebSocketDialer>,
     pub clock: Arc<dyn Clock>,
 }
 
-impl PeerPorts {
+impl PeerDependencies {
     #[must_use]
     pub fn direct() -> Self {
         let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
@@ -105,17 +105,17 @@ impl SealedDevice {
         key_store: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        Self::start_by(&PeerPorts::direct(), url, code, key_store, act).await
+        Self::start_by(&PeerDependencies::direct(), url, code, key_store, act).await
     }
 
     pub async fn start_by(
-        network: &PeerPorts,
+        network: &PeerDependencies,
         url: &str,
         code: &str,
         key_store: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        let PeerPorts { fetch, dial, clock } = network.clone();
+        let PeerDependencies { fetch, dial, clock } = network.clone();
         let (url, now) = (Url::parse(url).unwrap(), clock.now());
         let mut seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
             Some(seal_identity) => seal_identity,

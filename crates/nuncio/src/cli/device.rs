@@ -7,7 +7,7 @@ use url::Url;
 
 /// Options that locate a device and its storage key.
 #[derive(Debug, Args)]
-pub(crate) struct DeviceHome {
+pub(crate) struct DeviceHomeOptions {
     /// Folder of the device [default: ~/.nuncio-device]
     #[arg(long = "home", value_name = "DIR", env = "NUNCIO_DEVICE", global = true)]
     pub(crate) path: Option<PathBuf>,
@@ -33,12 +33,12 @@ pub(crate) struct DeviceArguments {
     #[command(subcommand)]
     pub(crate) command: DeviceSubcommand,
     #[command(flatten)]
-    pub(crate) home: DeviceHome,
+    pub(crate) home: DeviceHomeOptions,
 }
 
 /// Source of the key that encrypts the stored data of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StorageSource {
+pub(crate) enum StorageKeySource {
     /// The system keyring (Secret Service)
     Keyring,
     /// A passphrase, asked for whenever the device is opened
@@ -202,7 +202,7 @@ pub(crate) enum DeviceSubcommand {
     Storage {
         /// The new source; nothing is changed when omitted
         #[arg(value_enum)]
-        source: Option<StorageSource>,
+        source: Option<StorageKeySource>,
         /// With `file`: where to write the new key [default: beside the device's folder]
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,

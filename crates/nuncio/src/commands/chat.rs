@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, Meta, NewSession};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
-use nuncio_core::session::ToolRef;
+use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::TurnInput;
 use nuncio_server::fetch::AllowedAddresses;
 use url::Url;
@@ -267,7 +267,7 @@ async fn begin(
     }
     let enabled = agent.tools.iter().filter_map(|tool| {
         let name = ToolName::parse(&tool.name).ok()?;
-        Some(ToolRef { name, trust: trust.then_some(true) })
+        Some(EnabledTool { name, trust: trust.then_some(true) })
     });
     let config = AgentConfig { name: agent.name.clone(), tools: Some(enabled.collect()), options };
     let new = NewSession { agent: config, tools: specs(tools), messages: Vec::new() };

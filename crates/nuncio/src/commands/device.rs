@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
 use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, Prompt};
 use nuncio_device::tools::LocalTools;
-use nuncio_device::{Device, DeviceError, DeviceEvent, ServerConnection};
+use nuncio_device::{Device, DeviceError, DeviceEvent, ServerConnectionState};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_server::telemetry::{self, LogFormat};
 use owo_colors::OwoColorize as _;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::operator::parsed;
-use crate::cli::{DeviceArguments, DeviceHome, DeviceSubcommand};
+use crate::cli::{DeviceArguments, DeviceHomeOptions, DeviceSubcommand};
 use crate::output::{WrongUsage, cell, fault, show};
 
 mod agents;
@@ -38,10 +38,10 @@ mod socket;
 mod storage;
 mod terminal;
 
-use commands::{DeviceCommand, DeviceCommands, lock_idle_home, run_command};
+use commands::{DeviceCommand, DeviceCommandExecutor, lock_idle_home, run_command};
 use home::{folder_of, opened, prepare_folder, tools_of};
 use join::AfterJoin;
-use pages::{PageLinks, PagesListener};
+use pages::{OneTimePageLinks, PagesListener};
 use terminal::TerminalPrompt;
 
 pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json: bool) -> anyhow::Result<()> {
@@ -110,7 +110,7 @@ fn write_private_file(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 async fn enrol(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     url: Url,
     code: String,
     fingerprint: Option<String>,
@@ -125,7 +125,7 @@ async fn enrol(
 
 /// Enrols a device and publishes its keys; the number is for comparison on the device that invited it.
 async fn enrol_device(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     invitation: &Invitation,
     name: &str,
 ) -> anyhow::Result<(Device, Option<String>)> {
@@ -137,7 +137,7 @@ async fn enrol_device(
     Ok((device, number))
 }
 
-fn print_enrolled(home: &DeviceHome, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
+fn print_enrolled(home: &DeviceHomeOptions, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
     let folder = folder_of(home)?.display().to_string();
     let identity = device.identity();
     let mut answer = json!({
@@ -189,7 +189,7 @@ struct RunPreparation {
 
 impl RunPreparation {
     /// A device that asks on its pages.
-    async fn new(home: &DeviceHome, folders: Vec<PathBuf>, port: Option<u16>) -> anyhow::Result<Self> {
+    async fn new(home: &DeviceHomeOptions, folders: Vec<PathBuf>, port: Option<u16>) -> anyhow::Result<Self> {
         let tools = tools_of(&folder_of(home)?, folders)?;
         let pages = PagesListener::at(port, &prepare_folder(home)?).await?;
         Ok(Self { tools: pages.with_notifications(tools)?, prompt: pages.prompt(), pages: Some(pages) })
@@ -197,7 +197,7 @@ impl RunPreparation {
 }
 
 async fn serve(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     RunPreparation { prompt, tools, pages }: RunPreparation,
     opening: PageOpening,
     json: bool,
@@ -224,9 +224,10 @@ async fn serve(
         }
     };
     let links = pages.as_ref().map(|pages| pages.links.clone());
-    let commands = socket::listen(&folder_of(home)?, DeviceCommands { device: device.clone(), links: links.clone() })?;
+    let commands =
+        socket::listen(&folder_of(home)?, DeviceCommandExecutor { device: device.clone(), links: links.clone() })?;
     let identity = device.identity();
-    let link = links.as_ref().map(PageLinks::link);
+    let link = links.as_ref().map(OneTimePageLinks::link);
     let (sealed_by, value) = storage::describe(&folder_of(home)?);
     let answer = json!({
         "url": identity.url, "person": identity.person, "device": identity.device, "pages": link, "sealed_by": value,
@@ -267,7 +268,7 @@ async fn print_connection_changes(device: Device) {
     let mut connection = device.connection();
     while connection.changed().await.is_ok() {
         let state = *connection.borrow_and_update();
-        if state == ServerConnection::Removed
+        if state == ServerConnectionState::Removed
             && let Some(advice) = log::connection_advice(Some(state.as_str()))
         {
             eprintln!("{}", advice.red());

@@ -9,29 +9,32 @@ use owo_colors::OwoColorize as _;
 
 use super::confirm::require_yes;
 use super::operator::{parsed, run_command};
-use crate::cli::{DataDirCommand, Did};
+use crate::cli::{DataDirCommand, DidSubcommand};
 use crate::output::{table, text};
 
-pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    DataDirCommand { command, data }: DataDirCommand<DidSubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Did::Show { agent } => {
+        DidSubcommand::Show { agent } => {
             let agent = agent.map(|name| parsed(AgentName::parse(&name))).transpose()?;
             run_command(&data, AdminCommand::DidShow { agent }, json, print_list).await
         }
-        Did::Link { did, person } => {
+        DidSubcommand::Link { did, person } => {
             let command = AdminCommand::DidLink { did, person: parsed(PersonName::parse(&person))? };
             run_command(&data, command, json, |LinkedDid { link }| {
                 println!("{} belongs to {}.", text(link.principal), link.person.bold());
             })
             .await
         }
-        Did::Unlink { did } => {
+        DidSubcommand::Unlink { did } => {
             run_command(&data, AdminCommand::DidUnlink { did }, json, |reply: UnlinkedDid| {
                 println!("{} is no longer linked to a person.", text(reply.unlinked));
             })
             .await
         }
-        Did::Links => {
+        DidSubcommand::Links => {
             run_command(&data, AdminCommand::DidLinks, json, |list: DidLinkList| {
                 let rows =
                     list.links.iter().map(|link| vec![text(&link.principal), text(&link.person), text(link.since)]);
@@ -39,7 +42,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, j
             })
             .await
         }
-        Did::Rotate { agent, service: _, to, yes } => {
+        DidSubcommand::Rotate { agent, service: _, to, yes } => {
             let (command, effect) = match (to, agent) {
                 (Some(to), _) => {
                     let effect = format!("The server and all its agents get new DIDs under {to}.");

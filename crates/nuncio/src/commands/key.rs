@@ -6,22 +6,25 @@ use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{KeyKind, KeyRole, KeyTerm};
 use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
-use nuncio_server::admin::{AdminCommand, CommandExecutor, KeyCreation, KeyRotation};
-use nuncio_server::{AccessState, SystemClock};
+use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, ServerReplyOrDataDir};
+use nuncio_server::{KeylessAccess, SystemClock};
 use owo_colors::OwoColorize as _;
 
 use super::confirm::confirm;
 use super::consumer::wrapped;
 use super::operator::{ask_or_lock, moment, parse_scopes, parsed, run_command, span_seconds};
-use crate::cli::{DataDirCommand, DataDirOption, Key};
+use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
 use crate::output::{print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Effect of the first key on a server that is open to its machine until then.
 const CLOSES_SERVER: &str = "This is the first key, and it closes the server: from then on every request needs a key, also from this machine, and revoking the key does not open it again. To keep this machine's access without a key, first set loopback = \"open\" below [access] in nuncio.toml and restart the server.";
 
-pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Key>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    DataDirCommand { command, data }: DataDirCommand<KeySubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Key::Create { name, person, scopes, signing, operator, expires, yes } => {
+        KeySubcommand::Create { name, person, scopes, signing, operator, expires, yes } => {
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let scopes = parse_scopes(&scopes)?;
@@ -32,7 +35,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Key>, j
             })
             .await
         }
-        Key::List => {
+        KeySubcommand::List => {
             let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
             run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
                 print_list(&list.keys, &headings, "There are no keys.", key_row);
@@ -42,13 +45,13 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Key>, j
             })
             .await
         }
-        Key::Revoke { key } => {
+        KeySubcommand::Revoke { key } => {
             run_command(&data, AdminCommand::KeyRevoke { which: key }, json, |reply: RevokedKey| {
                 println!("Revoked {}. Requests still need a key.", reply.revoked.id);
             })
             .await
         }
-        Key::Rotate { key, expires, overlap } => {
+        KeySubcommand::Rotate { key, expires, overlap } => {
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
             let command = AdminCommand::KeyRotate(KeyRotation { which: key, term, overlap_seconds });
@@ -69,18 +72,18 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Key>, j
 /// Returns the effect of a new key on requests, for the note after it is created.
 async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow::Result<&'static str> {
     let reply = match ask_or_lock(&data.path, &AdminCommand::KeyList).await? {
-        CommandExecutor::Server(reply) => reply,
+        ServerReplyOrDataDir::Server(reply) => reply,
         // The lock ends here; nothing is open while no server runs.
-        CommandExecutor::ThisProcess(_) => {
+        ServerReplyOrDataDir::ThisProcess(_) => {
             return Ok(
                 "A server with this data directory needs a key for every request, unless [access] loopback in nuncio.toml or --open says otherwise.",
             );
         }
     };
     match serde_json::from_value::<KeyList>(reply).ok().and_then(|list| list.access) {
-        Some(AccessState::OpenUntilFirstKey) => {}
-        Some(AccessState::OpenBySetting) => return Ok("Programs on this machine still need none."),
-        Some(AccessState::OpenToAll) => return Ok("The server still serves requests without a key (--open)."),
+        Some(KeylessAccess::OpenUntilFirstKey) => {}
+        Some(KeylessAccess::OpenBySetting) => return Ok("Programs on this machine still need none."),
+        Some(KeylessAccess::OpenToAll) => return Ok("The server still serves requests without a key (--open)."),
         _ => return Ok(""),
     }
     if !yes {

@@ -15,7 +15,7 @@ use nuncio_engine::record::AuditFilter;
 use nuncio_server::admin::replies::{
     ApprovalList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, PrunedRecords, RevokedGrant,
 };
-use nuncio_server::admin::{self, AdminCommand, CommandExecutor};
+use nuncio_server::admin::{self, AdminCommand, ServerReplyOrDataDir};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::audit_list;
 use super::consumer::print_note;
-use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant};
+use crate::cli::{ApproveSubcommand, AuditSubcommand, DataDirCommand, DataDirOption, GrantSubcommand};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command in the running server, or in this process if no server runs. Creates a missing data directory only
@@ -42,15 +42,15 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
         return Err(fault(Code::DataDirUnusable, message));
     }
     match ask_or_lock(data, &command).await? {
-        CommandExecutor::Server(reply) => Ok(reply),
-        CommandExecutor::ThisProcess(data) => {
+        ServerReplyOrDataDir::Server(reply) => Ok(reply),
+        ServerReplyOrDataDir::ThisProcess(data) => {
             Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
         }
     }
 }
 
 /// Sends a command to the running server, or locks the data directory; says so if it has to wait for another process.
-pub(super) async fn ask_or_lock(data: &Path, command: &AdminCommand) -> anyhow::Result<CommandExecutor> {
+pub(super) async fn ask_or_lock(data: &Path, command: &AdminCommand) -> anyhow::Result<ServerReplyOrDataDir> {
     let report_wait = || {
         let note = format!("Waiting for another process that uses the data directory {}.", data.display());
         eprintln!("{}", note.dimmed());
@@ -101,9 +101,12 @@ pub(super) async fn run_command<R: DeserializeOwned>(
     print_reply(json, carry_out(&data.path, command).await?, print)
 }
 
-pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn grant(
+    DataDirCommand { command, data }: DataDirCommand<GrantSubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Grant::Create { principal, agent, scopes, until, once } => {
+        GrantSubcommand::Create { principal, agent, scopes, until, once } => {
             let command = AdminCommand::GrantCreate {
                 principal: parsed(Principal::try_from(principal))?,
                 agent: parsed(AgentName::parse(&agent))?,
@@ -122,7 +125,7 @@ pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant
             })
             .await
         }
-        Grant::List => {
+        GrantSubcommand::List => {
             let headings = ["ID", "TO", "AGENT", "SCOPES", "TERM"];
             run_command(&data, AdminCommand::GrantList, json, |list: GrantList| {
                 print_list(&list.grants, &headings, "Nothing has been granted.", |grant| {
@@ -137,7 +140,7 @@ pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant
             })
             .await
         }
-        Grant::Revoke { id } => {
+        GrantSubcommand::Revoke { id } => {
             let command = AdminCommand::GrantRevoke { id: parsed(GrantId::parse(&id))? };
             run_command(&data, command, json, |reply: RevokedGrant| println!("Revoked {}.", reply.revoked)).await
         }
@@ -145,17 +148,17 @@ pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant
 }
 
 pub(crate) async fn approve(
-    DataDirCommand { command, data }: DataDirCommand<Approve>,
+    DataDirCommand { command, data }: DataDirCommand<ApproveSubcommand>,
     json: bool,
 ) -> anyhow::Result<()> {
     match command {
-        Approve::List => run_command(&data, AdminCommand::ApproveList, json, print_approvals).await,
-        Approve::Allow { id } => {
+        ApproveSubcommand::List => run_command(&data, AdminCommand::ApproveList, json, print_approvals).await,
+        ApproveSubcommand::Allow { id } => {
             let command = AdminCommand::ApproveAllow { id: parsed(ApprovalId::parse(&id))? };
             let print = |_: DecidedApproval| println!("Allowed, once, with these arguments.");
             run_command(&data, command, json, print).await
         }
-        Approve::Deny { id, reason } => {
+        ApproveSubcommand::Deny { id, reason } => {
             let command = AdminCommand::ApproveDeny { id: parsed(ApprovalId::parse(&id))?, reason };
             run_command(&data, command, json, |_: DecidedApproval| println!("Denied.")).await
         }
@@ -175,24 +178,29 @@ fn print_approvals(ApprovalList { approvals }: ApprovalList) {
     }
 }
 
-pub(crate) async fn audit(DataDirCommand { command, data }: DataDirCommand<Audit>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn audit(
+    DataDirCommand { command, data }: DataDirCommand<AuditSubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Audit::List { agent, tool, caller, since, after, limit } => {
+        AuditSubcommand::List { agent, tool, caller, since, after, limit } => {
             let since = since.map(|text| parsed(audit_list::earliest(&text))).transpose()?;
             let filter = AuditFilter { agent, tool, caller, since };
             let is_filtered = filter != AuditFilter::default();
             let command = AdminCommand::AuditList { after, limit, filter };
             run_command(&data, command, json, |list| audit_list::print(&list, is_filtered)).await
         }
-        Audit::Explain { call, with } => super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await,
-        Audit::Prune { before } => {
+        AuditSubcommand::Explain { call, with } => {
+            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await
+        }
+        AuditSubcommand::Prune { before } => {
             let command = AdminCommand::AuditPrune { before: parsed(moment(&before))? };
             run_command(&data, command, json, |reply: PrunedRecords| {
                 println!("Deleted {} records; the others stay verifiable.", reply.pruned);
             })
             .await
         }
-        Audit::Verify => {
+        AuditSubcommand::Verify => {
             run_command(&data, AdminCommand::AuditVerify, json, |chain: AuditVerification| {
                 println!(
                     "{} {} records, each following from the one before; {} signed checkpoints agree.",

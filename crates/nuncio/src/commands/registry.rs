@@ -9,30 +9,35 @@ use nuncio_server::admin::{AdminCommand, ServerOrigin};
 use owo_colors::OwoColorize as _;
 
 use super::operator::{parsed, run_command};
-use crate::cli::{DataDirCommand, Registry};
+use crate::cli::{DataDirCommand, RegistrySubcommand};
 use crate::commands::chat::clean::clean;
 use crate::output::{counted, print_list, table, text, text_or_dash};
 
-pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Registry>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    DataDirCommand { command, data }: DataDirCommand<RegistrySubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Registry::Follow { domain } => {
+        RegistrySubcommand::Follow { domain } => {
             let command = AdminCommand::RegistryFollow { domain: parsed(ServerOrigin::parse(&domain))? };
             run_command(&data, command, json, print_followed).await
         }
-        Registry::Unfollow { domain } => {
+        RegistrySubcommand::Unfollow { domain } => {
             let command = AdminCommand::RegistryUnfollow { domain: parsed(ServerOrigin::parse(&domain))? };
             run_command(&data, command, json, |reply: UnfollowedDomain| {
                 println!("{} is not followed any more.", reply.unfollowed);
             })
             .await
         }
-        Registry::List => run_command(&data, AdminCommand::RegistryList, json, print_domains).await,
-        Registry::Add { target } => run_command(&data, AdminCommand::RegistryAdd { target }, json, print_added).await,
-        Registry::Remove { which } => {
+        RegistrySubcommand::List => run_command(&data, AdminCommand::RegistryList, json, print_domains).await,
+        RegistrySubcommand::Add { target } => {
+            run_command(&data, AdminCommand::RegistryAdd { target }, json, print_added).await
+        }
+        RegistrySubcommand::Remove { which } => {
             let print = |reply: RemovedAgent| println!("{} is not listed any more.", text(reply.url));
             run_command(&data, AdminCommand::RegistryRemove { which }, json, print).await
         }
-        Registry::Agents => run_command(&data, AdminCommand::RegistryAgents, json, print_agents).await,
+        RegistrySubcommand::Agents => run_command(&data, AdminCommand::RegistryAgents, json, print_agents).await,
     }
 }
 

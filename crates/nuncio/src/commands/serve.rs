@@ -10,7 +10,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_server::ProtocolFront;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AccessState, AgentSource, AnsweredRequest, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
+    AgentSource, AnsweredRequest, KeylessAccess, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
     describe_confinement, fronts, telemetry,
 };
 use owo_colors::OwoColorize as _;
@@ -100,7 +100,7 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, json: bool) 
     let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     let has_keys = server.engine().access().has_keys();
-    let state = AccessState::of_server(server.exposure(), has_keys);
+    let state = KeylessAccess::of_server(server.exposure(), has_keys);
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let mut overview = json!({
@@ -145,7 +145,7 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, json: bool) 
     }
     let needs_key = server.exposure().asks_for_keys(has_keys);
     match wrapped(state.describe(), "") {
-        text if state == AccessState::OpenToAll => println!("{}", text.yellow()),
+        text if state == KeylessAccess::OpenToAll => println!("{}", text.yellow()),
         text => println!("{text}"),
     }
     if needs_key {

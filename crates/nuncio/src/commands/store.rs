@@ -6,16 +6,16 @@ use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::store::StoreCheckResult;
-use nuncio_server::admin::{AdminCommand, CommandExecutor};
+use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
 use owo_colors::OwoColorize as _;
 
 use super::operator::ask_or_lock;
-use crate::cli::{DataDirCommand, Store};
+use crate::cli::{DataDirCommand, StoreSubcommand};
 use crate::commands::chat::clean::clean;
 use crate::output::{AlreadyReported, fault};
 
 pub(crate) async fn run(
-    DataDirCommand { command: Store::Check, data }: DataDirCommand<Store>,
+    DataDirCommand { command: StoreSubcommand::Check, data }: DataDirCommand<StoreSubcommand>,
     json: bool,
 ) -> anyhow::Result<()> {
     let found = check(&data.path).await?;
@@ -40,12 +40,12 @@ async fn check(data: &Path) -> anyhow::Result<StoreCheckResult> {
         return Err(fault(Code::DataDirUnusable, message));
     }
     let data = match ask_or_lock(data, &AdminCommand::StoreCheck).await? {
-        CommandExecutor::Server(reply) => {
+        ServerReplyOrDataDir::Server(reply) => {
             return serde_json::from_value(reply).context("the server's answer is not a check result");
         }
-        CommandExecutor::ThisProcess(data) => data,
+        ServerReplyOrDataDir::ThisProcess(data) => data,
     };
     let database = data.database();
     let found = tokio::task::spawn_blocking(move || nuncio_store::full_check(&database)).await?;
-    Ok(found.map_err(nuncio_server::StartError::from)?)
+    Ok(found.map_err(nuncio_server::OperatorError::from)?)
 }

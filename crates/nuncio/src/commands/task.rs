@@ -3,30 +3,33 @@
 use anstream::println;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::{self, TaskState};
-use nuncio_server::StartError;
+use nuncio_server::OperatorError;
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::admin::replies::{ChangedTask, TaskDetails, TaskList};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use super::operator::{carry_out, parsed, print_reply, run_command};
-use crate::cli::{DataDirCommand, DataDirOption, Task, TaskActor};
+use crate::cli::{DataDirCommand, DataDirOption, TaskActor, TaskSubcommand};
 use crate::output::{fault, text, wrong_usage};
 
 mod display;
 mod result;
 
-pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Task>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    DataDirCommand { command, data }: DataDirCommand<TaskSubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        Task::List => {
+        TaskSubcommand::List => {
             run_command(&data, AdminCommand::TaskList, json, |list: TaskList| display::list(&list.tasks, list.now))
                 .await
         }
-        Task::Show { id } => {
+        TaskSubcommand::Show { id } => {
             let print = |shown: TaskDetails| display::print_task(&shown.task, shown.now);
             run_command(&data, AdminCommand::TaskShow { id: parse_id(&id)? }, json, print).await
         }
-        Task::Take { id, over, actor } => {
+        TaskSubcommand::Take { id, over, actor } => {
             let command = AdminCommand::TaskTake { id: parse_id(&id)?, by: name(&actor)?, over };
             change_task(&data, command, &id, json, |task| {
                 if let TaskState::Taken { by, .. } = task.state {
@@ -36,11 +39,11 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Task>, 
             })
             .await
         }
-        Task::GiveBack { id, actor } => {
+        TaskSubcommand::GiveBack { id, actor } => {
             let command = AdminCommand::TaskGiveBack { id: parse_id(&id)?, by: name(&actor)? };
             change_task(&data, command, &id, json, |_| println!("Returned: the task is open again.")).await
         }
-        Task::Finish { id, fields, output, actor } => {
+        TaskSubcommand::Finish { id, fields, output, actor } => {
             let (task, by) = (parse_id(&id)?, name(&actor)?);
             let output = match output {
                 Some(text) => from_json(&text)?,
@@ -53,7 +56,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Task>, 
             let command = AdminCommand::TaskFinish { id: task, by, output };
             change_task(&data, command, &id, json, |_| println!("Finished. The caller has the result.")).await
         }
-        Task::Refuse { id, reason, actor } => {
+        TaskSubcommand::Refuse { id, reason, actor } => {
             let reason = reason.unwrap_or_default();
             let command = AdminCommand::TaskRefuse { id: parse_id(&id)?, by: name(&actor)?, reason };
             change_task(&data, command, &id, json, |_| println!("Refused. The caller is notified.")).await
@@ -67,9 +70,9 @@ async fn change_task(
     command: AdminCommand,
     id: &str,
     json: bool,
-    print: impl FnOnce(task::Task),
+    print: impl FnOnce(task::HumanTask),
 ) -> anyhow::Result<()> {
-    let with_advice = |error: anyhow::Error| match error.downcast::<StartError>() {
+    let with_advice = |error: anyhow::Error| match error.downcast::<OperatorError>() {
         Ok(error) if error.message.ends_with("you can take it over") => {
             fault(error.code, format!("{}: nuncio task take {id} --over", error.message))
         }

@@ -7,29 +7,32 @@ use nuncio_server::admin::replies::{ForgottenUser, RevokedDevices, UserDevices, 
 use owo_colors::OwoColorize as _;
 
 use super::operator::{parsed, run_command, span_seconds};
-use crate::cli::{DataDirCommand, User};
+use crate::cli::{DataDirCommand, UserSubcommand};
 use crate::output::{print_list, qr_code, text};
 
-pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<User>, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    DataDirCommand { command, data }: DataDirCommand<UserSubcommand>,
+    json: bool,
+) -> anyhow::Result<()> {
     match command {
-        User::Invite { name, expires } => {
+        UserSubcommand::Invite { name, expires } => {
             let seconds = expires.map(|text| parsed(invite_seconds(&text))).transpose()?;
             let command = AdminCommand::UserInvite { name: parsed(PersonName::parse(&name))?, seconds };
             run_command(&data, command, json, |invitation| print_invitation(&invitation)).await
         }
-        User::List => run_command(&data, AdminCommand::UserList, json, print_users).await,
-        User::Devices { name } => {
+        UserSubcommand::List => run_command(&data, AdminCommand::UserList, json, print_users).await,
+        UserSubcommand::Devices { name } => {
             let command = AdminCommand::UserDevices { name: parsed(PersonName::parse(&name))? };
             run_command(&data, command, json, print_devices).await
         }
-        User::Forget { name } => {
+        UserSubcommand::Forget { name } => {
             let command = AdminCommand::UserForget { name: parsed(PersonName::parse(&name))? };
             run_command(&data, command, json, |ForgottenUser { forgotten, redacted }| {
                 println!("Erased. {redacted} records and ledger entries that named them now say {forgotten}.");
             })
             .await
         }
-        User::Revoke { name, device, all: _ } => {
+        UserSubcommand::Revoke { name, device, all: _ } => {
             let name = parsed(PersonName::parse(&name))?;
             let device = device.map(|id| parsed(DeviceId::parse(&id))).transpose()?;
             run_command(&data, AdminCommand::UserRevoke { name, device }, json, print_revoked).await

@@ -27,16 +27,16 @@ const MAX_BYTES: usize = 8 << 20;
 /// Prints every fault of a document. The exit status is 1 if the document has an error.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
-    let (kind, errors, warnings) = match options.kind.map_or_else(|| detect(&bytes), CheckedDocument::from) {
-        CheckedDocument::Skill(kind) => {
+    let (kind, errors, warnings) = match options.kind.map_or_else(|| detect(&bytes), DocumentValidatorKind::from) {
+        DocumentValidatorKind::Skill(kind) => {
             let ValidationReport { errors, warnings, .. } = validate_as(kind, &bytes);
             (kind.as_str(), errors, warnings)
         }
-        CheckedDocument::Anp(kind) => {
+        DocumentValidatorKind::Anp(kind) => {
             let AnpReport { errors, warnings, .. } = nuncio_anp::validate::validate(kind, &bytes);
             (kind.as_str(), errors, warnings)
         }
-        CheckedDocument::Did => {
+        DocumentValidatorKind::Did => {
             let (errors, warnings) = did_document::check(&bytes, SystemClock.now());
             ("DID document", errors, warnings)
         }
@@ -63,14 +63,13 @@ async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
     read_up_to(Path::new(document), MAX_BYTES).with_context(|| format!("{name} cannot be read"))
 }
 
-/// A document, by the validator of its kind.
-enum CheckedDocument {
+enum DocumentValidatorKind {
     Skill(SkillDocumentType),
     Anp(AnpDocumentType),
     Did,
 }
 
-impl From<ValidatedDocumentKind> for CheckedDocument {
+impl From<ValidatedDocumentKind> for DocumentValidatorKind {
     fn from(kind: ValidatedDocumentKind) -> Self {
         match kind {
             ValidatedDocumentKind::Descriptor => Self::Skill(SkillDocumentType::SkillDescriptor),
@@ -88,16 +87,16 @@ impl From<ValidatedDocumentKind> for CheckedDocument {
 }
 
 /// Detects the kind of a document by its fields; a skill descriptor by default.
-fn detect(bytes: &[u8]) -> CheckedDocument {
+fn detect(bytes: &[u8]) -> DocumentValidatorKind {
     let document = nuncio_core::json::read(bytes, MAX_BYTES).unwrap_or_default();
     let has = |name: &str| document.get(name).is_some();
     if has("verificationMethod") || document["id"].as_str().is_some_and(|id| id.starts_with("did:")) {
-        return CheckedDocument::Did;
+        return DocumentValidatorKind::Did;
     }
     if let Some(kind) = AnpDocumentType::of(&document) {
-        return CheckedDocument::Anp(kind);
+        return DocumentValidatorKind::Anp(kind);
     }
-    CheckedDocument::Skill(match () {
+    DocumentValidatorKind::Skill(match () {
         () if has("endpoint") => SkillDocumentType::SkillDescriptor,
         () if has("skills") => SkillDocumentType::SkillIndex,
         () if has("execution_id") => SkillDocumentType::InvocationResponse,

@@ -13,7 +13,7 @@ use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::Server;
 
 fn manifest(number: usize, required: bool) -> Value {
@@ -48,7 +48,7 @@ fn a2h(server: &Server) -> AnonymousA2hClient {
     AnonymousA2hClient::at(server.url())
 }
 
-async fn enrol(home: &Home, server: &Server, name: &str) -> TestDevice {
+async fn enrol(home: &TestAgentFolder, server: &Server, name: &str) -> TestDevice {
     let invite = home.nuncio(&["--json", "user", "invite", name]).run().json();
     TestDevice::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
 }
@@ -63,7 +63,7 @@ async fn again(device: &mut TestDevice, server: &Server) {
 
 #[tokio::test]
 async fn user_commands_invite_people_and_list_and_revoke_devices() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     // The invite is created while no server runs, and works after the start.
     let early = home.nuncio(&["user", "invite", "ada"]).run();
     assert_eq!(early.status, Some(0), "{early:?}");
@@ -110,7 +110,7 @@ async fn user_commands_invite_people_and_list_and_revoke_devices() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_kills_every_stored_manifest_version_has_its_notifications_once() {
     const KILLS: usize = 8;
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let mut server = home.start();
     let mut owner = enrol(&home, &server, "owner").await;
     let (agent, token) =

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::until;
 
 /// The state as `key list` shows it to programs and to people.
-fn shown_state(home: &Home) -> (Value, String) {
+fn shown_state(home: &TestAgentFolder) -> (Value, String) {
     let shown = home.nuncio(&["key", "list"]).run();
     let (_, state) = shown.stdout.split_once("\n\n").unwrap();
     assert!(state.lines().all(|line| line.chars().count() <= 80), "{state}");
@@ -15,7 +15,7 @@ fn shown_state(home: &Home) -> (Value, String) {
 
 #[tokio::test]
 async fn open_loopback_setting_allows_local_requests_without_a_key_although_keys_exist() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&["--name", "phone"]);
     let settings = home.data().join("nuncio.toml");
     std::fs::write(&settings, "[access]\nloopback = \"closed\"\n").unwrap();
@@ -35,7 +35,7 @@ async fn open_loopback_setting_allows_local_requests_without_a_key_although_keys
 
 #[tokio::test]
 async fn keys_setting_closes_a_loopback_server_before_the_first_key() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     std::fs::create_dir(home.data()).unwrap();
     std::fs::write(home.data().join("nuncio.toml"), "[access]\nloopback = \"keys\"\n").unwrap();
     let server = home.start();
@@ -50,7 +50,7 @@ async fn keys_setting_closes_a_loopback_server_before_the_first_key() {
 
 #[tokio::test]
 async fn first_key_is_announced_to_close_an_open_server() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let (state, text) = shown_state(&home);
     assert_eq!(state, "open_until_first_key");
@@ -80,7 +80,7 @@ async fn first_key_is_announced_to_close_an_open_server() {
 
 #[test]
 fn first_key_with_yes_is_created_without_an_announcement() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let _server = home.start();
     let made = home.nuncio(&["key", "create", "--yes"]).run();
     assert!(made.status == Some(0) && !made.stderr.contains("closes the server"), "{made:?}");
@@ -88,7 +88,7 @@ fn first_key_with_yes_is_created_without_an_announcement() {
 
 #[tokio::test]
 async fn serve_prints_the_access_state_and_how_to_change_it() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let greeted = async |flags: &[&str]| {
         let arguments = [&["serve", crate::home::SCRIPT, "--listen", "localhost:0"], flags].concat();
         let served = home.nuncio(&arguments).start_interactive();

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use crate::client::{call, last_text};
-use crate::home::{Home, SCRIPT, SCRIPTED, shell_tool};
+use crate::home::{SCRIPT, SCRIPTED, TestAgentFolder, shell_tool};
 
 #[tokio::test]
 async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let written = home.json_command(&["init", "my-agent"]).json();
     assert_eq!(written["written"], "my-agent/agent.toml");
     let linted = home.json_command(&["lint", "my-agent"]).json();
@@ -27,7 +27,7 @@ async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
 
 #[test]
 fn init_writes_the_schema_that_the_first_line_of_the_agent_file_names() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     home.json_command(&["init", "my-agent"]).json();
     let text = fs::read_to_string(home.path("my-agent/agent.toml")).unwrap();
     let schema = text.lines().next().unwrap().strip_prefix("#:schema ./").unwrap();
@@ -38,7 +38,7 @@ fn init_writes_the_schema_that_the_first_line_of_the_agent_file_names() {
 
 #[test]
 fn init_refuses_to_overwrite_an_existing_agent_file() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     home.write_agent("mine");
     let ran = home.nuncio(&["init"]).run();
     assert_eq!(ran.status, Some(1));
@@ -48,7 +48,7 @@ fn init_refuses_to_overwrite_an_existing_agent_file() {
 
 #[test]
 fn lint_reports_every_fault_at_once_with_its_file_and_line() {
-    let home = Home::with_agent(
+    let home = TestAgentFolder::with_agent(
         "[agent]\nname = \"Not A Name\"\nversion = \"one\"\ndescription = \"x\"\n\n[brain]\nkind = \"magic\"\n\n[[tool]]\nname = \"t\"\ndescription = \"d\"\nscope = \"nobody:knows\"\ninput = { type = \"object\" }\nrun = { command = [] }\n",
     );
     let ran = home.nuncio(&["lint", "agent.toml"]).run();
@@ -66,7 +66,7 @@ fn lint_reports_every_fault_at_once_with_its_file_and_line() {
 
 #[test]
 fn lint_reports_no_notes_on_the_example_agents() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let linted = home.json_command(&["lint", &format!("{SCRIPT}/..")]).json();
     let agents = linted["agents"].as_array().unwrap();
     assert!(agents.len() >= 2, "{linted}");
@@ -87,7 +87,7 @@ fn lint_lists_the_agent_file_parts_that_each_protocol_cannot_express() {
         "\n[[tool]]\nname = \"look\"\ntitle = \"Look\"\ndescription = \"Looks.\"\nscope = \"notes:write\"\n",
         "input = { type = \"object\" }\nrun = { device = true }\n",
     ];
-    let home = Home::with_agent(&text.concat());
+    let home = TestAgentFolder::with_agent(&text.concat());
     let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();
     for (protocol, part) in [
         ("aap", "scope: clients are not told which permission a tool needs, nor how sensitive it is"),
@@ -111,7 +111,7 @@ fn lint_reports_programs_that_do_not_exist_and_serve_starts_without_them() {
     let text = SCRIPTED.to_owned()
         + &shell_tool("well", "true")
         + &shell_tool("gone", "true").replace("\"sh\"", "\"no-such-program\"");
-    let home = Home::with_agent(&text);
+    let home = TestAgentFolder::with_agent(&text);
     let (code, message) = home.json_command(&["lint", "agent.toml"]).failure();
     assert_eq!(code, "agent_file_invalid");
     assert!(message.starts_with("agent.toml:24:20: tool \"gone\".run.command[0]: there is no program"), "{message}");
@@ -122,7 +122,7 @@ fn lint_reports_programs_that_do_not_exist_and_serve_starts_without_them() {
 fn lint_notes_secrets_that_are_not_set_and_lists_tools_without_a_scope() {
     let secret = "\n[secrets]\nKEY = { env = \"NUNCIO_TEST_NEVER_SET\" }\n";
     let tool = shell_tool("well", "true").replace("] }", "], env = { KEY = \"{{ secrets.KEY }}\" } }");
-    let home = Home::with_agent(&[SCRIPTED, &tool, secret].concat());
+    let home = TestAgentFolder::with_agent(&[SCRIPTED, &tool, secret].concat());
     let agent = home.json_command(&["lint", "agent.toml"]).json()["agents"][0].clone();
     let note = agent["environment"][0].as_str().unwrap();
     assert!(
@@ -138,7 +138,7 @@ fn lint_notes_secrets_that_are_not_set_and_lists_tools_without_a_scope() {
 #[tokio::test]
 async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let other = Home::hotel();
+    let other = TestAgentFolder::hotel();
     let server = other.serve().start();
     let tool = |name: &str, run: &str| {
         format!(
@@ -155,7 +155,7 @@ async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
         tool("closed", &format!("http = {{ url = \"http://{closed}/x\" }}")),
         tool("remote", &format!("skill = \"hotel/find@{closed}\"")),
     ];
-    let home = Home::with_agent(&text.concat());
+    let home = TestAgentFolder::with_agent(&text.concat());
     let ran = home.json_command(&["lint", "--connect", "agent.toml"]);
     assert_eq!(ran.status, Some(1), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -179,7 +179,7 @@ async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
 
 #[test]
 fn duplicate_agent_names_and_paths_without_agents_are_refused() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for folder in ["agents/a", "agents/b", "empty"] {
         fs::create_dir_all(home.path(folder)).unwrap();
     }
@@ -197,7 +197,7 @@ fn duplicate_agent_names_and_paths_without_agents_are_refused() {
 /// Programs named with a slash, and all relative paths, are resolved in the agent's folder.
 #[tokio::test]
 async fn tool_program_path_is_resolved_in_the_agent_folder_from_any_working_directory() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let folder = home.path("my-agent");
     fs::create_dir(&folder).unwrap();
     fs::write(

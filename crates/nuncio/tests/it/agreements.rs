@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, mode};
+use crate::home::{TestAgentFolder, mode};
 
 /// Forwards HTTP requests to a server, except the calls that it refuses.
 #[derive(Default)]
@@ -80,7 +80,7 @@ fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 #[test]
 fn intent_is_negotiated_once_and_again_if_a_call_is_refused_as_outdated() {
     let (proxy, port) = Proxy::start();
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let free_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let listen = format!("localhost:{free_port}");
     proxy.server.set(listen.clone()).unwrap();

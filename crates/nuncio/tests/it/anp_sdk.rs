@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 
 const HELD: [&str; 17] = [
     "crawl: the list, the description and the tools in it",
@@ -51,7 +51,7 @@ fn agent() -> String {
 fn anp_python_sdk_client_discovers_verifies_calls_and_messages_our_agents() {
     let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
         .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
-    let home = Home::with_agent(&agent());
+    let home = TestAgentFolder::with_agent(&agent());
     let server = home.serve().arg("--dev").start();
     // Once a key exists, loopback requests need a credential too.
     home.key(&[]);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::{ProcessOutput, until};
 
 /// Process with servers of the SDK, which ends when its standard input is closed.
@@ -22,7 +22,7 @@ struct Sdk {
 }
 
 impl Sdk {
-    fn start(home: &Home) -> Self {
+    fn start(home: &TestAgentFolder) -> Self {
         let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
             .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/anp_sdk_server.py");
@@ -68,7 +68,7 @@ impl Drop for Sdk {
 }
 
 /// Writes a self-signed certificate for `localhost` to `cert.pem` and its key to `key.pem`.
-fn certificate(home: &Home) {
+fn certificate(home: &TestAgentFolder) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(home.path("cert.pem"), cert.pem()).unwrap();
     fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
@@ -106,7 +106,7 @@ fn last(ran: &ProcessOutput) -> Value {
 
 #[tokio::test]
 async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_auth() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     certificate(&home);
     let sdk = Sdk::start(&home);
 
@@ -145,7 +145,7 @@ async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_a
 
 #[tokio::test]
 async fn python_sdk_server_accepts_our_signature_first_and_then_its_own_token() {
-    let home = Home::with_agent("");
+    let home = TestAgentFolder::with_agent("");
     certificate(&home);
     let sdk = Sdk::start(&home);
     home.write_agent(&agent_file(&sdk));

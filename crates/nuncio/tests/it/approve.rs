@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, call, play, turns};
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::until;
 
 /// An agent whose only tool, `pay`, needs approval and writes a line for each run.
-fn guarded() -> Home {
+fn guarded() -> TestAgentFolder {
     let tool = shell_tool("pay", "cat >> runs; echo >> runs; echo paid")
         .replace("timeout_ms", "human_authorization = true\ntimeout_ms");
-    Home::with_agent(&format!("{SCRIPTED}{tool}"))
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}"))
 }
 
-fn runs(home: &Home) -> Vec<Value> {
+fn runs(home: &TestAgentFolder) -> Vec<Value> {
     let text = fs::read_to_string(home.path("runs")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -28,7 +28,7 @@ fn pay(client: &Client, session: &str, euros: u32) -> JoinHandle<(u16, Value)> {
     tokio::spawn(async move { client.post(&path, &body).await })
 }
 
-async fn question(home: &Home) -> Value {
+async fn question(home: &TestAgentFolder) -> Value {
     until("a question", async || {
         let listed = home.json_command(&["approve", "list"]).json();
         let waiting = listed["approvals"].as_array().unwrap();

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::call;
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::{ProcessOutput, nuncio, until};
 
 #[tokio::test]
 async fn every_allowed_or_refused_call_has_an_audit_record_with_caller_and_decision() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("add", true), ("lookup", false)]).await;
@@ -55,7 +55,7 @@ async fn every_allowed_or_refused_call_has_an_audit_record_with_caller_and_decis
 
 #[tokio::test]
 async fn audit_list_is_newest_first_with_key_names_within_eighty_columns_and_can_be_filtered() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&["--name", "phone"]);
     let server = home.start();
     let client = server.aap_with_key(&key);
@@ -88,8 +88,8 @@ async fn audit_list_is_newest_first_with_key_names_within_eighty_columns_and_can
 }
 
 /// Data directory of a stopped server, with three audit records and a checkpoint after the last.
-async fn three_records() -> Home {
-    let home = Home::script();
+async fn three_records() -> TestAgentFolder {
+    let home = TestAgentFolder::script();
     let server = home.start();
     let session = server.aap().session("script", &[("add", true)]).await;
     let sums = [1, 2, 3].map(|n| call(&format!("c{n}"), "add", json!({"a": n, "b": n})));
@@ -98,7 +98,7 @@ async fn three_records() -> Home {
     home
 }
 
-fn verify_after(home: &Home, change: impl FnOnce(&Path)) -> ProcessOutput {
+fn verify_after(home: &TestAgentFolder, change: impl FnOnce(&Path)) -> ProcessOutput {
     let copy = TempDir::new().unwrap();
     for entry in fs::read_dir(home.data()).unwrap() {
         let entry = entry.unwrap();
@@ -172,7 +172,7 @@ async fn audit_verify_reports_a_forged_or_damaged_checkpoint() {
 
 #[tokio::test]
 async fn call_ending_during_shutdown_is_covered_by_the_last_checkpoint() {
-    let home = Home::with_agent(&format!(
+    let home = TestAgentFolder::with_agent(&format!(
         "{SCRIPTED}{}",
         shell_tool("gate", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went")
     ));

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 
 use crate::client::last_text;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
 pub(crate) fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,7 +57,7 @@ async fn model_brain_runs_tool_calls_and_reports_provider_errors_without_the_key
         ]),
         "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 31\r\n\r\n{\"error\":{\"message\":\"bad key\"}} ".to_owned(),
     ]);
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     home.json_command(&["init", "far", "--model", "openai/gpt-5"]).json();
     let file = home.path("far/agent.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -91,7 +91,7 @@ async fn model_brain_runs_tool_calls_and_reports_provider_errors_without_the_key
 
 #[tokio::test]
 async fn example_agents_with_process_brains_answer_a_message() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for name in ["process-python", "process-node", "process-shell"] {
         let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
         let running = home.serve().arg(&folder).start();

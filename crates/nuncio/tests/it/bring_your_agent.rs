@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::brains::{model_server, stream};
 use crate::client::last_text;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bring-your-agent");
 
 /// Copies an example, with `.venv/bin/python` replaced by an installed Python that its programs may read.
-fn copy(home: &Home, name: &str, python: Option<&Path>) -> PathBuf {
+fn copy(home: &TestAgentFolder, name: &str, python: Option<&Path>) -> PathBuf {
     let folder = home.path(name);
     fs::create_dir(&folder).unwrap();
     for entry in fs::read_dir(format!("{EXAMPLES}/{name}")).unwrap() {
@@ -38,7 +38,7 @@ fn python_with(variable: &str) -> PathBuf {
     python.unwrap_or_else(|| panic!("{variable} must name a Python with the package: run `cargo xtask test`"))
 }
 
-async fn ask_and_call_the_clock(home: &Home, name: &str) {
+async fn ask_and_call_the_clock(home: &TestAgentFolder, name: &str) {
     let running = home.serve().arg(name).start();
     let agent = format!("my-{name}");
     let session = running.aap().session(&agent, &[("clock", true)]).await;
@@ -52,7 +52,7 @@ async fn ask_and_call_the_clock(home: &Home, name: &str) {
 
 #[tokio::test]
 async fn plain_python_and_node_agents_answer_and_call_a_tool() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for name in ["python", "node"] {
         copy(&home, name, None);
         ask_and_call_the_clock(&home, name).await;
@@ -61,7 +61,7 @@ async fn plain_python_and_node_agents_answer_and_call_a_tool() {
 
 #[tokio::test]
 async fn langgraph_agent_answers_and_calls_a_tool() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     copy(&home, "langgraph", Some(&python_with("NUNCIO_TEST_LANGGRAPH_PYTHON")));
     ask_and_call_the_clock(&home, "langgraph").await;
 }
@@ -85,7 +85,7 @@ async fn openai_agents_sdk_agent_streams_and_calls_a_tool() {
             chunk(json!({}), json!("stop")),
         ]),
     ]);
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let folder = copy(&home, "openai-agents", Some(&python_with("NUNCIO_TEST_OPENAI_AGENTS_PYTHON")));
     let file = folder.join("agent.toml");
     let text = fs::read_to_string(&file).unwrap();

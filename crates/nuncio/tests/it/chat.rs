@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::{ProcessOutput, Server, until};
 
 const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
@@ -35,11 +35,17 @@ type = "secret"
 "#;
 
 /// Runs `nuncio chat` with `lines` typed on its standard input.
-fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> ProcessOutput {
+fn chat(home: &TestAgentFolder, server: &Server, arguments: &[&str], lines: &[&str]) -> ProcessOutput {
     chat_in(home, server, arguments, lines, &[])
 }
 
-fn chat_in(home: &Home, server: &Server, arguments: &[&str], lines: &[&str], env: &[(&str, &str)]) -> ProcessOutput {
+fn chat_in(
+    home: &TestAgentFolder,
+    server: &Server,
+    arguments: &[&str],
+    lines: &[&str],
+    env: &[(&str, &str)],
+) -> ProcessOutput {
     let target = server.url().trim_start_matches("http://");
     let command = home.nuncio(&[&["chat", target], arguments].concat());
     let command = env.iter().fold(command, |command, (name, value)| command.env(name, value));
@@ -62,7 +68,7 @@ fn session_of(ran: &ProcessOutput) -> String {
 
 #[test]
 fn chat_prints_answers_to_typed_lines_and_runs_slash_commands() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let ran = chat(
         &home,
@@ -87,7 +93,7 @@ fn chat_prints_answers_to_typed_lines_and_runs_slash_commands() {
 
 #[test]
 fn chat_shows_tool_calls_and_runs_them_only_if_permitted() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     fs::write(home.path("clock.toml"), CLOCK).unwrap();
     let script = json!([
@@ -108,7 +114,7 @@ fn chat_shows_tool_calls_and_runs_them_only_if_permitted() {
 
 #[test]
 fn tool_permitted_with_always_is_not_asked_about_again_in_the_session() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let script = play(
         &json!([[call("c1", "lookup", &json!({"key": "k"}))], [call("c2", "lookup", &json!({"key": "l"}))], [{"text": "done"}]]),
@@ -120,7 +126,7 @@ fn tool_permitted_with_always_is_not_asked_about_again_in_the_session() {
 
 #[test]
 fn chat_with_a_resumed_session_shows_history_and_asks_about_pending_calls() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let script =
         play(&json!([[{"text": "one moment"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
@@ -136,7 +142,7 @@ fn chat_with_a_resumed_session_shows_history_and_asks_about_pending_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chat_opened_during_a_turn_shows_it_once_and_follows_it_to_its_end() {
     let gate = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
-    let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", gate)));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", gate)));
     let server = home.start();
     let session = server.aap().session("script", &[("gate", true)]).await;
     server.aap().play(&session, json!([[{"text": "an earlier answer"}]])).await;
@@ -176,7 +182,7 @@ async fn chat_opened_during_a_turn_shows_it_once_and_follows_it_to_its_end() {
 
 #[test]
 fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let script = play(&json!([[{"text": "a b"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
     let events = |trust: &[&str]| -> Vec<Value> {
@@ -200,7 +206,7 @@ fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
 
 #[test]
 fn options_are_set_by_flag_and_command_and_listed_without_secrets() {
-    let home = Home::with_agent(OPTIONAL);
+    let home = TestAgentFolder::with_agent(OPTIONAL);
     let server = home.start();
     let tone = "which tone";
     let typed = ["/options", tone, "/set tone rude", "/set tone", "/set tone formal", tone];
@@ -225,7 +231,7 @@ fn options_are_set_by_flag_and_command_and_listed_without_secrets() {
 
 #[test]
 fn chat_with_a_server_without_aap_names_every_address_that_was_tried() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let elsewhere = format!("{}/console", server.url());
     let ran = home.nuncio(&["chat", &elsewhere]).run();
@@ -237,7 +243,7 @@ fn chat_with_a_server_without_aap_names_every_address_that_was_tried() {
 
 #[test]
 fn chat_prints_no_terminal_escapes_from_agent_text() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let ran = chat(
         &home,
@@ -250,7 +256,7 @@ fn chat_prints_no_terminal_escapes_from_agent_text() {
 
 #[test]
 fn chat_wraps_at_the_terminal_width_and_uses_the_language_of_the_locale() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let ran =
         chat_in(&home, &server, &[], &[&"word ".repeat(60), "/help"], &[("COLUMNS", "40"), ("LANG", "zh_CN.UTF-8")]);
@@ -262,7 +268,7 @@ fn chat_wraps_at_the_terminal_width_and_uses_the_language_of_the_locale() {
 
 #[test]
 fn chat_without_a_required_key_fails_and_a_given_key_is_never_printed() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let key = home.key(&[]);
     let without = chat(&home, &server, &[], &["hello"]);
@@ -277,7 +283,7 @@ fn chat_without_a_required_key_fails_and_a_given_key_is_never_printed() {
 
 #[test]
 fn chat_with_an_invalid_target_agent_session_or_tool_file_fails() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     assert_eq!(home.nuncio(&["chat", "ftp://x"]).run().status, Some(2));
     assert_eq!(chat(&home, &server, &["--agent", "nobody"], &[]).status, Some(1));
@@ -289,7 +295,7 @@ fn chat_with_an_invalid_target_agent_session_or_tool_file_fails() {
 
 #[tokio::test]
 async fn ctrl_c_cancels_a_running_turn_and_pressed_twice_when_idle_leaves_the_chat() {
-    let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("mark", "touch begun; sleep 600")));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("mark", "touch begun; sleep 600")));
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
     let script = play(&json!([[call("c1", "mark", &json!({}))], [{"text": "never"}]]));
@@ -310,7 +316,7 @@ async fn ctrl_c_cancels_a_running_turn_and_pressed_twice_when_idle_leaves_the_ch
 
 #[tokio::test]
 async fn chat_in_a_terminal_prompts_dims_thinking_and_obeys_ctrl_c_and_ctrl_d() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
     let Some(command) = home.nuncio(&["chat", &target]).in_terminal() else {

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::home::{Home, SCRIPT};
+use crate::home::{SCRIPT, TestAgentFolder};
 use crate::process::{nuncio, until};
 
 #[test]
@@ -50,7 +50,7 @@ fn wrong_usage_exits_with_two_and_prints_only_to_stderr() {
         &["grant", "create", "anonymous", "hotel", "rooms:read", "--until", "some day"],
         &["audit", "list", "--limit", "many"],
     ];
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for arguments in wrong {
         let ran = home.nuncio(arguments).run();
         assert_eq!(ran.status, Some(2), "{arguments:?}: {ran:?}");
@@ -138,7 +138,7 @@ fn missing_argument_message_names_the_alternative_arguments() {
 
 #[test]
 fn error_message_names_the_explain_command_for_its_code() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     assert_eq!(home.nuncio(&["key", "create"]).run().status, Some(0));
     let ran = home.nuncio(&["approve", "allow", "apr_none"]).run();
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
@@ -147,7 +147,7 @@ fn error_message_names_the_explain_command_for_its_code() {
 
 #[test]
 fn reading_command_does_not_create_a_data_directory() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for command in [["audit", "verify"], ["key", "list"], ["approve", "list"], ["grant", "list"]] {
         let (code, message) = home.nuncio(&["--json", command[0], command[1], "--data", "typo"]).run().failure();
         assert_eq!(code, "data_dir_unusable");
@@ -158,7 +158,7 @@ fn reading_command_does_not_create_a_data_directory() {
 
 #[test]
 fn listening_on_the_network_needs_a_key_or_the_open_flag() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let serve = || home.nuncio(&["--json", "serve", SCRIPT, "--listen", "0.0.0.0:0"]);
     let (code, message) = serve().run().failure();
     assert_eq!(code, "keys_required");
@@ -170,7 +170,7 @@ fn listening_on_the_network_needs_a_key_or_the_open_flag() {
 
 #[test]
 fn listen_address_that_is_in_use_or_malformed_is_reported() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (by_name, by_address) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
@@ -193,7 +193,7 @@ fn listen_address_that_is_in_use_or_malformed_is_reported() {
 
 #[test]
 fn missing_input_file_is_reported_with_the_system_error() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for command in [&["validate", "nosuch.json"][..], &["show", "a/b@localhost", "--extra-ca", "nosuch.json"]] {
         let ran = home.nuncio(command).run();
         let expected = "error: nosuch.json cannot be read: No such file or directory (os error 2)\n";
@@ -205,7 +205,7 @@ fn missing_input_file_is_reported_with_the_system_error() {
 
 #[tokio::test]
 async fn serve_prints_a_chat_command_with_a_key_only_if_keys_exist() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let greeted = async || {
         let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).start_interactive();
         until("its greeting", async || served.stdout().contains("nuncio chat localhost:").then_some(())).await;
@@ -220,7 +220,7 @@ async fn serve_prints_a_chat_command_with_a_key_only_if_keys_exist() {
 
 #[tokio::test]
 async fn serve_on_all_addresses_prints_urls_that_can_be_opened() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let served = home.nuncio(&["serve", SCRIPT, "--listen", "0.0.0.0:0", "--open"]).start_interactive();
     until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
     served.interrupt();
@@ -232,7 +232,7 @@ async fn serve_on_all_addresses_prints_urls_that_can_be_opened() {
 
 #[tokio::test]
 async fn verbose_server_prints_one_line_per_request_without_the_query() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0", "--verbose"]).start_interactive();
     until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
     let stdout = served.stdout();
@@ -251,7 +251,7 @@ async fn verbose_server_prints_one_line_per_request_without_the_query() {
 
 #[test]
 fn folder_without_a_device_is_reported_with_the_enrol_command() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let (code, message) = home.nuncio(&["--json", "device", "status", "--home", "empty"]).run().failure();
     assert_eq!(code, "data_dir_unusable");
     assert!(message.contains("there is no device in empty yet"), "{message}");
@@ -260,7 +260,7 @@ fn folder_without_a_device_is_reported_with_the_enrol_command() {
 
 #[test]
 fn invalid_setting_is_reported_with_its_file() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     std::fs::create_dir(home.data()).unwrap();
     std::fs::write(home.data().join("nuncio.toml"), "[limits]\nturn_step = 3\n").unwrap();
     let (code, message) = home.serve().run().failure();

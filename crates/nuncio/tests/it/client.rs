@@ -1,6 +1,6 @@
 //! An AAP client for tests. The server may be killed at any time, so every request may fail.
 
-use nuncio_testkit::Sse;
+use nuncio_testkit::ReceivedSseEvent;
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
@@ -80,11 +80,11 @@ impl Client {
     }
 
     /// All events of the session's last turn.
-    pub(crate) async fn events(&self, session: &str) -> Vec<Sse> {
+    pub(crate) async fn events(&self, session: &str) -> Vec<ReceivedSseEvent> {
         rest(self.request(Method::GET, &format!("/sessions/{session}/stream"))).await
     }
 
-    pub(crate) async fn events_behind(&self, session: &str, id: &str) -> Vec<Sse> {
+    pub(crate) async fn events_behind(&self, session: &str, id: &str) -> Vec<ReceivedSseEvent> {
         rest(self.request(Method::GET, &format!("/sessions/{session}/stream")).header("Last-Event-ID", id)).await
     }
 
@@ -95,7 +95,7 @@ impl Client {
     }
 }
 
-async fn rest(request: reqwest::RequestBuilder) -> Vec<Sse> {
+async fn rest(request: reqwest::RequestBuilder) -> Vec<ReceivedSseEvent> {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     EventStream { response, text: String::new() }.rest().await
@@ -111,9 +111,9 @@ impl EventStream {
     }
 
     /// Reads the stream to its end; returns all its events, including those that were read before.
-    pub(crate) async fn rest(self) -> Vec<Sse> {
+    pub(crate) async fn rest(self) -> Vec<ReceivedSseEvent> {
         let rest = self.response.text().await.unwrap();
-        Sse::parse(&(self.text + &rest))
+        ReceivedSseEvent::parse(&(self.text + &rest))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, aap};
 
-use crate::home::{Home, SCRIPT};
+use crate::home::{SCRIPT, TestAgentFolder};
 
 const MODEST: &str = r#"
 [agent]
@@ -25,11 +25,11 @@ images = []
 
 #[tokio::test(flavor = "multi_thread")]
 async fn aap_conformance_rows_pass_with_and_without_keys() {
-    let open = Home::script();
+    let open = TestAgentFolder::script();
     let server = open.start();
     let without = aap().run(&ServerUnderTest::new(server.aap_url())).await;
 
-    let closed = Home::hotel();
+    let closed = TestAgentFolder::hotel();
     fs::create_dir_all(closed.path("agents/modest")).unwrap();
     fs::create_dir_all(closed.path("agents/script")).unwrap();
     fs::write(closed.path("agents/modest/agent.toml"), MODEST).unwrap();

@@ -3,17 +3,17 @@
 
 use std::fs;
 
-use nuncio_testkit::Sse;
+use nuncio_testkit::ReceivedSseEvent;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::client::{Client, call, last_text, play, turns};
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::until;
 
 #[tokio::test]
 async fn turn_killed_mid_answer_keeps_finished_steps_and_drops_unfinished_text() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let session = server.aap().session("script", &[("add", true)]).await;
     server.aap().say(&session, "hello").await;
@@ -48,7 +48,7 @@ async fn turn_killed_mid_answer_keeps_finished_steps_and_drops_unfinished_text()
 
 #[tokio::test]
 async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
-    let home = Home::with_agent(&format!(
+    let home = TestAgentFolder::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
         shell_tool("quick", "echo done"),
@@ -98,7 +98,8 @@ async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
 
 #[tokio::test]
 async fn permitted_calls_at_a_kill_are_reported_as_interrupted_or_not_run() {
-    let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("hold", "echo $$ >> started; exec sleep 600")));
+    let home =
+        TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("hold", "echo $$ >> started; exec sleep 600")));
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("hold", false)]).await;
@@ -133,7 +134,7 @@ async fn permitted_calls_at_a_kill_are_reported_as_interrupted_or_not_run() {
 
 #[tokio::test]
 async fn restart_answers_interrupted_calls_even_if_a_call_id_was_used_in_an_earlier_turn() {
-    let home = Home::with_agent(&format!(
+    let home = TestAgentFolder::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
         shell_tool("quick", "echo done"),
@@ -162,7 +163,7 @@ async fn restart_answers_interrupted_calls_even_if_a_call_id_was_used_in_an_earl
 
 #[tokio::test]
 async fn pending_call_survives_a_kill_and_can_be_permitted() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let session = server.aap().session("script", &[("add", false)]).await;
     let script = json!([[call("c1", "add", json!({"a": 2, "b": 3}))], [{"echo": "results"}]]);
@@ -199,7 +200,7 @@ async fn assert_session_continues(client: &Client, session: &str) {
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), "You said: still there?");
 }
 
-fn assert_interrupted(events: &[Sse]) {
+fn assert_interrupted(events: &[ReceivedSseEvent]) {
     let stop = events.last().unwrap();
     assert_eq!(stop.event, "turn_stop");
     assert_eq!(
@@ -214,6 +215,6 @@ fn roles(history: &[Value]) -> Vec<&str> {
     history.iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
 
-fn names(events: &[Sse]) -> Vec<&str> {
+fn names(events: &[ReceivedSseEvent]) -> Vec<&str> {
     events.iter().map(|event| event.event.as_str()).collect()
 }

@@ -3,12 +3,12 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 
-use crate::home::{Home, mode};
+use crate::home::{TestAgentFolder, mode};
 use crate::process::until;
 
 #[tokio::test]
 async fn second_server_on_a_data_directory_in_use_is_refused() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let first = home.start();
     let (code, message) = home.serve().run().failure();
     assert_eq!(code, "data_dir_in_use");
@@ -22,7 +22,7 @@ async fn second_server_on_a_data_directory_in_use_is_refused() {
 }
 
 /// Locks the data directory as another process would that uses it.
-fn lock(home: &Home) -> File {
+fn lock(home: &TestAgentFolder) -> File {
     fs::create_dir_all(home.data()).unwrap();
     let file = File::create(home.data().join("lock")).unwrap();
     file.lock().unwrap();
@@ -31,7 +31,7 @@ fn lock(home: &Home) -> File {
 
 #[tokio::test]
 async fn server_waits_for_a_command_that_uses_the_data_directory() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let command = lock(&home);
     let server = home.serve().start_interactive();
     until("it says that it waits", async || server.stderr().contains("waiting for another process").then_some(()))
@@ -44,7 +44,7 @@ async fn server_waits_for_a_command_that_uses_the_data_directory() {
 
 #[tokio::test]
 async fn command_waits_for_a_server_that_has_not_opened_its_socket_yet() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     home.key(&["--name", "phone"]);
     let starting = lock(&home);
     let command = home.nuncio(&["--json", "key", "list"]).start_interactive();
@@ -56,7 +56,7 @@ async fn command_waits_for_a_server_that_has_not_opened_its_socket_yet() {
 
 #[tokio::test]
 async fn server_and_commands_started_together_all_succeed() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     for round in 0..3 {
         let server = home.serve().start_interactive();
         let commands: Vec<_> =
@@ -74,7 +74,7 @@ async fn server_and_commands_started_together_all_succeed() {
 
 #[tokio::test]
 async fn commands_use_the_private_admin_socket_of_a_running_server() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let socket = fs::metadata(home.data().join("admin.sock")).unwrap();
     assert!(socket.file_type().is_socket());
@@ -92,7 +92,7 @@ async fn commands_use_the_private_admin_socket_of_a_running_server() {
 
 #[tokio::test]
 async fn commands_open_the_data_directory_themselves_if_no_server_runs() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&["--name", "phone"]);
     home.start().kill9();
     assert!(home.data().join("admin.sock").exists(), "nobody tidied up");
@@ -108,7 +108,7 @@ async fn commands_open_the_data_directory_themselves_if_no_server_runs() {
 
 #[tokio::test]
 async fn data_directory_is_accessible_to_its_owner_only() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), Permissions::from_mode(0o755)).unwrap();
     let server = home.start();
@@ -123,7 +123,7 @@ async fn data_directory_is_accessible_to_its_owner_only() {
 #[test]
 fn key_file_readable_by_others_is_refused() {
     for name in ["secret.key", "audit.key"] {
-        let home = Home::script();
+        let home = TestAgentFolder::script();
         home.start().stop();
         let file = home.data().join(name);
         fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
@@ -137,7 +137,7 @@ fn key_file_readable_by_others_is_refused() {
 
 #[test]
 fn malformed_key_file_is_refused_and_not_overwritten() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     home.start().stop();
     fs::write(home.data().join("secret.key"), "short").unwrap();
     let (code, message) = home.serve().run().failure();

@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 
 use super::{SCOPE, SECRET, agent_file, free_port, invite, reads, serve_at};
 use crate::client::{Client, last_text};
-use crate::home::{Home, mode};
-use crate::process::{Nuncio, ProcessOutput, Server, until};
+use crate::home::{TestAgentFolder, mode};
+use crate::process::{NuncioCommand, ProcessOutput, Server, until};
 
 const POLICY: &str = "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n";
 
 /// A server with an agent, and an enrolled laptop of the person `ada`.
-pub(super) struct Laptop {
-    pub(super) home: Home,
+pub(super) struct LaptopSetup {
+    pub(super) home: TestAgentFolder,
     pub(super) server: Server,
     port: u16,
     pub(super) client: Client,
 }
 
-impl Laptop {
+impl LaptopSetup {
     pub(super) fn new() -> Self {
         Self::with("")
     }
@@ -35,7 +35,7 @@ impl Laptop {
 
     pub(super) fn with_agent(file: &str) -> Self {
         install_crypto();
-        let (home, port) = (Home::with_agent(file), free_port());
+        let (home, port) = (TestAgentFolder::with_agent(file), free_port());
         let key = home.key(&["--person", "ada"]);
         let server = serve_at(&home, port, &home.path("agent.toml").display().to_string(), &[]);
         let client = server.aap_with_key(&key);
@@ -70,7 +70,7 @@ impl Laptop {
         self.command_at(place, arguments).run()
     }
 
-    pub(super) fn command_at(&self, place: &str, arguments: &[&str]) -> Nuncio {
+    pub(super) fn command_at(&self, place: &str, arguments: &[&str]) -> NuncioCommand {
         let call = self.home.nuncio(&[&["--json", "device"], arguments].concat());
         call.arg("--home").arg(self.home.path(place))
     }
@@ -81,7 +81,7 @@ impl Laptop {
     }
 
     /// The command `nuncio device run`, not started yet.
-    pub(super) fn to_run(&self) -> Nuncio {
+    pub(super) fn to_run(&self) -> NuncioCommand {
         self.to_run_at("laptop")
     }
 
@@ -89,7 +89,7 @@ impl Laptop {
         self.to_run_at(place).start()
     }
 
-    fn to_run_at(&self, place: &str) -> Nuncio {
+    fn to_run_at(&self, place: &str) -> NuncioCommand {
         let call = self.home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(self.home.path("policy.toml"));
         call.arg("--folder").arg(self.home.path("notes")).arg("--home").arg(self.home.path(place))
     }
@@ -102,7 +102,7 @@ impl Laptop {
 /// The example is what `nuncio init --device` writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn device_example_reads_a_file_on_the_device_of_the_person_who_allowed_it() {
-    let laptop = Laptop::with_agent(include_str!("../../../../examples/device/agent.toml"));
+    let laptop = LaptopSetup::with_agent(include_str!("../../../../examples/device/agent.toml"));
     laptop.device(&["allow", "device", SCOPE]).json();
     let running = laptop.run();
     let session = laptop.client.session("device", &[]).await;
@@ -113,7 +113,7 @@ async fn device_example_reads_a_file_on_the_device_of_the_person_who_allowed_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_reads_files_only_in_the_allowed_folder_and_only_until_revoked() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     assert_eq!((mode(&laptop.home_folder()), mode(&laptop.home_folder().join("keys.db"))), (0o700, 0o600));
     let again = laptop.device(&["enrol", laptop.server.url(), "another"]).failure();
     assert_eq!(again.0, "data_dir_in_use", "{again:?}");
@@ -165,7 +165,7 @@ async fn agent_reads_files_only_in_the_allowed_folder_and_only_until_revoked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeatedly_killed_device_runs_no_call_twice() {
     const KILLS: usize = 8;
-    let laptop = Arc::new(Laptop::new());
+    let laptop = Arc::new(LaptopSetup::new());
     laptop.device(&["allow", "script", SCOPE]).json();
     // A tool that records each run.
     let ran = laptop.home.path("ran");
@@ -225,7 +225,7 @@ async fn repeatedly_killed_device_runs_no_call_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn terminal_prompt_shows_the_call_and_a_typed_yes_runs_it() {
-    let laptop = Arc::new(Laptop::new());
+    let laptop = Arc::new(LaptopSetup::new());
     laptop.device(&["allow", "script", SCOPE]).json();
     let run = laptop.home.nuncio(&["device", "run", "--tty"]).arg("--folder").arg(laptop.home.path("notes"));
     let mut running = run.arg("--home").arg(laptop.home_folder()).start_interactive();

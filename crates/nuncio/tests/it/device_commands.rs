@@ -8,14 +8,14 @@ use nuncio_core::digest::Digest;
 use nuncio_core::invite_link::InviteLink;
 use serde_json::{Value, json};
 
-use super::device::Laptop;
+use super::device::LaptopSetup;
 use super::{SCOPE, SECRET};
 use crate::home::mode;
 use crate::process::until;
 
 const PHRASE: &str = "correct horse battery";
 
-impl Laptop {
+impl LaptopSetup {
     fn phrase(&self, name: &str, phrase: &str) -> String {
         let file = self.home.path(name);
         fs::write(&file, format!("{phrase}\n")).unwrap();
@@ -34,7 +34,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// Sends a line to the device's socket and returns the reply.
-fn raw(laptop: &Laptop, line: &[u8]) -> String {
+fn raw(laptop: &LaptopSetup, line: &[u8]) -> String {
     let mut stream = UnixStream::connect(laptop.home_folder().join("run.sock")).unwrap();
     // The device may close the connection before all is sent.
     let _ = stream.write_all(line);
@@ -46,7 +46,7 @@ fn raw(laptop: &Laptop, line: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_once() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let alone = laptop.device(&["status"]).json();
     let running = laptop.run();
     let socket = laptop.home_folder().join("run.sock");
@@ -98,7 +98,7 @@ async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();
     let invite = laptop.device(&["invite"]).json();
@@ -154,7 +154,7 @@ async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_restores_a_device_and_never_prints_the_passphrase() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let (right, wrong) = (laptop.phrase("right", PHRASE), laptop.phrase("wrong", "another long phrase"));
     let (short, file) = (laptop.phrase("short", "short"), laptop.home.path("backup.json").display().to_string());
@@ -207,7 +207,7 @@ async fn backup_restores_a_device_and_never_prints_the_passphrase() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_device_commands_never_fail_because_the_device_folder_is_in_use() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let at_once = |what: &str| {
         std::thread::scope(|scope| {
             let allow = || laptop.device(&["allow", "script", SCOPE]);
@@ -231,7 +231,7 @@ async fn concurrent_device_commands_never_fail_because_the_device_folder_is_in_u
 
 #[tokio::test(flavor = "multi_thread")]
 async fn socket_left_by_a_killed_device_is_ignored_and_an_unresponsive_one_is_reported() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let socket = laptop.home_folder().join("run.sock");
     // A killed process leaves its socket file behind.
     laptop.run().kill9();
@@ -260,7 +260,7 @@ async fn socket_left_by_a_killed_device_is_ignored_and_an_unresponsive_one_is_re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_an_agent_with_changed_keys_fail_until_the_keys_are_accepted() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();
     let session = laptop.client.session("script", &[]).await;
@@ -289,7 +289,7 @@ async fn calls_of_an_agent_with_changed_keys_fail_until_the_keys_are_accepted() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_nothing() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let invite = laptop.home.json_command(&["user", "invite", "bob"]).json();
     let link = text(&invite["link"]);
     let (cut, own) = (&link[..link.len() - 4], laptop.server.url());
@@ -321,7 +321,7 @@ async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_no
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_of_a_revoked_device_is_removed_with_advice() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let running = laptop.run();
     assert_eq!(laptop.device(&["status"]).json()["server"], "connected");
     laptop.home.json_command(&["user", "revoke", "ada", "--all"]).json();

@@ -9,7 +9,7 @@ use nuncio_identity::seal::{KeySource, KeyStore as _, WrappedStorageKey, Wrappin
 use nuncio_store::SqliteKeyStore;
 use serde_json::{Value, json};
 
-use super::device::Laptop;
+use super::device::LaptopSetup;
 use super::{SCOPE, SECRET};
 use crate::home::mode;
 use crate::process::until;
@@ -17,14 +17,14 @@ use crate::process::until;
 const PHRASE: &str = "correct horse battery";
 
 /// Whether any file in the device folder contains `text`.
-fn holds(laptop: &Laptop, text: &str) -> bool {
+fn holds(laptop: &LaptopSetup, text: &str) -> bool {
     let files = fs::read_dir(laptop.home_folder()).unwrap().map(|entry| entry.unwrap().path());
     let contains = |path: &Path| fs::read(path).unwrap().windows(text.len()).any(|window| window == text.as_bytes());
     files.filter(|path| path.is_file()).any(|path| contains(&path))
 }
 
 /// Converts the device folder to the format of an earlier version: unencrypted records, and no storage key.
-fn unseal(laptop: &Laptop) {
+fn unseal(laptop: &LaptopSetup) {
     let file = laptop.home_folder().join("storage-key.json");
     let wrapped: WrappedStorageKey = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let KeySource::File { path } = &wrapped.source else { panic!("{:?}", wrapped.source) };
@@ -40,8 +40,8 @@ fn unseal(laptop: &Laptop) {
     plain.save(records.into_iter().map(|(name, value)| (name, Some(value))).collect()).unwrap();
 }
 
-async fn used() -> Laptop {
-    let laptop = Laptop::new();
+async fn used() -> LaptopSetup {
+    let laptop = LaptopSetup::new();
     laptop.device(&["allow", "script", SCOPE]).json();
     let running = laptop.run();
     let session = laptop.client.session("script", &[]).await;
@@ -159,7 +159,7 @@ fn keyring(folder: &Path) -> (Vec<KilledOnDrop>, String) {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(target_os = "linux", not(nuncio_portable))), ignore = "this build has no D-Bus")]
 async fn storage_key_can_be_moved_to_the_system_keyring_and_back_to_a_file() {
-    let laptop = Laptop::new();
+    let laptop = LaptopSetup::new();
     let folder = tempfile::tempdir().unwrap();
     let (_processes, address) = keyring(folder.path());
     let device =

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nuncio_testkit::is_alive;
 use serde_json::{Value, json};
 
-use super::device::Laptop;
+use super::device::LaptopSetup;
 use super::{SCOPE, free_port};
 use crate::client::{call, last_text};
 use crate::process::until;
@@ -47,7 +47,7 @@ input = { type = "object" }
 run = { device = true }
 "#;
 
-impl Laptop {
+impl LaptopSetup {
     fn with_wishes() -> Self {
         let laptop = Self::with(WISHES);
         laptop.device(&["allow", "script", SCOPE, "maths:run", "words:read"]).json();
@@ -73,7 +73,7 @@ impl Laptop {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_mcp_server_is_started_at_the_first_call_and_restarted_after_a_kill() {
-    let laptop = Laptop::with_wishes();
+    let laptop = LaptopSetup::with_wishes();
     // The wrapper script writes down its process id and environment, and then becomes the real server.
     let (pid, environment_file) = (laptop.home_folder().join("pid"), laptop.home_folder().join("environment"));
     let line = format!("echo $$ > {}; env > {}; exec \"$0\" demo script", pid.display(), environment_file.display());
@@ -114,7 +114,7 @@ async fn device_mcp_server_is_started_at_the_first_call_and_restarted_after_a_ki
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_device_mcp_server_does_not_affect_other_tools() {
-    let laptop = Laptop::with_wishes();
+    let laptop = LaptopSetup::with_wishes();
     laptop.write("mcp/broken.toml", "command = [\"/none\"]\nscope = \"maths:run\"\n");
     laptop.write("mcp/gone.toml", "url = \"http://127.0.0.1:9/mcp\"\n[tools]\necho = \"words:read\"\n");
     let running = laptop.run();
@@ -133,7 +133,7 @@ async fn failing_device_mcp_server_does_not_affect_other_tools() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_tool_program_reads_only_its_declared_files() {
-    let laptop = Laptop::with_wishes();
+    let laptop = LaptopSetup::with_wishes();
     let allowed_file = laptop.home.path("named.txt");
     fs::write(&allowed_file, "what was named").unwrap();
     let head = format!(
@@ -172,7 +172,7 @@ async fn device_calls_a_tool_of_a_running_mcp_server_by_url() {
     assert!(lines.any(|line| line.contains("listening on port")), "it starts");
     std::thread::spawn(move || lines.count());
 
-    let laptop = Laptop::with_wishes();
+    let laptop = LaptopSetup::with_wishes();
     let file = format!("url = \"http://127.0.0.1:{port}/mcp\"\nscope = \"words:read\"\n");
     laptop.write("mcp/everything.toml", &file);
     let running = laptop.run();
@@ -187,7 +187,7 @@ async fn device_calls_a_tool_of_a_running_mcp_server_by_url() {
 /// A device with an invalid file does not start, because its person would not notice the missing tool.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_tool_or_mcp_file_is_reported_and_the_device_does_not_start() {
-    let laptop = Laptop::with_wishes();
+    let laptop = LaptopSetup::with_wishes();
     let tool = "name = \"t\"\nscope = \"words:read\"\ncommand = [\"sh\"]\n";
     let server = "command = [\"sh\"]\nscope = \"words:read\"\n";
     let wrong = [

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::client::Client;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::until;
 
 #[tokio::test]
 async fn rotated_did_names_its_successor_at_once_and_the_rotation_survives_a_kill() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let shown = home.json_command(&["did", "show"]).json();
     let port = server.url().rsplit(':').next().unwrap().to_owned();
@@ -32,7 +32,7 @@ async fn rotated_did_names_its_successor_at_once_and_the_rotation_survives_a_kil
 
 #[test]
 fn did_show_prints_the_owner_of_each_did_and_did_rotate_the_result() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let none = home.nuncio(&["did", "show"]).run();
     assert_eq!(none.status, Some(1), "there is no data directory yet: {none:?}");
     let _server = home.start();
@@ -51,7 +51,7 @@ fn did_show_prints_the_owner_of_each_did_and_did_rotate_the_result() {
 
 #[tokio::test]
 async fn did_rotation_without_confirmation_changes_nothing() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let _server = home.start();
     let before = home.json_command(&["did", "show"]).json();
     for flags in [&["script"][..], &["--service"], &["--to", "https://new.example.com"]] {
@@ -70,7 +70,7 @@ async fn did_rotation_without_confirmation_changes_nothing() {
 
 #[test]
 fn changed_public_url_is_refused_until_dids_are_moved() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let at = |url: &str| home.serve().arg("--public-url").arg(url);
     at("https://old.example.com").start().kill9();
     let (code, message) = at("https://new.example.com").run().failure();
@@ -88,7 +88,7 @@ fn changed_public_url_is_refused_until_dids_are_moved() {
 
 #[tokio::test]
 async fn did_show_explains_that_a_server_at_an_ip_address_has_no_dids() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.serve().arg("--public-url").arg("http://192.0.2.7:7400").start();
     until("it says so", async || server.stderr().contains("have no DIDs").then_some(())).await;
     let shown = home.nuncio(&["did", "show"]).run();

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::nuncio;
 
 const CASES: &str = include_str!("../../../nuncio-judge/tests/vectors/a2h/manifest_diff.json");
@@ -18,8 +18,8 @@ fn case(id: &str) -> Value {
     cases().into_iter().find(|case| case["id"] == id).unwrap_or_else(|| panic!("no case {id}"))
 }
 
-fn files(case: &Value) -> Home {
-    let home = Home::hotel();
+fn files(case: &Value) -> TestAgentFolder {
+    let home = TestAgentFolder::hotel();
     for name in ["old", "new"] {
         fs::write(home.path(&format!("{name}.json")), case[name].to_string()).unwrap();
     }
@@ -159,7 +159,7 @@ fn diff_with_unreadable_input_or_wrong_arguments_exits_with_two() {
 
 #[test]
 fn diff_pairs_prints_one_verdict_per_input_line() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let cases = cases();
     let mut lines = String::new();
     for case in &cases {
@@ -186,7 +186,7 @@ fn diff_pairs_prints_one_verdict_per_input_line() {
 
 #[test]
 fn diff_pairs_reports_an_invalid_line_and_continues() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
     let lines = [
         r#"{"old":{"type":"string"},"new":{"type":"string","minLength":1}}"#.to_owned(),

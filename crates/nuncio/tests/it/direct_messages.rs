@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::{ProcessOutput, Server, until};
 
 /// Starts a server on `port`; zero means any free port.
-fn serve(home: &Home, port: &str) -> Server {
+fn serve(home: &TestAgentFolder, port: &str) -> Server {
     let agent = home.path("agent.toml").display().to_string();
     home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}"), "--dev"]).arg(agent).start()
 }
@@ -18,7 +18,7 @@ fn port(server: &Server) -> String {
     server.url().rsplit(':').next().unwrap().to_owned()
 }
 
-fn did(home: &Home, agent: &str) -> String {
+fn did(home: &TestAgentFolder, agent: &str) -> String {
     home.json_command(&["did", "show", agent]).json()["dids"][0]["did"].as_str().unwrap().to_owned()
 }
 
@@ -31,8 +31,8 @@ fn script(steps: &Value) -> String {
     json!({"script": [steps]}).to_string()
 }
 
-fn two_homes() -> (Home, Home) {
-    (Home::with_agent(SCRIPTED), Home::with_agent(SCRIPTED))
+fn two_homes() -> (TestAgentFolder, TestAgentFolder) {
+    (TestAgentFolder::with_agent(SCRIPTED), TestAgentFolder::with_agent(SCRIPTED))
 }
 
 #[test]
@@ -147,7 +147,7 @@ esac"#;
 #[test]
 fn drafted_protocol_is_usable_only_after_both_sides_accept_it() {
     let (a, _) = two_homes();
-    let b = Home::with_agent(&format!(
+    let b = TestAgentFolder::with_agent(&format!(
         "[agent]\nname = \"host\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{BRAIN}''']\n"
     ));
     let blueprint = json!({

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::{Server, until};
 
 fn ad(server: &Server, agent: &str) -> String {
     format!("{}/agents/{agent}/ad.json", server.url())
 }
 
-fn agents(home: &Home) -> Vec<Value> {
+fn agents(home: &TestAgentFolder) -> Vec<Value> {
     home.json_command(&["registry", "agents"]).json()["agents"].as_array().unwrap().clone()
 }
 
 #[test]
 fn agent_of_another_host_is_verified_and_listed_until_removed() {
-    let (remote, local) = (Home::script(), Home::hotel());
+    let (remote, local) = (TestAgentFolder::script(), TestAgentFolder::hotel());
     let (provider, _directory) = (remote.serve().arg("--dev").start(), local.start());
     let url = ad(&provider, "script");
 
@@ -47,7 +47,7 @@ fn agent_of_another_host_is_verified_and_listed_until_removed() {
 
 #[test]
 fn agent_added_without_a_running_server_is_listed_after_the_start() {
-    let (remote, local) = (Home::script(), Home::hotel());
+    let (remote, local) = (TestAgentFolder::script(), TestAgentFolder::hotel());
     let provider = remote.serve().arg("--dev").start();
     let url = ad(&provider, "script");
     assert_eq!(local.json_command(&["registry", "add", &url]).json()["new"], true);
@@ -57,7 +57,7 @@ fn agent_added_without_a_running_server_is_listed_after_the_start() {
 
 #[tokio::test]
 async fn served_agent_registers_at_the_configured_directory() {
-    let (remote, local) = (Home::script(), Home::hotel());
+    let (remote, local) = (TestAgentFolder::script(), TestAgentFolder::hotel());
     let directory = local.serve().arg("--dev").start();
     let name = directory.url().trim_start_matches("http://");
     let _provider = remote.serve().arg("--dev").env("NUNCIO_REGISTRY_REGISTER", name).start();

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::client::{call, play, turns};
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::{Server, until};
 
 /// Shell line of a tool that waits until the file `gate` exists.
@@ -19,7 +19,7 @@ async fn readyz(server: &Server) -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_commits_end_the_turn_and_make_readyz_fail_until_they_succeed() {
     let tool = shell_tool("hold", HOLD);
-    let home = Home::with_agent(&format!("{SCRIPTED}{tool}"));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}"));
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("hold", true)]).await;

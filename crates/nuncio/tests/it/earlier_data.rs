@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::Server;
 use crate::skill_client::Consumer;
 
@@ -17,13 +17,13 @@ const AUDIT_RECORDS: u64 = 15;
 
 /// Copy of the fixture, and the ids of its sessions and executions.
 struct EarlierData {
-    home: Home,
+    home: TestAgentFolder,
     contents: Value,
 }
 
 impl EarlierData {
     fn copied() -> Self {
-        let home = Home::hotel();
+        let home = TestAgentFolder::hotel();
         copy_folder(&Path::new(FIXTURE).join("agents"), &home.path("agents"));
         copy_folder(&Path::new(FIXTURE).join("laptop"), &home.path("laptop"));
         copy_folder(&Path::new(FIXTURE).join("server"), &home.data());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Nuncio, ProcessOutput, Server, nuncio};
+use crate::process::{NuncioCommand, ProcessOutput, Server, nuncio};
 
 /// Folder of the script example in the repository.
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/script");
@@ -22,12 +22,12 @@ pub(crate) fn shell_tool(name: &str, line: &str) -> String {
     )
 }
 
-pub(crate) struct Home {
+pub(crate) struct TestAgentFolder {
     folder: TempDir,
     agents: Option<String>,
 }
 
-impl Home {
+impl TestAgentFolder {
     /// A home that serves the Grand Hotel, the default without a named agent.
     pub(crate) fn hotel() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -66,13 +66,13 @@ impl Home {
     }
 
     /// The command `nuncio ARGUMENTS` in the folder.
-    pub(crate) fn nuncio(&self, arguments: &[&str]) -> Nuncio {
+    pub(crate) fn nuncio(&self, arguments: &[&str]) -> NuncioCommand {
         let command = nuncio(arguments).in_folder(&self.path(".")).env("NUNCIO_DATA", self.data().to_str().unwrap());
         command.env("XDG_STATE_HOME", self.state().to_str().unwrap())
     }
 
     /// The command `nuncio --json serve` on a free port.
-    pub(crate) fn serve(&self) -> Nuncio {
+    pub(crate) fn serve(&self) -> NuncioCommand {
         let serve = self.nuncio(&["--json", "serve", "--listen", "localhost:0"]);
         match &self.agents {
             Some(agents) => serve.arg(agents),

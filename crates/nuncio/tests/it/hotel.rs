@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
 const TOOLS: [&str; 4] = ["search_rooms", "make_reservation", "get_reservation", "cancel_reservation"];
 
@@ -74,7 +74,7 @@ impl GuestConversation {
 
 #[tokio::test]
 async fn hotel_example_books_and_cancels_a_room_in_english() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let server = home.start();
     assert_eq!(server.greeting["agents"], json!(["hotel-assistant"]));
     let guest = Guest::new(server.aap(), true).await;
@@ -95,7 +95,7 @@ async fn hotel_example_books_and_cancels_a_room_in_english() {
 
 #[tokio::test]
 async fn every_call_of_an_untrusted_hotel_tool_asks_for_permission_in_a_chinese_chat() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), false).await;
     book_and_cancel_room(
@@ -144,7 +144,7 @@ async fn book_and_cancel_room(guest: &Guest, [find, choose, name, look, cancel]:
 
 #[tokio::test]
 async fn denied_permission_to_book_leaves_the_room_free() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), false).await;
     guest.send("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
@@ -158,7 +158,7 @@ async fn denied_permission_to_book_leaves_the_room_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let server = home.start();
     let mut guests = Vec::new();
     for _ in 0..4 {
@@ -193,7 +193,7 @@ async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
 
 #[tokio::test]
 async fn reservation_and_conversation_survive_a_server_kill() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let server = home.start();
     let guest = Guest::new(server.aap(), true).await;
     guest.send("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::client::last_text;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
-fn lint_file(home: &Home, folder: &str) -> Value {
+fn lint_file(home: &TestAgentFolder, folder: &str) -> Value {
     home.json_command(&["lint", folder]).json()["agents"][0].clone()
 }
 
 #[tokio::test]
 async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel", "--yes"]).json();
     assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
     assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
@@ -47,7 +47,7 @@ fn everything() -> PathBuf {
 #[test]
 fn init_from_the_reference_mcp_server_with_a_model_writes_a_valid_agent_file() {
     let script = everything();
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let command = format!("node '{}'", script.display());
     home.json_command(&["init", "all", "--from-mcp", &command, "--yes", "--model", "anthropic/claude-sonnet-4-5"])
         .json();
@@ -67,7 +67,7 @@ fn init_from_the_reference_mcp_server_with_a_model_writes_a_valid_agent_file() {
 
 #[test]
 fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     home.json_command(&["init", "local", "--model", "ollama/qwen3:8b"]).json();
     assert_eq!(lint_file(&home, "local")["notes"], json!([]));
     let text = fs::read_to_string(home.path("local/agent.toml")).unwrap();
@@ -78,7 +78,7 @@ fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
 
 #[test]
 fn init_with_an_unreachable_mcp_server_or_wrong_arguments_writes_nothing() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let (code, message) = home.json_command(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();
     assert_eq!(code, "tool_unavailable");
     assert!(message.contains("./no-such-server"), "{message}");
@@ -93,7 +93,7 @@ fn init_with_an_unreachable_mcp_server_or_wrong_arguments_writes_nothing() {
 
 #[test]
 fn init_without_a_terminal_leaves_out_mcp_tools_that_write() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
     let skipped: Vec<_> = written["skipped"].as_array().unwrap().iter().map(|why| why.as_str().unwrap()).collect();
     assert_eq!(
@@ -110,7 +110,7 @@ fn init_without_a_terminal_leaves_out_mcp_tools_that_write() {
 
 #[test]
 fn init_in_a_terminal_asks_before_it_takes_over_mcp_tools_that_write() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for (answer, taken) in [("n", false), ("y", true)] {
         let command = home.nuncio(&["init", answer, "--from-mcp", "nuncio demo hotel"]);
         let Some(command) = command.in_terminal() else { return };
@@ -126,7 +126,7 @@ fn init_in_a_terminal_asks_before_it_takes_over_mcp_tools_that_write() {
 
 #[test]
 fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let script = everything();
     let ran = home.nuncio(&["init", "my agent", "--from-mcp", &format!("node '{}'", script.display())]).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
@@ -140,7 +140,7 @@ fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces()
 
 #[test]
 fn init_gives_up_on_an_mcp_server_after_the_time_of_the_setting() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let silent = ["init", "gone", "--from-mcp", "sh -c 'read line; read line; read line'"];
     let ran = home.nuncio(&silent).env("NUNCIO_LIMITS_MCP_START_SECONDS", "1").run();
     assert!(ran.stderr.contains("did not say hello within 1s"), "{ran:?}");
@@ -154,8 +154,8 @@ fn init_gives_up_on_an_mcp_server_after_the_time_of_the_setting() {
 }
 
 #[test]
-fn init_options_that_contradict_each_other_are_refused_with_a_sentence() {
-    let home = Home::hotel();
+fn init_options_that_contradict_each_other_are_refused_with_the_reason() {
+    let home = TestAgentFolder::hotel();
     for (arguments, why) in [
         (&["--process", "python", "--model", "ollama/x"][..], "an agent has one brain"),
         (&["--from-mcp", "x", "--from-openapi", "y"], "--from-mcp and --from-openapi exclude each other"),

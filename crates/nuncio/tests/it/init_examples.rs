@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::brains::{model_server, stream};
 use crate::client::{call, last_text};
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 #[test]
 fn examples_equal_what_init_writes() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let document = format!("{EXAMPLES}/openapi/openapi.yaml");
     let starts: [(&str, &[&str]); 6] = [
         ("mcp", &["--from-mcp", "nuncio demo hotel", "--yes"]),
@@ -51,7 +51,7 @@ fn examples_equal_what_init_writes() {
 }
 
 /// Copies an example and changes its agent file.
-fn copy(home: &Home, name: &str, change: impl FnOnce(String) -> String) {
+fn copy(home: &TestAgentFolder, name: &str, change: impl FnOnce(String) -> String) {
     fs::create_dir(home.path(name)).unwrap();
     let text = fs::read_to_string(format!("{EXAMPLES}/{name}/agent.toml")).unwrap();
     fs::write(home.path(name).join("agent.toml"), change(text)).unwrap();
@@ -66,7 +66,7 @@ fn scripted(text: &str) -> String {
 
 #[tokio::test]
 async fn mcp_example_calls_a_tool_of_its_server() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let text = fs::read_to_string(format!("{EXAMPLES}/mcp/agent.toml")).unwrap();
     let (_, server) = text.split_once("\n# Where its tools run.").unwrap();
     let (head, _) = text.split_once("# How it thinks").unwrap();
@@ -86,7 +86,7 @@ async fn model_example_answers_through_its_model_server() {
         json!({"choices": [{"delta": {"content": "Hello "}}]}),
         json!({"choices": [{"delta": {"content": "Ada."}, "finish_reason": "stop"}]}),
     ])]);
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     copy(&home, "model", |text| {
         text.replace("# base_url = \"http://localhost:8080/v1\"", &format!("base_url = \"{url}\""))
     });
@@ -164,7 +164,7 @@ fn serve(stream: TcpStream, document: &Value, log: &Mutex<Vec<ShopRequest>>) {
 #[tokio::test]
 async fn openapi_example_sends_requests_with_path_query_and_body() {
     let shop = Shop::start(Value::Null);
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     copy(&home, "openapi", |text| scripted(&text.replace("localhost:8080", &format!("127.0.0.1:{}", shop.port))));
     let running = home.serve().arg("openapi").start();
     let names = ["list_items", "show_item", "place_order", "cancel_order"];
@@ -200,7 +200,7 @@ async fn init_from_the_url_of_an_openapi_document_makes_an_agent_that_sends_its_
         "security": [{"token": []}],
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }));
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let url = format!("http://127.0.0.1:{}/openapi.json", shop.port);
     let shown = home.nuncio(&["init", "shop", "--from-openapi", &url]).run();
     assert!(shown.stdout.contains(", with 1 tool, ") && shown.stdout.contains("export TOKEN=…"), "{shown:?}");
@@ -223,7 +223,7 @@ async fn init_from_the_url_of_an_openapi_document_makes_an_agent_that_sends_its_
 
 #[test]
 fn openapi_document_that_cannot_be_imported_writes_nothing() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     fs::write(home.path("old.yaml"), "swagger: '2.0'\n").unwrap();
     for (place, why) in [
         ("old.yaml", "Swagger 2"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::client::call;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::until;
 
 const SECRET: &str = "sk-live-f3a9c2d7e1b84650";
@@ -16,7 +16,7 @@ const REQUEST: &str = "req-from-the-client-42";
 
 #[tokio::test]
 async fn logs_contain_request_ids_but_no_secrets_keys_messages_or_arguments() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&[]);
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").env("NUNCIO_LOG_FORMAT", "json").start();
     let client = server.aap_with_key(&key);
@@ -66,7 +66,7 @@ fn serve_warns_about_an_issuer_without_the_people_setting() {
     let issuer = |host: &str, people: &str| {
         format!("[[issuer]]\nurl = \"https://{host}\"\naudience = \"https://agents.example\"\n{people}\n")
     };
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     fs::create_dir_all(home.data()).unwrap();
     let settings = [
         issuer("silent.example", ""),
@@ -89,7 +89,7 @@ async fn serve_warns_once_about_a_proxy_that_is_not_in_trusted_proxies() {
         ("Via", "1.1 proxy"),
     ] {
         for listed in [false, true] {
-            let home = Home::script();
+            let home = TestAgentFolder::script();
             let proxies = if listed { "127.0.0.1, ::1" } else { "192.0.2.1" };
             let server = home.serve().env("NUNCIO_HTTP_TRUSTED_PROXIES", proxies).start();
             let client = server.aap();
@@ -110,7 +110,7 @@ async fn serve_warns_once_about_a_proxy_that_is_not_in_trusted_proxies() {
 
 #[tokio::test]
 async fn secret_options_and_keys_are_not_stored_in_plaintext() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&[]);
     let server = home.start();
     let client = server.aap_with_key(&key);

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::client::call;
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 
 #[test]
 fn new_key_is_printed_alone_on_stdout_and_only_once() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let made = home.nuncio(&["key", "create", "--name", "phone", "--person", "ada", "--scope", "rooms:read"]).run();
     assert_eq!(made.status, Some(0), "{made:?}");
     let key = made.stdout.strip_suffix('\n').unwrap();
@@ -30,7 +30,7 @@ fn new_key_is_printed_alone_on_stdout_and_only_once() {
 
 #[tokio::test]
 async fn key_is_accepted_until_revoked() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let (phone, tablet) = (home.key(&["--name", "phone"]), home.key(&["--name", "tablet"]));
     let server = home.start();
     let session = server.aap_with_key(&phone).session("script", &[]).await;
@@ -47,10 +47,10 @@ async fn key_is_accepted_until_revoked() {
     assert!(shown.stdout.lines().any(|line| line.contains("phone") && line.contains("revoked")), "{shown:?}");
 }
 
-fn scoped() -> Home {
+fn scoped() -> TestAgentFolder {
     let scope = "\n[[scope]]\nid = \"notes:write\"\nlabel = { en = \"Write\" }\ndescription = { en = \"Writes.\" }\nsensitivity = \"low\"\n";
     let tool = shell_tool("note", "echo noted").replace("timeout_ms", "scope = \"notes:write\"\ntimeout_ms");
-    Home::with_agent(&format!("{SCRIPTED}{scope}{tool}"))
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{scope}{tool}"))
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn one_time_grants_each_allow_one_call() {
 
 #[test]
 fn signing_key_is_marked_in_the_list_and_its_secret_shown_once() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let made = home.nuncio(&["key", "create", "--signing", "--name", "till"]).run();
     assert_eq!(made.status, Some(0), "{made:?}");
     let secret = made.stdout.strip_suffix('\n').unwrap();
@@ -141,7 +141,7 @@ fn signing_key_is_marked_in_the_list_and_its_secret_shown_once() {
 
 #[test]
 fn key_expiry_is_shown_in_the_list() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let made = home.nuncio(&["key", "create", "--name", "fixed", "--expires", "2999-01-01T00:00:00Z"]).run();
     assert_eq!(made.status, Some(0), "{made:?}");
     assert!(made.stdout.starts_with("nk_") && made.stdout.lines().count() == 1, "{made:?}");
@@ -161,7 +161,7 @@ fn key_expiry_is_shown_in_the_list() {
 
 #[test]
 fn invalid_key_expiry_is_refused_and_creates_no_key() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     for wrong in ["soon", "30", "-1d", "1w", "2027-02-30T00:00:00Z"] {
         let refused = home.nuncio(&["key", "create", &format!("--expires={wrong}")]).run();
         assert_eq!(refused.status, Some(2), "{refused:?}");
@@ -177,7 +177,7 @@ fn invalid_key_expiry_is_refused_and_creates_no_key() {
 
 #[tokio::test]
 async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let first = home.key(&["--name", "phone"]);
     let rotate = |which: &str| {
         let rotated = home.nuncio(&["key", "rotate", which]).run();

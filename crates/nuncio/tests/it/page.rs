@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::Server;
-use crate::webdriver::{Browser, ENTER, ReaderSettings};
+use crate::webdriver::{Browser, BrowserSettings, ENTER};
 
 #[path = "page/accessibility.rs"]
 mod accessibility;
@@ -30,7 +30,7 @@ mod warehouse;
 struct ChatPage {
     browser: Browser,
     server: Server,
-    home: Home,
+    home: TestAgentFolder,
 }
 
 /// Shell line of a tool that answers once a file named `go` exists.
@@ -39,14 +39,18 @@ const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo we
 impl ChatPage {
     /// Opens the page of the script example in a desktop window.
     async fn script() -> Self {
-        Self::to(Home::script(), ReaderSettings::default()).await
+        Self::to(TestAgentFolder::script(), BrowserSettings::default()).await
     }
 
     async fn gated() -> Self {
-        Self::to(Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))), ReaderSettings::default()).await
+        Self::to(
+            TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))),
+            BrowserSettings::default(),
+        )
+        .await
     }
 
-    async fn to(home: Home, reader: ReaderSettings) -> Self {
+    async fn to(home: TestAgentFolder, reader: BrowserSettings) -> Self {
         let server = home.start();
         let browser = Browser::open(reader).await;
         browser.go(server.url()).await;

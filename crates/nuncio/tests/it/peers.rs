@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::{ProcessOutput, Server};
 
 const STAY: [&str; 4] = ["-i", "check_in=2027-01-01", "-i", "check_out=2027-01-02"];
@@ -16,11 +16,11 @@ fn ad(server: &Server, agent: &str) -> String {
     format!("{}/agents/{agent}/ad.json", server.url())
 }
 
-fn serve(home: &Home) -> Server {
+fn serve(home: &TestAgentFolder) -> Server {
     home.serve().arg("--dev").start()
 }
 
-fn run(home: &Home, arguments: &[&str]) -> ProcessOutput {
+fn run(home: &TestAgentFolder, arguments: &[&str]) -> ProcessOutput {
     home.nuncio(arguments).run()
 }
 
@@ -29,18 +29,18 @@ fn events(ran: &ProcessOutput) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn did(home: &Home, server: &Server, agent: &str) -> String {
+fn did(home: &TestAgentFolder, server: &Server, agent: &str) -> String {
     let shown = run(home, &["--json", "show", &ad(server, agent)]).json();
     shown["description"]["did"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn two_servers_discover_verify_negotiate_and_call_each_other() {
-    let hotel_home = Home::hotel();
+    let hotel_home = TestAgentFolder::hotel();
     let hotel = serve(&hotel_home);
     let hotel_did = did(&hotel_home, &hotel, "hotel-assistant");
     // One tool names the hotel's agent by DID, another by URL, and the third negotiates the method.
-    let travel_home = Home::with_agent(&format!(
+    let travel_home = TestAgentFolder::with_agent(&format!(
         "[agent]\nname = \"travel\"\nversion = \"1.0.0\"\ndescription = \"Travels.\"\n[brain]\nkind = \"script\"\n\
          [[tool]]\nname = \"rooms\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
          run = {{ anp = {hotel_did:?}, method = \"search_rooms\" }}\n\
@@ -86,7 +86,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
 
 #[test]
 fn invoke_reports_all_invalid_arguments_of_an_agent_call_at_once() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let hotel = serve(&home);
     let arguments = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
     let ran = run(&home, &arguments);
@@ -99,7 +99,7 @@ fn invoke_reports_all_invalid_arguments_of_an_agent_call_at_once() {
 
 #[test]
 fn discover_show_and_negotiate_print_agents_methods_and_verification_results() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let hotel = serve(&home);
     let ran = run(&home, &["discover", host(&hotel)]);
     for expected in [
@@ -163,7 +163,7 @@ fn discover_show_and_negotiate_print_agents_methods_and_verification_results() {
 
 #[test]
 fn validate_detects_the_document_kind_and_reports_the_path_of_each_error() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let hotel = serve(&home);
     let did = did(&home, &hotel, "hotel-assistant");
     let did_path = did.split(':').skip(3).collect::<Vec<_>>().join("/");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nuncio_testkit::{ChildProcess, descendants, is_alive};
+use nuncio_testkit::{DescendantProcess, descendants, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -33,17 +33,17 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
 }
 
 /// A `nuncio` command that was not started yet.
-pub(crate) struct Nuncio(Command);
+pub(crate) struct NuncioCommand(Command);
 
 /// The command `nuncio ARGUMENTS`, with an environment that contains only `PATH` and `HOME`.
-pub(crate) fn nuncio(arguments: &[&str]) -> Nuncio {
+pub(crate) fn nuncio(arguments: &[&str]) -> NuncioCommand {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nuncio"));
     command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    Nuncio(command)
+    NuncioCommand(command)
 }
 
-impl Nuncio {
+impl NuncioCommand {
     pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.0.arg(argument);
         self
@@ -201,7 +201,7 @@ pub(crate) struct Server {
     stderr: CollectedOutput,
     pub(crate) greeting: Value,
     /// Descendants of the server when it was signalled; none may outlive it.
-    started: Mutex<Vec<ChildProcess>>,
+    started: Mutex<Vec<DescendantProcess>>,
 }
 
 impl Server {
@@ -272,13 +272,13 @@ pub(crate) fn kill_tree(root: &mut Child) {
     let started = descendants(root.id());
     let _ = root.kill();
     let _ = root.wait();
-    for ChildProcess { pid, .. } in started {
+    for DescendantProcess { pid, .. } in started {
         let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL);
     }
 }
 
 /// Panics if one of these processes still runs after `PATIENCE`.
-fn assert_ended(started: &[ChildProcess], stderr: &str) {
+fn assert_ended(started: &[DescendantProcess], stderr: &str) {
     let began = Instant::now();
     while let Some(left) = started.iter().find(|process| is_alive(process.pid)) {
         assert!(began.elapsed() < PATIENCE, "left after its server has ended: {left:?}\n{stderr}");

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 
-fn listed(home: &Home) -> Vec<(String, u64)> {
+fn listed(home: &TestAgentFolder) -> Vec<(String, u64)> {
     let answer = home.json_command(&["registry", "list"]).json();
     let row = |followed: &serde_json::Value| {
         (followed["domain"].as_str().unwrap().to_owned(), followed["listed"].as_u64().unwrap())
@@ -14,7 +14,7 @@ fn listed(home: &Home) -> Vec<(String, u64)> {
 
 #[test]
 fn domain_followed_at_a_running_server_is_read_at_once_and_listed_until_unfollowed() {
-    let (remote, local) = (Home::script(), Home::hotel());
+    let (remote, local) = (TestAgentFolder::script(), TestAgentFolder::hotel());
     let (provider, _registry) = (remote.start(), local.start());
     let domain = provider.url().trim_end_matches('/');
 
@@ -39,7 +39,7 @@ fn domain_followed_at_a_running_server_is_read_at_once_and_listed_until_unfollow
 
 #[test]
 fn unreachable_followed_domain_is_reported_with_the_next_attempt() {
-    let local = Home::hotel();
+    let local = TestAgentFolder::hotel();
     let _registry = local.start();
     // No HTTP server listens on port 9 (discard).
     let shown = local.nuncio(&["registry", "follow", "localhost:9"]).run();
@@ -51,7 +51,7 @@ fn unreachable_followed_domain_is_reported_with_the_next_attempt() {
 
 #[test]
 fn domain_followed_without_a_server_is_read_once_a_server_runs() {
-    let (remote, local) = (Home::script(), Home::hotel());
+    let (remote, local) = (TestAgentFolder::script(), TestAgentFolder::hotel());
     let provider = remote.start();
     let domain = provider.url().trim_end_matches('/');
     let shown = local.nuncio(&["registry", "follow", domain]).run();
@@ -68,7 +68,7 @@ fn domain_followed_without_a_server_is_read_once_a_server_runs() {
 
 #[test]
 fn following_an_invalid_domain_exits_with_two() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for wrong in ["example.com/skills", "ftp://example.com", "a b"] {
         let ran = home.nuncio(&["registry", "follow", wrong]).run();
         assert_eq!(ran.status, Some(2), "{ran:?}");

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::client::{Client, last_text, new_session};
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::until;
 
 fn greeter(title: &str, answer: &str) -> String {
@@ -24,7 +24,7 @@ async fn greeting(client: &Client, session: &str) -> String {
 
 #[tokio::test]
 async fn changed_agent_file_is_reloaded_and_an_invalid_one_keeps_the_old_agent() {
-    let home = Home::with_agent(&greeter("First", "one"));
+    let home = TestAgentFolder::with_agent(&greeter("First", "one"));
     let server = home.start();
     let client = server.aap();
     let session = client.session("greeter", &[]).await;
@@ -54,7 +54,7 @@ async fn changed_agent_file_is_reloaded_and_an_invalid_one_keeps_the_old_agent()
 
 #[tokio::test]
 async fn agent_folders_added_or_removed_at_run_time_change_the_served_agents() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let write = |folder: &str| {
         fs::create_dir_all(home.path("agents").join(folder)).unwrap();
         let text = greeter("A greeter", "hello").replace("\"greeter\"", &format!("{folder:?}"));

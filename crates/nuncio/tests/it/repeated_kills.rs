@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nuncio_testkit::Sse;
+use nuncio_testkit::ReceivedSseEvent;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::client::{Client, call, last_text, new_session, play, turns, user};
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::random::random;
 
 const KILLS: usize = 24;
@@ -20,7 +20,7 @@ const TURNS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_twenty_four_kills() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let mut survived = SurvivalCounts::default();
     let mut server = home.start();
     for round in 0..KILLS {
@@ -156,12 +156,12 @@ impl AcknowledgedTurn {
             let answer: Value = serde_json::from_str(&text).unwrap();
             return Some(answer["messages"].as_array().unwrap().clone());
         }
-        let events = Sse::parse(&text);
+        let events = ReceivedSseEvent::parse(&text);
         events.last().filter(|event| event.event == "turn_stop").map(|_| from_events(&events))
     }
 }
 
-fn from_events(events: &[Sse]) -> Vec<Value> {
+fn from_events(events: &[ReceivedSseEvent]) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
     let mut blocks: Vec<Value> = Vec::new();
     let close = |blocks: &mut Vec<Value>, messages: &mut Vec<Value>| {

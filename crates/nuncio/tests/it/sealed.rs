@@ -11,11 +11,11 @@ use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AnonymousA2hClient, PeerPorts, SealedDevice, TestDevice};
+use nuncio_testkit::a2h::{AnonymousA2hClient, PeerDependencies, SealedDevice, TestDevice};
 use serde_json::{Value, json};
 
 use crate::client::{Client, call};
-use crate::home::{Home, SCRIPT, SCRIPTED};
+use crate::home::{SCRIPT, SCRIPTED, TestAgentFolder};
 use crate::process::Server;
 
 #[path = "sealed/call_outcomes.rs"]
@@ -90,13 +90,13 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn serve_at(home: &Home, port: u16, agents: &str, settings: &[(&str, &str)]) -> Server {
+fn serve_at(home: &TestAgentFolder, port: u16, agents: &str, settings: &[(&str, &str)]) -> Server {
     let serve = home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}")]).arg(agents);
     settings.iter().fold(serve, |serve, (name, value)| serve.env(name, value)).start()
 }
 
 pub(crate) struct RelayProcess {
-    home: Home,
+    home: TestAgentFolder,
     server: Option<Server>,
     port: u16,
     settings: &'static [(&'static str, &'static str)],
@@ -106,7 +106,7 @@ pub(crate) struct RelayProcess {
 impl RelayProcess {
     async fn start(settings: &'static [(&'static str, &'static str)]) -> Self {
         install_crypto();
-        let (home, port) = (Home::script(), free_port());
+        let (home, port) = (TestAgentFolder::script(), free_port());
         let server = serve_at(&home, port, SCRIPT, settings);
         let owner = TestDevice::enrol(&AnonymousA2hClient::at(server.url()), &invite(&home, "owner")).await;
         Self { home, server: Some(server), port, settings, owner }
@@ -127,7 +127,7 @@ impl RelayProcess {
         (id, token)
     }
 
-    async fn device(&self, way: &PeerPorts, name: &str, agent: &str) -> SealedDevice {
+    async fn device(&self, way: &PeerDependencies, name: &str, agent: &str) -> SealedDevice {
         let device = SealedDevice::start_by(way, &self.url(), &self.invite(name), memory(), echo_path).await;
         device.allow(agent, &[SCOPE]).await;
         device
@@ -169,7 +169,7 @@ fn manifest() -> Value {
 
 pub(crate) struct SealedSetup {
     relay: RelayProcess,
-    agent_home: Home,
+    agent_home: TestAgentFolder,
     agent: Option<Server>,
     agent_port: u16,
     agent_id: String,
@@ -188,7 +188,7 @@ impl SealedSetup {
 
     async fn with(relay: RelayProcess, by: Option<&str>, agent: &str) -> Self {
         let (agent_id, token) = relay.owner.make_agent(&json!({"display_name": "Notes"})).await;
-        let agent_home = Home::with_agent(agent);
+        let agent_home = TestAgentFolder::with_agent(agent);
         fs::write(agent_home.path("relay.token"), &token).unwrap();
         fs::create_dir_all(agent_home.data()).unwrap();
         fs::write(
@@ -241,7 +241,7 @@ impl SealedSetup {
     }
 }
 
-fn invite(home: &Home, name: &str) -> String {
+fn invite(home: &TestAgentFolder, name: &str) -> String {
     home.nuncio(&["--json", "user", "invite", name]).run().json()["code"].as_str().unwrap().to_owned()
 }
 

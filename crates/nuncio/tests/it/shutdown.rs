@@ -2,19 +2,19 @@
 
 use std::fs;
 
-use nuncio_testkit::Sse;
+use nuncio_testkit::ReceivedSseEvent;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, call, play, turns, user};
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::until;
 
 /// Shell line of a tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
-fn gated() -> Home {
-    Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE)))
+fn gated() -> TestAgentFolder {
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE)))
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn refusal(client: &Client, session: &str) -> Option<Option<Value>> {
     }
 }
 
-fn stop_of(events: &[Sse]) -> &Value {
+fn stop_of(events: &[ReceivedSseEvent]) -> &Value {
     let stop = events.last().unwrap();
     assert_eq!(stop.event, "turn_stop");
     &stop.data

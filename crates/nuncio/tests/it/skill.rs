@@ -8,14 +8,14 @@ use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, skill};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::home::{Home, SCRIPT, SCRIPTED, shell_tool};
+use crate::home::{SCRIPT, SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::until;
 use crate::skill_client::Consumer;
 
 const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/skill");
 
-fn home() -> Home {
-    let home = Home::hotel();
+fn home() -> TestAgentFolder {
+    let home = TestAgentFolder::hotel();
     for (name, folder) in [("probe", PROBE), ("script", SCRIPT)] {
         fs::create_dir_all(home.path("agents").join(name)).unwrap();
         fs::copy(format!("{folder}/agent.toml"), home.path("agents").join(name).join("agent.toml")).unwrap();
@@ -26,7 +26,8 @@ fn home() -> Home {
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_conformance_rows_pass_with_and_without_keys() {
     // The suite sends all requests as one client, so the rate limit is raised.
-    let start = |home: &Home| home.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
+    let start =
+        |home: &TestAgentFolder| home.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
     let open = home();
     let server = start(&open);
     let without = skill().run(&ServerUnderTest::new(server.url())).await;
@@ -56,7 +57,7 @@ fn passed(report: &ConformanceReport) -> Vec<String> {
 
 #[test]
 fn duplicate_skill_ids_are_refused_by_serve_and_lint() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     for name in ["one", "two"] {
         let skill = "skill = { type = \"task\", id = \"shared/name\" }\n";
         let agent = format!("{SCRIPTED}{}{skill}", shell_tool("tell", "echo done"))
@@ -73,7 +74,7 @@ fn duplicate_skill_ids_are_refused_by_serve_and_lint() {
 #[tokio::test]
 async fn tool_program_gets_execution_id_attempt_and_trace_id_in_its_environment() {
     let tool = shell_tool("tell", "env | grep -E '^(NUNCIO_|TRACEPARENT)' | sort > told; echo done");
-    let home = Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").start();
     let consumer = Consumer::of(&server);
     let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

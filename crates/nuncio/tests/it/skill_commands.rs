@@ -5,19 +5,19 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, mode};
-use crate::process::{Nuncio, ProcessOutput, until};
+use crate::home::{TestAgentFolder, mode};
+use crate::process::{NuncioCommand, ProcessOutput, until};
 use crate::stub_provider::{StubProvider, descriptor};
 
 fn good() -> StubProvider {
     StubProvider::start(|_| {}, "completed")
 }
 
-fn nuncio(home: &Home, arguments: &[&str]) -> Nuncio {
+fn nuncio(home: &TestAgentFolder, arguments: &[&str]) -> NuncioCommand {
     home.nuncio(arguments).env("XDG_DATA_HOME", home.path("share").to_str().unwrap())
 }
 
-fn invoke(home: &Home, stub: &StubProvider, arguments: &[&str]) -> ProcessOutput {
+fn invoke(home: &TestAgentFolder, stub: &StubProvider, arguments: &[&str]) -> ProcessOutput {
     nuncio(home, &[&["invoke", &format!("a/b@{}", stub.host)], arguments].concat()).run()
 }
 
@@ -27,7 +27,7 @@ fn sent(stub: &StubProvider) -> Value {
 
 #[test]
 fn discover_lists_skills_as_text_and_json() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     let ran = nuncio(&home, &["discover", &stub.host]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     for text in
@@ -49,7 +49,7 @@ fn discover_lists_skills_as_text_and_json() {
 
 #[test]
 fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     let ran = nuncio(&home, &["show", &format!("a/b@{}", stub.host)]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     for text in [
@@ -74,7 +74,7 @@ fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
 
 #[test]
 fn invoke_sends_typed_inputs_and_prints_only_the_result_on_stdout() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     fs::write(home.path("letter.txt"), "dear\nall").unwrap();
     let inputs = ["-i", "text=@letter.txt", "-i", "times=3", "-i", "loud=true", "-i", r#"to={"name":"Bo"}"#];
     let ran = invoke(&home, &stub, &inputs);
@@ -94,7 +94,7 @@ fn invoke_sends_typed_inputs_and_prints_only_the_result_on_stdout() {
 
 #[test]
 fn json_invoke_prints_one_event_per_line() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     let ran = invoke(&home, &stub, &["--json", "-i", "text=x"]);
     let events: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
@@ -109,7 +109,7 @@ fn json_invoke_prints_one_event_per_line() {
 
 #[test]
 fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {
         let ran = invoke(&home, &stub, wrong);
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ran:?}");
@@ -143,7 +143,7 @@ fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
 
 #[test]
 fn invoke_reports_all_input_errors_at_once() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     let typed = ["--json", "-i", "times=many", "-i", "loud=perhaps", "-i", "more=1"];
     let whole = ["--json", "-i", r#"{"times": "many", "loud": "perhaps", "more": 1}"#];
     let errors_for = |inputs: &[&str]| {
@@ -163,7 +163,7 @@ fn invoke_reports_all_input_errors_at_once() {
 
 #[test]
 fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     let run = || nuncio(&home, &["invoke", &target, "-i", "text=x"]);
@@ -180,7 +180,7 @@ fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
 
 #[test]
 fn one_key_option_serves_api_keys_tokens_and_signatures() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let credential = |auth: fn(&mut Value), key: &str, header: &str| {
         let stub = StubProvider::start(auth, "completed");
         let target = format!("a/b@{}", stub.host);
@@ -203,7 +203,7 @@ fn one_key_option_serves_api_keys_tokens_and_signatures() {
 
 #[test]
 fn signing_secret_given_as_key_is_not_sent_to_a_skill_that_wants_an_api_key() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     let ran = nuncio(&home, &["invoke", &target, "-i", "text=x", "--key", "nsk_1"]).run();
@@ -213,7 +213,7 @@ fn signing_secret_given_as_key_is_not_sent_to_a_skill_that_wants_an_api_key() {
 
 #[test]
 fn earlier_credential_options_still_work_and_are_not_in_the_help() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     for flag in ["--api-key", "--token"] {
@@ -236,7 +236,7 @@ fn wants_tokens(skill: &mut Value) {
 
 #[test]
 fn oauth_client_token_is_reused_and_stored_readable_by_its_owner_only() {
-    let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(wants_tokens, "completed"));
     for _ in 0..2 {
         let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
         assert_eq!(ran.status, Some(0), "{ran:?}");
@@ -248,7 +248,7 @@ fn oauth_client_token_is_reused_and_stored_readable_by_its_owner_only() {
 
 #[test]
 fn oauth_login_in_a_browser_yields_a_token_that_later_invokes_reuse() {
-    let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(wants_tokens, "completed"));
     // The browser is replaced by a script that follows the redirect back to the command.
     let browser = home.path("browser");
     let script = format!(
@@ -277,7 +277,7 @@ fn oauth_login_in_a_browser_yields_a_token_that_later_invokes_reuse() {
 
 #[tokio::test]
 async fn ctrl_c_without_a_terminal_leaves_the_execution_running_and_prints_how_to_cancel() {
-    let (home, stub) = (Home::hotel(), StubProvider::start(|_| {}, "running"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).start_interactive();
     until("it is looked at", async || (!stub.requests_to("GET /status/e-1").is_empty()).then_some(())).await;
@@ -290,7 +290,7 @@ async fn ctrl_c_without_a_terminal_leaves_the_execution_running_and_prints_how_t
 
 #[tokio::test]
 async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
-    let (home, stub) = (Home::hotel(), StubProvider::start(|_| {}, "running"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let Some(command) = nuncio(&home, &["invoke", &target, "-i", "text=x"]).in_terminal() else { return };
     let mut typed = command.start_interactive();
@@ -305,7 +305,7 @@ async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
 
 #[test]
 fn validate_reports_every_fault_at_once() {
-    let (home, stub) = (Home::hotel(), good());
+    let (home, stub) = (TestAgentFolder::hotel(), good());
     let mut skill = descriptor("https://good.example");
     fs::write(home.path("good.json"), skill.to_string()).unwrap();
     let ran = nuncio(&home, &["validate", "good.json", "--strict"]).run();
@@ -379,7 +379,7 @@ sensitivity = "low"
 
 #[test]
 fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
-    let home = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
+    let home = TestAgentFolder::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
     let key = home.key(&["--name", "reader"]);
     let signing = home.key(&["--signing"]);
     let server = home.start();
@@ -416,14 +416,14 @@ fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
 
 #[tokio::test]
 async fn skill_of_one_server_runs_as_a_tool_of_another() {
-    let theirs = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
+    let theirs = TestAgentFolder::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
     let key = theirs.key(&[]);
     let provider = theirs.start();
     let host = provider.url().trim_start_matches("http://");
     let tool = format!(
         "\n[[tool]]\nname = \"borrowed\"\ndescription = \"Asks elsewhere.\"\ninput = {{ type = \"object\", properties = {{ text = {{ type = \"string\" }} }} }}\nrun = {{ skill = {{ target = \"script/keyed@{host}\", api_key = \"{{{{ secrets.key }}}}\" }} }}\n[secrets]\nkey = {{ file = \"key\" }}\n"
     );
-    let ours = Home::with_agent(&format!("{}{tool}", crate::home::SCRIPTED));
+    let ours = TestAgentFolder::with_agent(&format!("{}{tool}", crate::home::SCRIPTED));
     fs::write(ours.path("key"), &key).unwrap();
     let server = ours.start();
     let client = server.aap();

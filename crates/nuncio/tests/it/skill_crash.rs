@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::home::{SCRIPTED, TestAgentFolder, shell_tool};
 use crate::process::until;
 use crate::random::random;
 use crate::skill_client::{Consumer, is_over};
@@ -24,9 +24,9 @@ const COUNT: &str = "say() { echo \"$NUNCIO_EXECUTION_ID $NUNCIO_ATTEMPT $1\" >>
     for turn in 1 2 3 4 5; do sleep 0.01; kill -0 $PPID 2>&1 | grep -q 'No such' && { say gone; exit 1; }; done\n\
     say done; echo counted\n";
 
-fn counting() -> Home {
+fn counting() -> TestAgentFolder {
     let tool = shell_tool("count", COUNT);
-    Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"))
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"))
 }
 
 const SKILL: &str = "script/count";
@@ -136,7 +136,7 @@ struct ProgramRun {
     word: String,
 }
 
-fn runs(home: &Home) -> Vec<ProgramRun> {
+fn runs(home: &TestAgentFolder) -> Vec<ProgramRun> {
     let text = fs::read_to_string(home.path("runs")).unwrap_or_default();
     let run = |line: &str| {
         let [id, attempt, word] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("half a line: {line}") };
@@ -192,9 +192,9 @@ fn keyed(consumer: &Consumer, key: &str) -> reqwest::RequestBuilder {
 const HOLD: &str = "echo $NUNCIO_EXECUTION_ID >> held\n\
     while [ ! -e gate ]; do sleep 0.01; kill -0 $PPID 2>&1 | grep -q 'No such' && exit 1; done\necho let go\n";
 
-fn holding() -> Home {
+fn holding() -> TestAgentFolder {
     let tool = shell_tool("hold", HOLD);
-    Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\", concurrency = 2 }}\n"))
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\", concurrency = 2 }}\n"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -284,7 +284,7 @@ async fn processes_left_by_a_killed_server_are_ended_before_the_next_attempt() {
     let tool = shell_tool("leave", LEAVES);
     // The program must see other processes, so it may read `/proc`.
     let head = SCRIPTED.replace("[allow]", "[allow]\nread = [\"/proc\"]");
-    let home = Home::with_agent(&format!("{head}{tool}skill = {{ type = \"task\" }}\n"));
+    let home = TestAgentFolder::with_agent(&format!("{head}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.start();
     let id = Consumer::of(&server).submit("script/leave", &json!({})).await;
     until("the first attempt", async || home.path("begun").exists().then_some(())).await;

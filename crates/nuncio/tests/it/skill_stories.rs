@@ -10,16 +10,16 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::client::call;
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::{Server, until};
 use crate::skill_client::Consumer;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 /// Copy of a folder of `examples/`, with its agent file changed by `change`.
-pub(crate) fn example(name: &str, change: impl Fn(String) -> String) -> Home {
+pub(crate) fn example(name: &str, change: impl Fn(String) -> String) -> TestAgentFolder {
     let folder = format!("{EXAMPLES}/{name}");
-    let home = Home::with_agent(&change(fs::read_to_string(format!("{folder}/agent.toml")).unwrap()));
+    let home = TestAgentFolder::with_agent(&change(fs::read_to_string(format!("{folder}/agent.toml")).unwrap()));
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_file() && !entry.ends_with("agent.toml") {
             fs::copy(&entry, home.path(entry.file_name().unwrap().to_str().unwrap())).unwrap();
@@ -28,14 +28,14 @@ pub(crate) fn example(name: &str, change: impl Fn(String) -> String) -> Home {
     home
 }
 
-pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key: &str) -> Home {
+pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key: &str) -> TestAgentFolder {
     let host = provider.url().trim_end_matches('/').strip_prefix("http://").unwrap();
     let tool = format!(
         "\n[secrets]\nkey = {{ file = \"key\" }}\n\n[[tool]]\nname = \"remote\"\ndescription = \"Somebody else does it.\"\n\
          input = {{ type = \"object\" }}\ntimeout_ms = 600000\n\
          run = {{ skill = {{ target = \"{skill}@{host}\", {credential} }} }}\n"
     );
-    let home = Home::with_agent(&format!("{SCRIPTED}{tool}"));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}"));
     fs::write(home.path("key"), key).unwrap();
     home
 }
@@ -85,7 +85,7 @@ async fn book(anonymous: &Consumer, authenticated: &Consumer, auth: &str) {
 }
 
 /// Makes the same booking through an agent of another Nuncio server.
-async fn book_for_someone(home: &Home) {
+async fn book_for_someone(home: &TestAgentFolder) {
     let server = home.start();
     let (inputs, booked) = dinner();
     let session = server.aap().session("script", &[("remote", true)]).await;
@@ -179,7 +179,7 @@ async fn restaurant_skill_accepts_an_oauth_token_and_refuses_one_without_its_sco
 
 pub(crate) const PICKUP: &str = "warehouse/warehouse-pickup";
 
-async fn task(home: &Home) -> Value {
+async fn task(home: &TestAgentFolder) -> Value {
     until("work for a person", async || {
         let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"].as_array().unwrap().first().cloned()

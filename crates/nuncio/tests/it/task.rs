@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, call, play, turns};
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::until;
 
 const PICKUP: &str = r#"
@@ -25,8 +25,8 @@ timeout_ms = 600000
 run = { human = true }
 "#;
 
-fn home() -> Home {
-    Home::with_agent(&format!("{SCRIPTED}{PICKUP}"))
+fn home() -> TestAgentFolder {
+    TestAgentFolder::with_agent(&format!("{SCRIPTED}{PICKUP}"))
 }
 
 /// Starts a turn that creates a task and waits for the task's result.
@@ -37,7 +37,7 @@ async fn hand_over(client: &Client, tool: &str, input: Value) -> JoinHandle<(u16
     tokio::spawn(async move { client.post(&path, &body).await })
 }
 
-async fn task(home: &Home) -> String {
+async fn task(home: &TestAgentFolder) -> String {
     until("work for a person", async || {
         let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"][0]["id"].as_str().map(str::to_owned)

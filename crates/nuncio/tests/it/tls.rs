@@ -6,24 +6,24 @@ use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use reqwest::{Certificate, Version};
 
 use crate::client::builder;
-use crate::home::Home;
-use crate::process::Nuncio;
+use crate::home::TestAgentFolder;
+use crate::process::NuncioCommand;
 
 /// Writes a self-signed certificate for `localhost` and its key to files; returns the certificate.
-fn certificate(home: &Home) -> Certificate {
+fn certificate(home: &TestAgentFolder) -> Certificate {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(home.path("cert.pem"), cert.pem()).unwrap();
     fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
     Certificate::from_pem(cert.pem().as_bytes()).unwrap()
 }
 
-fn serve(home: &Home) -> Nuncio {
+fn serve(home: &TestAgentFolder) -> NuncioCommand {
     home.serve().arg("--tls-cert").arg(home.path("cert.pem")).arg("--tls-key").arg(home.path("key.pem"))
 }
 
 #[tokio::test]
 async fn tls_server_serves_https_to_clients_that_trust_its_ca_and_refuses_plain_http() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let trusted = certificate(&home);
     let server = serve(&home).start();
     let url = server.url();
@@ -43,7 +43,7 @@ async fn tls_server_serves_https_to_clients_that_trust_its_ca_and_refuses_plain_
 
 #[test]
 fn printed_next_command_keeps_address_and_ca_options() {
-    let home = Home::hotel();
+    let home = TestAgentFolder::hotel();
     certificate(&home);
     let server = serve(&home).start();
     let found = home.nuncio(&["discover", server.url(), "--extra-ca", "cert.pem"]).run();
@@ -70,7 +70,7 @@ fn printed_next_command_keeps_address_and_ca_options() {
 
 #[test]
 fn unusable_tls_certificate_or_key_is_refused_with_the_file_name() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     certificate(&home);
     let own = fs::read_to_string(home.path("key.pem")).unwrap();
     let another = KeyPair::generate().unwrap().serialize_pem();

@@ -21,13 +21,13 @@ pub(crate) const SHIFT: &str = "\u{E008}";
 pub(crate) const TAB: &str = "\u{E004}";
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ReaderSettings {
+pub(crate) struct BrowserSettings {
     pub(crate) width: u32,
     pub(crate) dark: bool,
     pub(crate) language: &'static str,
 }
 
-impl Default for ReaderSettings {
+impl Default for BrowserSettings {
     fn default() -> Self {
         Self { width: 1280, dark: false, language: "en-GB" }
     }
@@ -48,7 +48,7 @@ pub(crate) fn test_variable(variable: &str) -> String {
 }
 
 impl Browser {
-    pub(crate) async fn open(reader: ReaderSettings) -> Self {
+    pub(crate) async fn open(reader: BrowserSettings) -> Self {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().unwrap();
         let http = builder().timeout(PATIENCE).build().unwrap();
@@ -83,7 +83,7 @@ impl Browser {
     }
 
     /// Sets the window size and the colour scheme that the page sees.
-    pub(crate) async fn look(&self, reader: ReaderSettings) {
+    pub(crate) async fn look(&self, reader: BrowserSettings) {
         let scheme = if reader.dark { "dark" } else { "light" };
         // Animations are off, so that screenshots show final colours.
         let media = json!({"features": [

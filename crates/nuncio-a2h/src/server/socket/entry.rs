@@ -17,7 +17,7 @@ use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct AuthenticatedConnection {
+pub(super) struct SocketAuthentication {
     pub(super) recipient: RelayParty,
     pub(super) owner: SocketOwner,
     /// Token that the client presented; its validity is checked again later.
@@ -32,7 +32,7 @@ pub(super) async fn admit(
     a2h: &A2hServerState,
     endpoint: &SocketEndpoint,
     connection: &mut SocketConnection,
-) -> Result<AuthenticatedConnection, CloseReason> {
+) -> Result<SocketAuthentication, CloseReason> {
     let late = connection.until(connection.now().after(FIRST_FRAME_TIMEOUT));
     let frame = tokio::select! {
         frame = first(connection) => frame?,
@@ -71,7 +71,7 @@ async fn look_up(
     token: String,
     said: Option<&AgentId>,
     after: Option<u64>,
-) -> Result<Result<AuthenticatedConnection, AuthRefusal>, EngineError> {
+) -> Result<Result<SocketAuthentication, AuthRefusal>, EngineError> {
     let named = match endpoint {
         SocketEndpoint::Agent(Some(id)) if said.is_none_or(|said| said == id) => Some(id),
         SocketEndpoint::Agent(Some(_)) => {
@@ -97,7 +97,7 @@ async fn look_up(
         let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
         return Ok(Err(AuthRefusal::new("connection_mode", message)));
     }
-    Ok(Ok(AuthenticatedConnection { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
+    Ok(Ok(SocketAuthentication { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
 }
 
 /// Recipient whose events a connection gets, and the slot that the connection occupies.

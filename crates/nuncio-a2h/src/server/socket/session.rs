@@ -9,8 +9,8 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
 use super::A2hServerState;
-use super::entry::{AuthenticatedConnection, invalid, who};
-use super::replay::{self, ReplayPart, ReplayQueue};
+use super::entry::{SocketAuthentication, invalid, who};
+use super::replay::{self, ConversationReplayRead, ReplayQueue};
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
 use super::streams::{StreamRole, stream_notice};
@@ -19,7 +19,7 @@ use crate::server::identify;
 use crate::wire::error::WireError;
 use crate::wire::event::Event;
 use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
-use crate::wire::stream::{StreamFrame, StreamNotice};
+use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Time without a pong after which a connection is closed.
@@ -62,13 +62,13 @@ enum EventBatch {
     /// Stored events; empty when the server stops.
     Events(Vec<QueuedNotification>),
     /// Part of a requested replay.
-    Replay(ReplayPart),
+    Replay(ConversationReplayRead),
 }
 
 impl<'a> SocketSession<'a> {
     pub(super) async fn run(
         a2h: &'a A2hServerState,
-        admitted: AuthenticatedConnection,
+        admitted: SocketAuthentication,
         connection: &'a mut SocketConnection,
     ) -> CloseReason {
         let slot = a2h.sockets.slots.take(admitted.owner.clone());
@@ -102,10 +102,10 @@ impl<'a> SocketSession<'a> {
 
     async fn begin(
         a2h: &'a A2hServerState,
-        admitted: AuthenticatedConnection,
+        admitted: SocketAuthentication,
         connection: &'a mut SocketConnection,
     ) -> Result<Self, CloseReason> {
-        let AuthenticatedConnection { recipient, owner, token, expires_at, after } = admitted;
+        let SocketAuthentication { recipient, owner, token, expires_at, after } = admitted;
         let now = connection.now();
         let mut session = Self {
             a2h,
@@ -202,9 +202,9 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn send_replay(&mut self, next: ReplayPart) -> Result<(), CloseReason> {
+    async fn send_replay(&mut self, next: ConversationReplayRead) -> Result<(), CloseReason> {
         let more = match next {
-            ReplayPart::Messages(messages, more) => {
+            ConversationReplayRead::Messages(messages, more) => {
                 for posted in messages {
                     if let Some(mut first) = self.replay.first_entry() {
                         *first.get_mut() = posted.seq;
@@ -216,7 +216,7 @@ impl<'a> SocketSession<'a> {
                 }
                 more
             }
-            ReplayPart::NotMember(why) => {
+            ConversationReplayRead::NotMember(why) => {
                 self.connection.send_json(&ServerFrame::Error(WireError::new(why.code, why.message))).await?;
                 false
             }
@@ -327,7 +327,7 @@ impl<'a> SocketSession<'a> {
             Ok(()) => self.frames -= 1,
             Err(why) => {
                 let error = A2hError::from(why).body.error;
-                self.connection.send_json(&StreamNotice::Error { stream_id: stream, error }).await?;
+                self.connection.send_json(&RelayStreamFrame::Error { stream_id: stream, error }).await?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 use super::socket_connection::{CloseReason, SocketConnection};
 use crate::stream_frames;
 use crate::wire::message::SealedBytes;
-use crate::wire::stream::{StreamFrame, StreamNotice};
+use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
 /// Limit of stream events that are sent before the next batch of stored events.
 const MAX_WAITING_EVENTS: usize = 64;
@@ -62,7 +62,7 @@ impl StreamRole {
     pub(super) async fn expire(&mut self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
-            connection.send_json(&StreamNotice::ended(stream, why.as_str())).await?;
+            connection.send_json(&RelayStreamFrame::ended(stream, why.as_str())).await?;
         }
         Ok(())
     }
@@ -89,9 +89,9 @@ fn agent_caller(recipient: &RelayParty) -> Caller {
 
 pub(super) fn stream_notice(
     StreamUpdate { conversation: conversation_id, stream: stream_id, what }: StreamUpdate,
-) -> StreamNotice {
+) -> RelayStreamFrame {
     match what {
-        StreamUpdateKind::Started { sender, at, envelope } => StreamNotice::Start {
+        StreamUpdateKind::Started { sender, at, envelope } => RelayStreamFrame::Start {
             conversation_id,
             stream_id,
             sender_id: sender.id().to_owned(),
@@ -99,10 +99,13 @@ pub(super) fn stream_notice(
             encrypted_payload: SealedBytes(envelope),
             created_at: at,
         },
-        StreamUpdateKind::Piece(StreamPiece { seq, sealed }) => {
-            StreamNotice::Delta { conversation_id, stream_id, stream_seq: seq, encrypted_payload: SealedBytes(sealed) }
-        }
-        StreamUpdateKind::Done { last: StreamPiece { seq, sealed }, message } => StreamNotice::Done {
+        StreamUpdateKind::Piece(StreamPiece { seq, sealed }) => RelayStreamFrame::Delta {
+            conversation_id,
+            stream_id,
+            stream_seq: seq,
+            encrypted_payload: SealedBytes(sealed),
+        },
+        StreamUpdateKind::Done { last: StreamPiece { seq, sealed }, message } => RelayStreamFrame::Done {
             conversation_id,
             stream_id,
             stream_seq: seq,
@@ -110,7 +113,7 @@ pub(super) fn stream_notice(
             encrypted_payload: SealedBytes(sealed),
         },
         StreamUpdateKind::Aborted(why) => {
-            StreamNotice::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() }
+            RelayStreamFrame::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() }
         }
     }
 }
@@ -162,9 +165,9 @@ mod tests {
             let update = StreamUpdate { conversation: conversation.clone(), stream: stream.clone(), what };
             let event = stream_notice(update);
             assert_eq!(serde_json::to_value(&event).unwrap(), written);
-            assert_eq!(serde_json::from_value::<StreamNotice>(written).unwrap(), event);
+            assert_eq!(serde_json::from_value::<RelayStreamFrame>(written).unwrap(), event);
         }
-        let error = StreamNotice::Error { stream_id: stream, error: WireError::new(Code::StreamNotFound, "no") };
+        let error = RelayStreamFrame::Error { stream_id: stream, error: WireError::new(Code::StreamNotFound, "no") };
         let written = json!({"type": "stream.error", "stream_id": "s_1", "code": "STREAM_NOT_FOUND", "message": "no",
             "i18n_key": "errors.stream_not_found", "params": {}});
         assert_eq!(serde_json::to_value(&error).unwrap(), written);

@@ -1,7 +1,7 @@
 //! Protocol drafts, the caller's side. A draft is treated as data and validated like the server's own drafts before a
 //! person is asked to accept it (ANP-06 §12.5).
 
-use nuncio_engine::drafting::Blueprint;
+use nuncio_engine::drafting::ProtocolDefinition;
 use nuncio_identity::Did;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ pub(super) fn check(
         "description": artifact.description, "methods": methods.collect::<Vec<_>>(),
         "examples": artifact.examples, "test_cases": artifact.test_cases,
     });
-    Blueprint::read(written).map(drop).map_err(|faults| {
+    ProtocolDefinition::read(written).map(drop).map_err(|faults| {
         let messages: Vec<_> = faults.iter().take(3).map(|fault| plain(&fault.to_string())).collect();
         bad(format!("the protocol does not hold what it says: {}", messages.join("; ")))
     })

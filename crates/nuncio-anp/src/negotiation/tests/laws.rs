@@ -133,8 +133,8 @@ proptest! {
                 );
                 for other in &it.alternatives {
                     let is_usable = other.offer.granted && other.offer.id != it.offer.id;
-                    prop_assert!(is_usable || other.lost == RejectionReason::NotGranted && !other.offer.granted);
-                    if let RejectionReason::FewerPoints(by) = other.lost {
+                    prop_assert!(is_usable || other.lost == NotChosenReason::NotGranted && !other.offer.granted);
+                    if let NotChosenReason::FewerPoints(by) = other.lost {
                         prop_assert_eq!(other.score.total + by, it.score.total);
                     }
                 }

@@ -5,7 +5,7 @@ use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Extra, Message};
 use serde_json::{Map, Value};
 
-use super::names::{CallIds, ToolNames};
+use super::names::{CallIdGenerator, ToolNames};
 
 /// Key of the provider's signature in the extra data of a thinking block.
 pub(super) const SIGNATURE_KEY: &str = "signature";
@@ -69,8 +69,12 @@ pub(super) struct ToolResult {
 impl ModelConversation {
     /// Converts a history and the agent's instructions to the form of a model request.
     pub(super) fn new(provider: Provider, instructions: Option<&str>, history: &[Message], names: &ToolNames) -> Self {
-        let mut building =
-            ConversationBuilder { conversation: Self::default(), ids: CallIds::new(provider), open: Vec::new(), names };
+        let mut building = ConversationBuilder {
+            conversation: Self::default(),
+            ids: CallIdGenerator::new(provider),
+            open: Vec::new(),
+            names,
+        };
         let mut system: Vec<&str> = instructions.into_iter().collect();
         for message in history {
             match message {
@@ -89,7 +93,7 @@ impl ModelConversation {
 
 struct ConversationBuilder<'a> {
     conversation: ModelConversation,
-    ids: CallIds,
+    ids: CallIdGenerator,
     /// Calls that have no result yet: local call id and call id in the request.
     open: Vec<(CallId, String)>,
     names: &'a ToolNames,

@@ -53,12 +53,12 @@ pub(super) fn parameters(tool: &OfferedTool) -> Value {
 
 /// Generates unique call ids for one request.
 #[derive(Debug)]
-pub(super) struct CallIds {
+pub(super) struct CallIdGenerator {
     provider: Provider,
     used: HashSet<String>,
 }
 
-impl CallIds {
+impl CallIdGenerator {
     pub(super) fn new(provider: Provider) -> Self {
         Self { provider, used: HashSet::new() }
     }
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn valid_call_ids_are_kept_and_invalid_or_repeated_ones_replaced() {
-        let mut ids = CallIds::new(Provider::OpenAi);
+        let mut ids = CallIdGenerator::new(Provider::OpenAi);
         assert_eq!(
             ["call_1", "call_1", "调用 1", "call_1", ""].map(|id| ids.next(id)),
             ["call_1", "call_1_2", "call_3", "call_1_3", "call_5"]
         );
-        let mut ids = CallIds::new(Provider::Mistral);
+        let mut ids = CallIdGenerator::new(Provider::Mistral);
         assert_eq!(
             ["abcdefgh1", "call_1", "000000002", "x"].map(|id| ids.next(id)),
             ["abcdefgh1", "000000002", "000000003", "000000004"]

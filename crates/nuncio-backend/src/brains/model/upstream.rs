@@ -43,14 +43,14 @@ pub(super) struct ModelRequest {
 
 /// Connection to a model server, with the secrets to redact in error messages.
 #[derive(Debug)]
-pub(super) struct ModelServer<'a> {
+pub(super) struct ModelClient<'a> {
     pub(super) provider: Provider,
     pub(super) http: &'a reqwest::Client,
     pub(super) clock: &'a dyn Clock,
     pub(super) secrets: &'a SecretValues,
 }
 
-impl ModelServer<'_> {
+impl ModelClient<'_> {
     /// Sends a request, with retries after 429, server errors and connection failures. Retries are safe, because
     /// no part of an answer has been forwarded yet.
     pub(super) async fn open<'a>(&'a self, request: &ModelRequest) -> Result<AnswerStream<'a>, String> {
@@ -144,7 +144,7 @@ struct FailedAttempt {
 
 /// Answer of a model server that is being read. Dropping it closes the connection.
 pub(super) struct AnswerStream<'a> {
-    upstream: &'a ModelServer<'a>,
+    upstream: &'a ModelClient<'a>,
     who: String,
     response: Response,
     /// Decoder of the event stream; `None` after the end of the answer.
@@ -154,7 +154,7 @@ pub(super) struct AnswerStream<'a> {
 }
 
 impl<'a> AnswerStream<'a> {
-    fn new(upstream: &'a ModelServer<'a>, who: String, response: Response) -> Self {
+    fn new(upstream: &'a ModelClient<'a>, who: String, response: Response) -> Self {
         Self { upstream, who, response, decoder: Some(SseDecoder::new(SSE_LIMITS)), fault: None }
     }
 

@@ -1,6 +1,6 @@
 //! Compiled rules of an agent file.
 
-use nuncio_core::agent::{Intent, RulesSpec, Slot, SlotKind};
+use nuncio_core::agent::{Intent, IntentSlot, RulesSpec, SlotKind};
 use nuncio_core::template::Template;
 use regex::{Regex, RegexBuilder};
 
@@ -24,7 +24,7 @@ pub(super) struct CompiledIntent {
 
 #[derive(Debug)]
 pub(super) struct CompiledSlot {
-    pub(super) spec: Slot,
+    pub(super) spec: IntentSlot,
     pub(super) matcher: SlotMatcher,
 }
 
@@ -62,7 +62,7 @@ impl CompiledIntent {
 }
 
 impl CompiledSlot {
-    fn compile(slot: &Slot) -> Result<Self, String> {
+    fn compile(slot: &IntentSlot) -> Result<Self, String> {
         let within = |fault: String| format!("slot {}: {fault}", slot.name);
         let matcher = match &slot.kind {
             SlotKind::Text => SlotMatcher::Text,

@@ -6,7 +6,7 @@ use nuncio_core::message::{Content, Message};
 use serde_json::{Map, Value};
 
 use super::compiled::{CompiledIntent, CompiledRules, CompiledSlot, SlotMatcher};
-use super::fill::{SlotSearch, SlotValues, fill};
+use super::fill::{SlotFillContext, SlotValues, fill};
 use super::language::Language;
 use super::matching::best;
 use super::normalize::{self, NormalizedMessage};
@@ -145,8 +145,8 @@ impl<'a> Dialogue<'a> {
         intent: &'s CompiledIntent,
         asked: Option<&'s CompiledSlot>,
         memory: Option<&'s SlotValues>,
-    ) -> SlotSearch<'s> {
-        SlotSearch { rules: self.rules, intent, asked, memory, today: self.today }
+    ) -> SlotFillContext<'s> {
+        SlotFillContext { rules: self.rules, intent, asked, memory, today: self.today }
     }
 
     fn note_call(&mut self, message: &'a Message) {

@@ -14,7 +14,7 @@ use super::{dates, numbers};
 pub(super) type SlotValues = BTreeMap<String, String>;
 
 /// Everything but the message that slot values are extracted from.
-pub(super) struct SlotSearch<'a> {
+pub(super) struct SlotFillContext<'a> {
     pub(super) rules: &'a CompiledRules,
     pub(super) intent: &'a CompiledIntent,
     /// Slot that the user was asked for, if the message is the reply.
@@ -25,8 +25,8 @@ pub(super) struct SlotSearch<'a> {
 }
 
 /// Fills slots that have no value yet. Only unambiguous values are taken; the agent asks for the others.
-pub(super) fn fill(search: &SlotSearch<'_>, reading: &NormalizedMessage, values: &mut SlotValues) {
-    let mut message = SlotExtraction { search, text: &reading.text, values, taken: Vec::new() };
+pub(super) fn fill(search: &SlotFillContext<'_>, reading: &NormalizedMessage, values: &mut SlotValues) {
+    let mut message = SlotFiller { search, text: &reading.text, values, taken: Vec::new() };
     message.take_groups();
     match search.asked {
         // The reply to a text slot is taken as a whole.
@@ -41,15 +41,15 @@ pub(super) fn fill(search: &SlotSearch<'_>, reading: &NormalizedMessage, values:
     message.recall(|_| true);
 }
 
-struct SlotExtraction<'a> {
-    search: &'a SlotSearch<'a>,
+struct SlotFiller<'a> {
+    search: &'a SlotFillContext<'a>,
     text: &'a str,
     values: &'a mut SlotValues,
     /// Parts of the message that were assigned to a slot.
     taken: Vec<Range<usize>>,
 }
 
-impl<'a> SlotExtraction<'a> {
+impl<'a> SlotFiller<'a> {
     /// Slots of one kind that have no value yet, the slot that was asked for first.
     fn open(&self, form: fn(&SlotMatcher) -> bool) -> Vec<&'a CompiledSlot> {
         let slots = self.search.intent.slots.iter().filter(|slot| form(&slot.matcher));

@@ -54,19 +54,19 @@ pub(super) struct McpConnection {
     stop: CancellationToken,
     /// Cancelled when the connection has ended and its resources are released.
     ended: CancellationToken,
-    output: Arc<ServerOutput>,
+    output: Arc<McpServerStderr>,
 }
 
 /// Standard error of an MCP server, with the secrets that must be removed from it.
 #[derive(Debug)]
-struct ServerOutput {
+struct McpServerStderr {
     tail: Mutex<StderrTail>,
     secrets: SecretValues,
     /// Permissions of the MCP server, if it is a child process.
     profile: OnceLock<Arc<ProgramProfile>>,
 }
 
-impl ServerOutput {
+impl McpServerStderr {
     /// Adds the end of the server's standard error to a failure text, with secrets redacted.
     fn with(&self, failure: &str) -> String {
         let stderr_text = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
@@ -150,7 +150,7 @@ async fn connect(
         McpTransport::Stdio { command, .. } => secrets.command(command).map_err(ConnectError::Other)?,
         McpTransport::Http { .. } => Vec::new(),
     };
-    let output = Arc::new(ServerOutput { tail: Mutex::default(), secrets, profile: OnceLock::new() });
+    let output = Arc::new(McpServerStderr { tail: Mutex::default(), secrets, profile: OnceLock::new() });
     let stop = CancellationToken::new();
     let hello =
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
@@ -334,7 +334,7 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
 async fn log_stderr(
     server: String,
     stderr: ChildStderr,
-    output: Arc<ServerOutput>,
+    output: Arc<McpServerStderr>,
     reader: Option<mpsc::Sender<String>>,
 ) {
     let mut lines = BufReader::new(stderr);

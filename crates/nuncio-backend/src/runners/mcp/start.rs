@@ -11,19 +11,19 @@ const DOWNLOADERS: [&str; 13] =
 
 /// How MCP servers are started.
 #[derive(Debug, Clone)]
-pub struct McpStart {
+pub struct McpStartOptions {
     /// Time limit from the start of a server's program to the end of the handshake.
     pub timeout: Duration,
     /// Receives the lines that servers write to standard error, without secrets. Lines are dropped while it is full.
     pub stderr: Option<mpsc::Sender<String>>,
 }
 
-impl McpStart {
+impl McpStartOptions {
     /// Default time limit: the first start may have to download packages.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
 }
 
-impl Default for McpStart {
+impl Default for McpStartOptions {
     fn default() -> Self {
         Self { timeout: Self::TIMEOUT, stderr: None }
     }

@@ -15,7 +15,7 @@ fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
     let records = RecordStore::new(Arc::clone(&key_store) as _);
     let log = AuditLog::new(records.clone());
     for number in 0..12_u32 {
-        let status = AuditStatus::ALL[number as usize % 4];
+        let status = AuditedCallStatus::ALL[number as usize % 4];
         let entry = AuditEntry {
             call_id: CallId::parse(&format!("call_{number}")).unwrap(),
             agent_id: AgentId::parse(if number % 2 == 0 { "agt_even" } else { "agt_odd" }).unwrap(),
@@ -66,7 +66,7 @@ fn audit_filter_selects_entries_and_the_whole_log_is_still_verified() {
     };
     let even = AgentId::parse("agt_even").unwrap();
     assert_eq!(shown(AuditFilter { agent: Some(even.clone()), ..AuditFilter::default() }), [11, 9, 7, 5, 3, 1]);
-    assert_eq!(shown(AuditFilter { status: Some(AuditStatus::Refused), ..AuditFilter::default() }), [10, 6, 2]);
+    assert_eq!(shown(AuditFilter { status: Some(AuditedCallStatus::Refused), ..AuditFilter::default() }), [10, 6, 2]);
     let scope = ScopeId::parse("filesystem:read").unwrap();
     let both = AuditFilter { agent: Some(even), scope: Some(scope), ..AuditFilter::default() };
     assert_eq!(shown(both), [5, 3, 1]);

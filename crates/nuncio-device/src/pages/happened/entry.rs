@@ -7,7 +7,7 @@ use nuncio_core::manifest::CheckedManifest;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
-use crate::audit::{AuditStatus, ChainedEntry};
+use crate::audit::{AuditedCallStatus, ChainedEntry};
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 use crate::localized_text::ScopeTexts;
@@ -52,7 +52,7 @@ pub(super) enum SentencePart {
 }
 
 /// Looks up display names of agents and scopes.
-pub(super) struct EntryNames<'a> {
+pub(super) struct DisplayNameLookup<'a> {
     pages: &'a Pages,
     visit: &'a SignedInRequest,
     known: BTreeMap<AgentId, KnownAgent>,
@@ -60,7 +60,7 @@ pub(super) struct EntryNames<'a> {
     checked: BTreeMap<AgentId, Option<CheckedManifest>>,
 }
 
-impl<'a> EntryNames<'a> {
+impl<'a> DisplayNameLookup<'a> {
     pub(super) fn new(pages: &'a Pages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
         let known = pages.device.consents().agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
@@ -104,15 +104,15 @@ impl<'a> EntryNames<'a> {
 }
 
 impl AuditEntryView {
-    pub(super) fn new(names: &mut EntryNames<'_>, chained: ChainedEntry) -> Self {
+    pub(super) fn new(names: &mut DisplayNameLookup<'_>, chained: ChainedEntry) -> Self {
         let hash = chained.hash().to_string();
         let ChainedEntry { seq, prev_hash, entry } = chained;
         let visit = names.visit;
-        let (text, status) = (&visit.text.happened, AuditStatus::parse(&entry.status));
-        let title = if status == Some(AuditStatus::Ran) { &text.ran } else { &text.wanted };
+        let (text, status) = (&visit.text.happened, AuditedCallStatus::parse(&entry.status));
+        let title = if status == Some(AuditedCallStatus::Ran) { &text.ran } else { &text.wanted };
         let asked: &'static str = match (status, entry.asked) {
             (_, false) => &text.not_asked,
-            (Some(AuditStatus::Ran | AuditStatus::Failed), true) => &text.asked_yes,
+            (Some(AuditedCallStatus::Ran | AuditedCallStatus::Failed), true) => &text.asked_yes,
             (_, true) => &text.asked,
         };
         let (class, outcome) = status.map(|status| outcome(visit.text, status)).unzip();
@@ -144,20 +144,20 @@ impl AuditEntryView {
 }
 
 /// CSS class and text of a call's outcome.
-pub(super) fn outcome(text: &Texts, status: AuditStatus) -> (&'static str, &str) {
+pub(super) fn outcome(text: &Texts, status: AuditedCallStatus) -> (&'static str, &str) {
     let text = &text.happened;
     match status {
-        AuditStatus::Ran => ("became-ran", &text.became_ran),
-        AuditStatus::Refused => ("became-refused", &text.became_refused),
-        AuditStatus::Failed => ("became-failed", &text.became_failed),
-        AuditStatus::Elsewhere => ("became-elsewhere", &text.became_elsewhere),
+        AuditedCallStatus::Ran => ("became-ran", &text.became_ran),
+        AuditedCallStatus::Refused => ("became-refused", &text.became_refused),
+        AuditedCallStatus::Failed => ("became-failed", &text.became_failed),
+        AuditedCallStatus::Elsewhere => ("became-elsewhere", &text.became_elsewhere),
     }
 }
 
 /// Reason of a call's outcome as text; an unknown reason code is shown as logged.
 fn why(
     text: &Texts,
-    status: Option<AuditStatus>,
+    status: Option<AuditedCallStatus>,
     reason: Option<&str>,
     asked: bool,
     scope: &ScopeId,
@@ -167,7 +167,7 @@ fn why(
         Some("TOOL_PLATFORM_ERROR") if scope.is_read_only() => Some(text.happened.failed_read.clone()),
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
         Some(reason) => Some(text.reason.get(reason).cloned().unwrap_or_else(|| plain(reason))),
-        None if status == Some(AuditStatus::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
+        None if status == Some(AuditedCallStatus::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
         None => None,
     }
 }
@@ -225,11 +225,11 @@ mod tests {
         for language in Language::ALL {
             let text = Texts::of(language);
             assert_eq!(text.reason.keys().cloned().collect::<Vec<_>>(), all);
-            for status in AuditStatus::ALL {
+            for status in AuditedCallStatus::ALL {
                 assert!(!outcome(text, status).1.is_empty());
             }
             let failed = |reason: &str, scope: &str| {
-                why(text, Some(AuditStatus::Failed), Some(reason), false, &ScopeId::parse(scope).unwrap())
+                why(text, Some(AuditedCallStatus::Failed), Some(reason), false, &ScopeId::parse(scope).unwrap())
             };
             assert_eq!(failed("NEW\u{202E}", "filesystem:read"), Some("NEW ".to_owned()));
             let read = failed("TOOL_PLATFORM_ERROR", "filesystem:read");

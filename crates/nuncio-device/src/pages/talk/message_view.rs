@@ -10,7 +10,7 @@ use super::super::Pages;
 use super::super::frame::SignedInRequest;
 use super::super::texts::TalkTexts;
 use crate::known_agents::KnownAgent;
-use crate::talk::{ChatContent, ChatMessage, ChatRecord, DeliveryState, OpenFailure};
+use crate::talk::{ChatContent, ChatMessage, DeliveryState, OpenFailure, StoredChatMessage};
 
 #[derive(Serialize)]
 pub(super) struct ChatMessageView {
@@ -70,7 +70,7 @@ impl ChatMessageView {
 }
 
 /// Content of a message, the device's remark, and whether the remark is a warning.
-fn content(text: &TalkTexts, record: &ChatRecord) -> (Vec<TextPart>, Option<String>, bool) {
+fn content(text: &TalkTexts, record: &StoredChatMessage) -> (Vec<TextPart>, Option<String>, bool) {
     let is_weaker = record.mode == Some(SealMode::Stateless) && !record.mine;
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
     match &record.content {

@@ -25,14 +25,14 @@ fn written() -> Value {
 fn faults(change: impl FnOnce(&mut Value)) -> Vec<SchemaViolation> {
     let mut value = written();
     change(&mut value);
-    Blueprint::read(value).expect_err("it is wrong")
+    ProtocolDefinition::read(value).expect_err("it is wrong")
 }
 
 #[test]
 fn blueprint_round_trips_through_json() {
-    let read = Blueprint::read(written()).unwrap();
+    let read = ProtocolDefinition::read(written()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), written());
-    assert_eq!(serde_json::from_value::<Blueprint>(written()).unwrap(), read);
+    assert_eq!(serde_json::from_value::<ProtocolDefinition>(written()).unwrap(), read);
     assert!(read.method("table.hold").is_some() && read.method("table").is_none());
 }
 
@@ -94,7 +94,7 @@ fn draft() -> ProtocolDraft {
         with: Principal::Did("did:wba:example.com:ada".to_owned()),
         key: "op-1".to_owned(),
         asked: Digest::ZERO,
-        blueprint: Blueprint::read(written()).unwrap(),
+        blueprint: ProtocolDefinition::read(written()).unwrap(),
         digest: Digest::of_json(&document),
         document,
         created_at: T0,

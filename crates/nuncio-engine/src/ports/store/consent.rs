@@ -1,7 +1,7 @@
 //! Store of people, devices, agent accounts, relations and notifications.
 
 use async_trait::async_trait;
-use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
@@ -31,14 +31,14 @@ pub enum ConsentChange {
     UseNonce { digest: Digest, now: Timestamp, kept_until: Timestamp },
     /// Creates an agent account. `Exists` if its id is taken.
     CreateAccount {
-        account: Account,
+        account: AgentAccount,
         /// Search text of the account, in lower case.
         words: String,
     },
     /// Updates an account. `Missing` if it does not exist; `Moved` unless its stored revision is the previous one.
     UpdateAccount {
         /// The changed account, with its next revision.
-        account: Account,
+        account: AgentAccount,
         /// Search text of the account, in lower case.
         words: String,
     },
@@ -46,7 +46,7 @@ pub enum ConsentChange {
     /// it was read, `Exists` if the version is taken.
     Publish {
         /// The account with its next revision, manifest version and hash.
-        account: Account,
+        account: AgentAccount,
         /// Search text of the account, in lower case.
         words: String,
         version: Box<ManifestVersion>,
@@ -85,24 +85,24 @@ pub trait PersonStore: Send + Sync {
 }
 
 #[async_trait]
-pub trait AccountStore: Send + Sync {
-    async fn account(&self, id: &AgentId) -> Result<Option<Account>, StoreError>;
+pub trait AgentAccountStore: Send + Sync {
+    async fn account(&self, id: &AgentId) -> Result<Option<AgentAccount>, StoreError>;
     /// Finds an account by the digest of its token.
-    async fn account_by_token(&self, token: &Digest) -> Result<Option<Account>, StoreError>;
+    async fn account_by_token(&self, token: &Digest) -> Result<Option<AgentAccount>, StoreError>;
     /// Accounts of an owner with an id above `after`, ordered by id.
     async fn accounts_of(
         &self,
         owner: &AccountOwner,
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, StoreError>;
+    ) -> Result<Vec<AgentAccount>, StoreError>;
     /// Public accounts whose search text contains all `words`, with an id above `after`, ordered by id.
     async fn public_accounts(
         &self,
         words: &[String],
         after: Option<&AgentId>,
         limit: usize,
-    ) -> Result<Vec<Account>, StoreError>;
+    ) -> Result<Vec<AgentAccount>, StoreError>;
     /// All scopes and tools that an agent's manifests ever had.
     async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestLineage>, StoreError>;
     async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError>;
@@ -136,7 +136,7 @@ pub trait RelationStore: Send + Sync {
 
 /// Reads notifications to people and agents.
 #[async_trait]
-pub trait MailboxStore: Send + Sync {
+pub trait NotificationStore: Send + Sync {
     /// Notifications to a recipient with a number above `after`, in order.
     async fn mail(
         &self,

@@ -7,7 +7,7 @@ use crate::directory::{DirectoryListing, ListingId};
 use crate::follow::{FollowedDomain, ServerOrigin};
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum DirectoryChange {
+pub enum AgentDirectoryChange {
     /// Follows a domain. `Exists` if it is already followed.
     Follow(FollowedDomain),
     /// Updates a followed domain. `Missing` if it is not followed.
@@ -31,7 +31,7 @@ pub enum DirectoryChange {
 }
 
 #[async_trait]
-pub trait DirectoryStore: Send + Sync {
+pub trait AgentDirectoryStore: Send + Sync {
     async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError>;
     /// A followed domain with its stored offers.
     async fn followed_domain(

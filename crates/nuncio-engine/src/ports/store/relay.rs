@@ -64,7 +64,7 @@ pub enum RelayChange {
         agent: AgentId,
         /// Number of the delivered notification.
         seq: u64,
-        logged: DeliveryLogEntry,
+        logged: WebhookDeliveryLogEntry,
     },
     /// Reschedules a delivery; no conflict if it does not exist.
     DelayDelivery {
@@ -107,7 +107,7 @@ pub struct Webhook {
 
 /// A notification to deliver to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct WebhookDelivery {
     pub agent: AgentId,
     pub mailed: QueuedNotification,
     /// Number of delivery attempts so far.
@@ -117,7 +117,7 @@ pub struct Delivery {
 
 /// Log entry of a finished delivery, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct DeliveryLogEntry {
+pub struct WebhookDeliveryLogEntry {
     /// Number of the delivered notification.
     pub seq: u64,
     pub delivery_id: String,
@@ -190,16 +190,21 @@ pub trait WebhookStore: Send + Sync {
     /// At most `limit` deliveries due at `by` or earlier, in due order. Of each conversation only the first delivery is
     /// returned, and of an agent's other notifications only the first, so that they arrive in order. Omits unreachable
     /// agents and `except`.
-    async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError>;
+    async fn deliveries(
+        &self,
+        by: Timestamp,
+        except: &[AgentId],
+        limit: usize,
+    ) -> Result<Vec<WebhookDelivery>, StoreError>;
     /// Oldest waiting delivery of an agent, in any webhook state.
-    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError>;
+    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<WebhookDelivery>, StoreError>;
     /// At most `limit` delivery log entries of an agent with a number below `before`, newest first.
     async fn delivery_log(
         &self,
         agent: &AgentId,
         before: u64,
         limit: usize,
-    ) -> Result<Vec<DeliveryLogEntry>, StoreError>;
+    ) -> Result<Vec<WebhookDeliveryLogEntry>, StoreError>;
     /// Whether any delivery log entry is older than `time`.
     async fn is_any_delivery_logged_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

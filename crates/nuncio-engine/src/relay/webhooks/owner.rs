@@ -1,7 +1,7 @@
 //! Webhook management by an agent's owner.
 
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, AgentConnection};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, RelayParty, WebhookState};
@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use super::WebhookSecret;
 use crate::access::Caller;
 use crate::consent::{AgentAccountService, ConsentError};
-use crate::ports::store::relay::{DeliveryLogEntry, Webhook};
+use crate::ports::store::relay::{Webhook, WebhookDeliveryLogEntry};
 use crate::ports::store::{Change, RelayChange, StoreError};
 use crate::relay::WebhookService;
 
@@ -67,7 +67,7 @@ impl WebhookService {
     /// Changes for a new connection mode of an agent. Setting a URL, even the same, marks the webhook as reachable.
     pub(crate) async fn plan_connection(
         &self,
-        account: &Account,
+        account: &AgentAccount,
         wanted: &AgentConnection,
     ) -> Result<ConnectionModeChange, StoreError> {
         let id = &account.id;
@@ -121,7 +121,7 @@ impl WebhookService {
     }
 
     /// Changes for a new webhook state: notifies the owner, and makes waiting deliveries due once it is reachable.
-    pub(super) fn move_webhook(&self, account: &Account, before: &Webhook, after: &Webhook) -> Vec<Change> {
+    pub(super) fn move_webhook(&self, account: &AgentAccount, before: &Webhook, after: &Webhook) -> Vec<Change> {
         let mut changes = Vec::new();
         if before == after {
             return changes;
@@ -196,7 +196,7 @@ impl AgentAccountService {
         id: &AgentId,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<DeliveryLogEntry>, ConsentError> {
+    ) -> Result<Vec<WebhookDeliveryLogEntry>, ConsentError> {
         self.owned(by, id).await?;
         Ok(self.webhooks.store.delivery_log(id, before.unwrap_or(u64::MAX), limit.min(MAX_PAGE_SIZE)).await?)
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
 use crate::schema::document::{ReferenceTarget, SchemaLocation};
-use crate::schema::node::Lit;
+use crate::schema::node::ConstraintLiteral;
 
 /// Limit of combinations of branches per schema.
 const MAX_CASES: usize = 128;
@@ -30,17 +30,17 @@ impl From<Malformed> for CasesError {
 /// The parts of a value that other keywords evaluate, and the condition under which they do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct EvaluationCase {
-    when: BTreeSet<Lit>,
+    when: BTreeSet<ConstraintLiteral>,
     names: BTreeSet<String>,
-    patterns: BTreeSet<Lit>,
+    patterns: BTreeSet<ConstraintLiteral>,
     all_names: bool,
     prefix: u64,
-    items: BTreeSet<Lit>,
+    items: BTreeSet<ConstraintLiteral>,
     all_items: bool,
 }
 
 impl EvaluationCase {
-    fn when(condition: Lit) -> Self {
+    fn when(condition: ConstraintLiteral) -> Self {
         Self { when: BTreeSet::from([condition]), ..Self::default() }
     }
 
@@ -65,7 +65,11 @@ impl EvaluationCase {
 }
 
 impl Lowering<'_> {
-    pub(super) fn unevaluated(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
+    pub(super) fn unevaluated(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+    ) -> Result<ConstraintLiteral, Malformed> {
         let what = self.at(site, keyword)?;
         let cases = match self.cases(site, true) {
             Ok(cases) => cases,

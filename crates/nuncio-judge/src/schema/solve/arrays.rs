@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::{KnownFacts, Solver, SolverResult};
-use crate::schema::node::{Constraint, Lit};
+use crate::schema::node::{Constraint, ConstraintLiteral};
 
 /// Length of the longest array that the solver considers.
 const MAX_LENGTH: u64 = 3_000;
@@ -19,10 +19,10 @@ pub(super) struct ArrayConstraints {
     pub(super) shortest: u64,
     pub(super) longest: u64,
     /// Ranges of positions with a literal that their items must satisfy.
-    rules: Vec<(u64, u64, Lit)>,
+    rules: Vec<(u64, u64, ConstraintLiteral)>,
     pub(super) counts: Vec<ItemCountRule>,
     /// Literals whose satisfying items are counted, without duplicates.
-    pub(super) counted: Vec<Lit>,
+    pub(super) counted: Vec<ConstraintLiteral>,
     distinct: bool,
     repeated: bool,
     /// Position from which on all positions have the same constraints.
@@ -49,7 +49,7 @@ type TallyPredecessors = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, Lit
 
 impl ArrayConstraints {
     /// Adds the constraints on an item at a position that do not depend on its counted literals.
-    fn base(&self, position: u64, into: &mut Vec<Lit>) {
+    fn base(&self, position: u64, into: &mut Vec<ConstraintLiteral>) {
         into.extend(self.rules.iter().filter(|(from, to, _)| (*from..*to).contains(&position)).map(|(.., what)| *what));
     }
 
@@ -60,7 +60,7 @@ impl ArrayConstraints {
     }
 
     /// Adds the constraints on an item at a position that follow from its assumed counted literals.
-    fn profile(&self, position: u64, profile: LiteralSet, into: &mut Vec<Lit>) {
+    fn profile(&self, position: u64, profile: LiteralSet, into: &mut Vec<ConstraintLiteral>) {
         for count in self.counts.iter().filter(|count| (count.from..count.to).contains(&position)) {
             let claimed = profile & 1 << count.what != 0;
             // An item not assumed to satisfy a minimum may still do so; one assumed to satisfy a maximum need not.
@@ -72,7 +72,7 @@ impl ArrayConstraints {
         }
     }
 
-    pub(super) fn goals(&self, position: u64, profile: LiteralSet) -> Vec<Lit> {
+    pub(super) fn goals(&self, position: u64, profile: LiteralSet) -> Vec<ConstraintLiteral> {
         let mut goals = Vec::new();
         self.base(position, &mut goals);
         self.profile(position, profile, &mut goals);
@@ -269,7 +269,7 @@ impl Solver<'_> {
 }
 
 impl ArrayConstraints {
-    fn count(&mut self, (from, to): (u64, u64), what: Lit, count: u64, at_least: bool) {
+    fn count(&mut self, (from, to): (u64, u64), what: ConstraintLiteral, count: u64, at_least: bool) {
         let beyond = if to == u64::MAX { from } else { to };
         self.tail = self.tail.max(beyond);
         match (at_least, count) {

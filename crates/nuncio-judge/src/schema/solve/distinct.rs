@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::arrays::{ArrayConstraints, CappedCounts, LiteralSet};
 use super::{Solver, SolverResult};
 use crate::schema::decimal::canonical;
-use crate::schema::node::Lit;
+use crate::schema::node::ConstraintLiteral;
 
 /// Length of the longest array without equal items that the solver considers.
 const MAX_LENGTH: u64 = 80;
 
 /// Some values that satisfy a set of goals.
 #[derive(Clone)]
-struct ValueDomain {
+struct CandidateValues {
     values: Vec<Rc<Value>>,
     /// Whether further values may exist that the search did not find.
     unsure: bool,
@@ -26,7 +26,7 @@ struct ArraySearch<'s, 'p> {
     solver: &'s mut Solver<'p>,
     arrays: &'s ArrayConstraints,
     length: u64,
-    domains: BTreeMap<Vec<Lit>, ValueDomain>,
+    domains: BTreeMap<Vec<ConstraintLiteral>, CandidateValues>,
     unsure: bool,
 }
 
@@ -50,7 +50,7 @@ impl Solver<'_> {
 
 impl ArraySearch<'_, '_> {
     /// Chooses the counted literals of the item at the next position, then at the positions after it.
-    fn choose(&mut self, tally: &CappedCounts, chosen: &mut Vec<Vec<Lit>>) -> Option<Value> {
+    fn choose(&mut self, tally: &CappedCounts, chosen: &mut Vec<Vec<ConstraintLiteral>>) -> Option<Value> {
         let position = chosen.len() as u64;
         if !self.solver.spend(1) || !self.solver.enter() {
             self.unsure = true;
@@ -84,12 +84,12 @@ impl ArraySearch<'_, '_> {
     }
 
     /// As many different values of these goals as the array has positions, or all values there are.
-    fn domain(&mut self, goals: &[Lit]) -> Vec<Rc<Value>> {
+    fn domain(&mut self, goals: &[ConstraintLiteral]) -> Vec<Rc<Value>> {
         if let Some(domain) = self.domains.get(goals) {
             self.unsure |= domain.unsure;
             return domain.values.clone();
         }
-        let mut domain = ValueDomain { values: Vec::new(), unsure: false };
+        let mut domain = CandidateValues { values: Vec::new(), unsure: false };
         while (domain.values.len() as u64) < self.length {
             let mut asked = goals.to_vec();
             let taken = self.solver.pool.values_of(domain.values.iter().map(|value| &**value));
@@ -110,7 +110,7 @@ impl ArraySearch<'_, '_> {
     }
 
     /// Assigns a different value to each position by augmenting paths.
-    fn assign(&mut self, chosen: &[Vec<Lit>]) -> Option<Value> {
+    fn assign(&mut self, chosen: &[Vec<ConstraintLiteral>]) -> Option<Value> {
         let domains: Vec<Vec<Rc<Value>>> = chosen.iter().map(|goals| self.domain(goals)).collect();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         let mut values: Vec<Rc<Value>> = Vec::new();

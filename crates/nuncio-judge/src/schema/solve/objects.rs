@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::{KnownFacts, Solver, SolverResult};
-use crate::schema::node::{Constraint, Lit, types};
+use crate::schema::node::{Constraint, ConstraintLiteral, types};
 
 /// Limit of distinguished classes of unlisted property names.
 const MAX_KINDS: usize = 64;
@@ -14,9 +14,9 @@ const MAX_FILLERS: u64 = 300;
 
 struct ObjectConstraints {
     /// Pairs of literals: a property whose name satisfies the first has a value that satisfies the second.
-    rules: Vec<(Lit, Lit)>,
+    rules: Vec<(ConstraintLiteral, ConstraintLiteral)>,
     /// Pairs of literals: some property must have a name that satisfies the first and a value for the second.
-    demands: Vec<(Lit, Lit)>,
+    demands: Vec<(ConstraintLiteral, ConstraintLiteral)>,
     fewest: u64,
     most: u64,
     /// Every property name that appears in a schema.
@@ -28,9 +28,9 @@ struct ObjectConstraints {
 /// A class of property names that no constraint distinguishes.
 #[derive(Clone)]
 struct NameClass {
-    goals: Vec<Lit>,
+    goals: Vec<ConstraintLiteral>,
     /// Constraints on the values of properties with a name of this class.
-    values: Vec<Lit>,
+    values: Vec<ConstraintLiteral>,
     demands: Vec<bool>,
     /// Whether names of this class certainly exist.
     sure: bool,
@@ -41,7 +41,7 @@ struct NameClass {
 struct PropertySlot {
     name: String,
     kind: Option<usize>,
-    goals: Vec<Lit>,
+    goals: Vec<ConstraintLiteral>,
     value: Rc<Value>,
     sure: bool,
 }
@@ -83,7 +83,7 @@ impl Solver<'_> {
         self.assign_names(&mut objects, 0, &mut Vec::new())
     }
 
-    fn collect_names(&self, literal: Lit, into: &mut Vec<String>) {
+    fn collect_names(&self, literal: ConstraintLiteral, into: &mut Vec<String>) {
         match self.pool.node(literal) {
             Constraint::And(parts) | Constraint::OneOf(parts) => {
                 parts.iter().for_each(|part| self.collect_names(*part, into));
@@ -117,8 +117,8 @@ impl Solver<'_> {
         objects: &mut ObjectConstraints,
         index: usize,
         slots: &mut Vec<PropertySlot>,
-        name: Lit,
-        value: Lit,
+        name: ConstraintLiteral,
+        value: ConstraintLiteral,
     ) -> SolverResult {
         let mut answer = SolverResult::Empty;
         // First, the demand is satisfied by a property that already exists.
@@ -209,7 +209,7 @@ impl Solver<'_> {
         &mut self,
         name: String,
         kind: Option<usize>,
-        goals: Vec<Lit>,
+        goals: Vec<ConstraintLiteral>,
         sure: bool,
         answer: &mut SolverResult,
     ) -> Option<PropertySlot> {
@@ -226,7 +226,7 @@ impl Solver<'_> {
     }
 
     /// The constraints on the value of a property of this name, and whether all of them are known.
-    fn value_goals(&mut self, objects: &ObjectConstraints, name: &Value) -> (Vec<Lit>, bool) {
+    fn value_goals(&mut self, objects: &ObjectConstraints, name: &Value) -> (Vec<ConstraintLiteral>, bool) {
         let (mut goals, mut sure) = (Vec::new(), true);
         for (names, value) in &objects.rules {
             match self.fits(*names, name) {
@@ -297,7 +297,7 @@ impl Solver<'_> {
     }
 
     /// Whether all unlisted property names satisfy the literal, or none do; `None` if they differ.
-    fn of_unwritten(&self, name: Lit) -> Option<bool> {
+    fn of_unwritten(&self, name: ConstraintLiteral) -> Option<bool> {
         if self.pool.fails(name) & types::STRING == 0 {
             return Some(true);
         }

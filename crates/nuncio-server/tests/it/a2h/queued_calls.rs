@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::PersonName;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -33,7 +33,7 @@ async fn retried_device_call_is_refused_after_the_api_key_of_its_caller_is_revok
     let person = Some(PersonName::parse("ada").unwrap());
     let (key, secret) = engine
         .access()
-        .create_key(NewKey {
+        .create_key(NewApiKeyRequest {
             name: None,
             person,
             scopes: KeyScopes::All,

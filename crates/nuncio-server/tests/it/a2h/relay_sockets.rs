@@ -62,7 +62,7 @@ async fn message_is_pushed_to_every_device_and_the_agent() {
 }
 
 #[tokio::test]
-async fn reconnecting_person_gets_missed_messages_in_order() {
+async fn first_connection_of_a_person_gets_earlier_messages_in_order_without_gaps() {
     let scene = RelayConversation::start().await;
     write(&scene, 1..=30).await;
     let (mut socket, _) = scene.ada.connect().await;

@@ -336,7 +336,7 @@ async fn agent_whose_relation_was_revoked_cannot_stream_to_the_person() {
 }
 
 #[tokio::test]
-async fn socket_that_reads_slowly_loses_stream_pieces_but_no_messages() {
+async fn streams_to_a_slowly_reading_socket_are_aborted_and_its_messages_still_arrive() {
     let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     let (mut slow, _) = scene.ada.connect().await;

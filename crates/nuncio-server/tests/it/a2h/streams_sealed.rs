@@ -13,7 +13,8 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::{
-    AgentTransport, AnonymousA2hClient, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice, TestDevice,
+    AgentTransport, AnonymousA2hClient, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice,
+    TestDevice,
 };
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
@@ -45,14 +46,15 @@ struct RemoteAgentSetup {
 }
 
 impl RemoteAgentSetup {
-    async fn start(way: &PeerPorts, reached: AgentTransport) -> Self {
+    async fn start(way: &PeerDependencies, reached: AgentTransport) -> Self {
         install_crypto();
         let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
         let owner = TestDevice::enrol(&AnonymousA2hClient::at(gateway.url()), &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&agent_body(&seed())).await;
         let device = SealedDevice::start_by(way, &gateway.url(), &invite(&gateway, "ada").await, memory(), never).await;
         device.allow(&id, &[SCOPE]).await;
-        let agent = SealedAgent::start(&PeerPorts::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
+        let agent =
+            SealedAgent::start(&PeerDependencies::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
         let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
         let conversation = agent.peer.conversation_with(&ada).await.unwrap().id.clone();
         // An event over its connection shows that the device is connected.
@@ -94,7 +96,7 @@ fn says(text: &str) -> Value {
 
 #[tokio::test]
 async fn sealed_message_is_readable_while_it_is_streamed() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your");
     writer.push(" room");
@@ -121,7 +123,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
 
 #[tokio::test]
 async fn stream_dropped_by_the_agent_is_aborted_without_a_message() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Never mi");
     apart.heard(&["begun", "Never mi"]).await;
@@ -132,7 +134,7 @@ async fn stream_dropped_by_the_agent_is_aborted_without_a_message() {
 
 #[tokio::test]
 async fn answer_repeated_with_or_without_streaming_is_stored_as_one_message() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Socket).await;
     apart.device.peer.outbox().send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
     let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
     for text in ["yes", "again"] {
@@ -148,7 +150,7 @@ async fn answer_repeated_with_or_without_streaming_is_stored_as_one_message() {
 
 #[tokio::test]
 async fn polling_agent_sends_its_message_without_streaming() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Polling).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Polling).await;
     assert!(apart.agent.peer.streams().begin(&apart.conversation).await.unwrap().is_none());
     apart.agent.say("ada", says("whole")).await.unwrap();
     came(&apart.device, &["hello", "whole"]).await;
@@ -157,7 +159,7 @@ async fn polling_agent_sends_its_message_without_streaming() {
 
 #[tokio::test]
 async fn unverified_device_gets_no_stream() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Socket).await;
     let code = invite(&apart.gateway, "ada").await;
     let second = SealedDevice::start(&apart.gateway.url(), &code, memory(), never).await;
     apart.agent.say("ada", says("for one")).await.unwrap();
@@ -188,7 +190,7 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 #[tokio::test]
 async fn tampered_stream_is_aborted_and_the_final_message_still_arrives() {
     let between = MeddlingProxy::new();
-    let apart = RemoteAgentSetup::start(&PeerPorts::through(&between), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::through(&between), AgentTransport::Socket).await;
     // Frames by index: 0 opens the stream, 1 to 3 are pieces, 4 is the end.
     let tricks: [(&str, StreamTampering, &[&str]); 12] = [
         ("nothing", |_, frame| vec![frame], &["begun", "one two three", "done"]),
@@ -275,7 +277,7 @@ async fn tampered_stream_is_aborted_and_the_final_message_still_arrives() {
 
 #[tokio::test]
 async fn relay_restart_ends_the_stream_and_the_final_message_still_arrives() {
-    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerDependencies::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your room");
     apart.heard(&["begun", "Your room"]).await;
@@ -309,7 +311,7 @@ impl HostedAgentSetup {
             input = { type = \"object\" }\nrun = { device = true }\n";
         let agent = desk(&[scope(SCOPE, "medium"), on_device.to_owned(), echo()]);
         let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
-        let (way, code) = (PeerPorts::direct().with_clock(&clock), invite(&gateway, "ada").await);
+        let (way, code) = (PeerDependencies::direct().with_clock(&clock), invite(&gateway, "ada").await);
         let device = SealedDevice::start_by(&way, &gateway.url(), &code, memory(), never).await;
         device.allow(DESK, &[SCOPE]).await;
         let agent = RelayParty::Agent(AgentId::parse(DESK).unwrap());

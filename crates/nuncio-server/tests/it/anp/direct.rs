@@ -308,7 +308,7 @@ async fn undeliverable_reply_does_not_delay_shutdown() {
 }
 
 /// Sends a message of a local agent, as the operator's command does.
-async fn say(gateway: &Gateway, to: &str, text: &str) -> Result<Value, nuncio_server::StartError> {
+async fn say(gateway: &Gateway, to: &str, text: &str) -> Result<Value, nuncio_server::OperatorError> {
     let order = AdminCommand::MessageSend { agent: desk_name(), to: to.to_owned(), text: text.to_owned() };
     gateway.order(order).await.map(|answer| answer["letter"].clone())
 }

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_identity::challenge::{AccessGrant, Challenge};
+use nuncio_identity::challenge::{Challenge, IssuedAccessToken};
 use nuncio_server::admin::AdminCommand;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -27,7 +27,7 @@ async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature()
 
     let answer = world.send(&world.ada, RPC, &body).await;
     assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}));
-    let token = AccessGrant::read(answer.header("authentication-info").unwrap()).unwrap().access_token;
+    let token = IssuedAccessToken::read(answer.header("authentication-info").unwrap()).unwrap().access_token;
     let answer = post(&world.gateway, RPC, &bearer(&token), &body).await;
     assert_eq!((answer.status, answer.header("authentication-info")), (200, None));
     let records = world.gateway.audit().await;

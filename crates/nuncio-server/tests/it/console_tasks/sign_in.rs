@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::store::KeyTerm;
 use nuncio_server::admin::{AdminCommand, KeyRotation};
 use nuncio_testkit::ManualClock;
@@ -30,7 +30,7 @@ async fn local_visitor_needs_no_sign_in_while_no_keys_exist() {
 }
 
 #[tokio::test]
-async fn sign_in_key_is_not_kept_in_cookie_or_page() {
+async fn sign_in_cookie_is_http_only_strict_secure_over_tls_and_without_the_key() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&["console:tasks"]).await;
     let mut browser = InboxBrowser::of(&gateway);
@@ -61,7 +61,7 @@ async fn visitor_is_shown_by_person_name_then_key_name_then_key_id() {
         gateway
             .engine()
             .access()
-            .create_key(NewKey {
+            .create_key(NewApiKeyRequest {
                 name: name.map(str::to_owned),
                 person,
                 scopes,
@@ -107,7 +107,7 @@ async fn key_without_the_inbox_scope_or_for_signing_cannot_sign_in() {
     let gateway = start(&ManualClock::new()).await;
     let (key, signing) = (
         gateway.key(&["rooms:read"]).await,
-        NewKey {
+        NewApiKeyRequest {
             name: None,
             person: None,
             scopes: KeyScopes::All,

@@ -6,7 +6,7 @@ use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 use nuncio_core::task::TaskState;
-use nuncio_engine::access::NewKey;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn by(state: &TaskState) -> &str {
 
 async fn person<'a>(gateway: &'a Gateway, name: &str) -> InboxBrowser<'a> {
     let person = Some(PersonName::parse(name).unwrap());
-    let new = NewKey {
+    let new = NewApiKeyRequest {
         name: None,
         person,
         scopes: nuncio_core::grant::KeyScopes::All,

@@ -14,7 +14,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
-use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::http_signature::{SignatureParameters, sign_covering};
 use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::{AuthError, DidUrl, NewDocument, SignedRequest};
@@ -127,7 +127,7 @@ pub(crate) async fn world() -> (Gateway, ManualClock, DidHost) {
 }
 
 #[track_caller]
-pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> AccessGrant {
+pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> IssuedAccessToken {
     match outcome {
         DidCheckResult::Known(caller, Some(grant)) => {
             assert_eq!(caller.principal, Principal::Did(someone.did.to_string()));

@@ -27,7 +27,7 @@ fn directory() -> Arc<TempDir> {
 }
 
 /// Runs an admin command while no server runs.
-async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Value, nuncio_server::StartError> {
+async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Value, nuncio_server::OperatorError> {
     open_engine(DataDir::open(data.path())?, Arc::new(SystemClock))
         .await?
         .carry_out(order, &admin::this_account())

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn token_file_that_others_can_read_or_with_invalid_content_is_not_overwritten() {
+    fn token_file_that_others_can_read_or_that_is_invalid_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials.json");
         let store = FileTokenStore::at(path.clone());

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::PeerPorts;
+use super::PeerDependencies;
 
 /// How the test agent receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +41,13 @@ pub struct SealedAgent {
 impl SealedAgent {
     /// Starts the test agent with its keys in `key_store`.
     pub async fn start(
-        network: &PeerPorts,
+        network: &PeerDependencies,
         url: &str,
         (id, token): (&str, &str),
         key_store: Arc<dyn KeyStore>,
         reached: AgentTransport,
     ) -> Self {
-        let PeerPorts { fetch, dial, clock } = network.clone();
+        let PeerDependencies { fetch, dial, clock } = network.clone();
         let id = AgentId::parse(id).unwrap();
         let seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
             Some(seal_identity) => seal_identity,

@@ -10,13 +10,13 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out, run_command};
-use crate::cli::DeviceHome;
+use crate::cli::DeviceHomeOptions;
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
 use crate::commands::operator::{parsed, span_seconds};
 use crate::output::{cell, items, print_list, show, table, wrong_usage};
 
-pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Agents, json, |answer| {
         let none = "There are no agents yet; `nuncio device allow AGENT` shows what an agent requests.";
         print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], none, |agent| {
@@ -27,7 +27,7 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
 }
 
 pub(super) async fn allow(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     agent: &str,
     scopes: &[String],
     all_low: bool,
@@ -69,13 +69,13 @@ fn print_request(request: &Value) {
     eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
 }
 
-pub(super) async fn revoke(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
+pub(super) async fn revoke(home: &DeviceHomeOptions, agent: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let command = DeviceCommand::Revoke { agent: agent.clone() };
     run_command(home, command, json, |_| println!("{} may do nothing here now.", agent.bold())).await
 }
 
-pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
+pub(super) async fn verify(home: &DeviceHomeOptions, agent: &str, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Verify { agent: parsed(AgentId::parse(agent))? }, json, |answer| {
         println!("{}", cell(&answer["safety_number"]));
         eprintln!("{}", "The agent's owner sees the same number unless someone intercepts your messages.".dimmed());
@@ -83,7 +83,7 @@ pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow
     .await
 }
 
-pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
+pub(super) async fn accept(home: &DeviceHomeOptions, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let changed = carry_out(home, DeviceCommand::Changed { agent: agent.clone() }).await?;
     if !json {

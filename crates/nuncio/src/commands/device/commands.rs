@@ -1,5 +1,5 @@
 //! Commands to a device. The process that runs the device executes them, sent over a socket in the device folder, its
-//! home; while no such process runs, the command line executes them itself. Both use [`DeviceCommands::carry_out`].
+//! home; while no such process runs, the command line executes them itself. Both use [`DeviceCommandExecutor::carry_out`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
 use nuncio_device::prompt::{DenyAllPrompts, Prompt};
 use nuncio_device::tools::LocalTools;
-use nuncio_device::{Device, DeviceConfig, GrantedScopes};
+use nuncio_device::{Device, DevicePorts, GrantedScopes};
 use nuncio_engine::ports::Clock as _;
-use nuncio_server::{StartError, SystemClock};
+use nuncio_server::{OperatorError, SystemClock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::home::{config, folder_of, opened};
-use super::pages::PageLinks;
+use super::pages::OneTimePageLinks;
 use super::{device_error, socket};
-use crate::cli::DeviceHome;
+use crate::cli::DeviceHomeOptions;
 use crate::output::{fault, show, wrong_usage};
 
 /// How long a command waits for another process that has locked the device folder.
@@ -65,7 +65,7 @@ pub(super) struct Passphrase(pub(super) String);
 opaque_debug!(Passphrase);
 
 /// Runs a command in the process that runs the device, or in this process if none does.
-pub(super) async fn carry_out(home: &DeviceHome, command: DeviceCommand) -> anyhow::Result<Value> {
+pub(super) async fn carry_out(home: &DeviceHomeOptions, command: DeviceCommand) -> anyhow::Result<Value> {
     let ask = async || socket::ask(&folder_of(home)?, &command).await;
     if let Some(reply) = ask().await? {
         return Ok(reply);
@@ -73,14 +73,14 @@ pub(super) async fn carry_out(home: &DeviceHome, command: DeviceCommand) -> anyh
     match lock_home(home, LocalTools::default(), Arc::new(DenyAllPrompts), ask).await? {
         LockResult::Replied(reply) => Ok(reply),
         LockResult::Locked(config) => {
-            DeviceCommands { device: opened(home, *config)?, links: None }.carry_out(command).await
+            DeviceCommandExecutor { device: opened(home, *config)?, links: None }.carry_out(command).await
         }
     }
 }
 
 /// Runs a command and prints its reply.
 pub(super) async fn run_command(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     command: DeviceCommand,
     json: bool,
     print: impl FnOnce(&Value),
@@ -90,14 +90,14 @@ pub(super) async fn run_command(
 }
 
 enum LockResult {
-    Locked(Box<DeviceConfig>),
+    Locked(Box<DevicePorts>),
     /// The process that has locked the device folder replied to the command.
     Replied(Value),
 }
 
 /// Locks a device folder. While another process has locked it, `ask` sends the command to that process.
 async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     tools: LocalTools,
     prompt: Arc<dyn Prompt>,
     ask: impl Fn() -> F,
@@ -105,7 +105,7 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     let began = Instant::now();
     loop {
         let in_use = |error: &anyhow::Error| {
-            error.downcast_ref::<StartError>().is_some_and(|error| error.code == Code::DataDirInUse)
+            error.downcast_ref::<OperatorError>().is_some_and(|error| error.code == Code::DataDirInUse)
         };
         match config(home, tools.clone(), Arc::clone(&prompt)).await {
             Err(error) if in_use(&error) => {
@@ -124,10 +124,10 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
 
 /// Locks a device folder; fails if a device runs in it.
 pub(super) async fn lock_idle_home(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     tools: LocalTools,
     prompt: Arc<dyn Prompt>,
-) -> anyhow::Result<DeviceConfig> {
+) -> anyhow::Result<DevicePorts> {
     let folder = folder_of(home)?;
     match lock_home(home, tools, prompt, async || socket::ask(&folder, &DeviceCommand::Ping).await).await? {
         LockResult::Locked(config) => Ok(*config),
@@ -140,13 +140,13 @@ pub(super) async fn lock_idle_home(
 
 /// Executes commands on an opened device.
 #[derive(Debug, Clone)]
-pub(super) struct DeviceCommands {
+pub(super) struct DeviceCommandExecutor {
     pub(super) device: Device,
     /// Makes links to the device pages; `None` if no pages are served.
-    pub(super) links: Option<PageLinks>,
+    pub(super) links: Option<OneTimePageLinks>,
 }
 
-impl DeviceCommands {
+impl DeviceCommandExecutor {
     pub(super) async fn carry_out(&self, command: DeviceCommand) -> anyhow::Result<Value> {
         let device = &self.device;
         Ok(match command {

@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{
     ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTools, Location, SharedFolders,
     ToolsFolder,
 };
-use nuncio_device::{Device, DeviceConfig};
+use nuncio_device::{Device, DevicePorts};
 use nuncio_server::fetch::{AllowedAddresses, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 
 use super::{device_error, mcp, storage};
-use crate::cli::DeviceHome;
+use crate::cli::DeviceHomeOptions;
 use crate::commands::consumer::guarded_fetch;
 use crate::output::{WrongUsage, fault, shell_quote, wrong_usage};
 
-pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
+pub(super) fn folder_of(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf> {
     let default = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".nuncio-device"));
     let folder = home.path.clone().or_else(default);
     folder.ok_or_else(|| wrong_usage("name the device's folder with --home"))
 }
 
 /// Creates the device folder if it does not exist; only its owner may read it.
-pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
+pub(super) fn prepare_folder(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf> {
     let folder = folder_of(home)?;
     let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|why| unusable(&why))?;
@@ -38,15 +38,15 @@ pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
 }
 
 pub(super) async fn config(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     tools: LocalTools,
     prompt: Arc<dyn Prompt>,
-) -> anyhow::Result<DeviceConfig> {
+) -> anyhow::Result<DevicePorts> {
     install_crypto();
     let folder = prepare_folder(home)?;
     let key_store = storage::open_records(home, &folder).await?;
     let fetch = Arc::new(guarded_fetch(AllowedAddresses::default(), false, home.extra_ca.as_deref())?);
-    Ok(DeviceConfig {
+    Ok(DevicePorts {
         key_store: Arc::new(key_store),
         fetch: Arc::clone(&fetch) as _,
         dial: fetch,
@@ -60,15 +60,15 @@ pub(super) async fn config(
 }
 
 /// The preset scopes with the additions of an administrator: `scopes.toml` may raise sensitivities, never lower them.
-fn presets(folder: &Path) -> anyhow::Result<Presets> {
-    let mut presets = Presets::default();
+fn presets(folder: &Path) -> anyhow::Result<ScopePresets> {
+    let mut presets = ScopePresets::default();
     if let Some(text) = text_of(&folder.join("scopes.toml"))? {
         presets.extend_toml(&text).map_err(|why| config_error(&folder.join("scopes.toml"), &why))?;
     }
     Ok(presets)
 }
 
-pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<Device> {
+pub(super) fn opened(home: &DeviceHomeOptions, config: DevicePorts) -> anyhow::Result<Device> {
     if let Some(device) = Device::open(config).map_err(device_error)? {
         return Ok(device);
     }

@@ -11,7 +11,7 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use owo_colors::OwoColorize as _;
 
 use super::{PageOpening, RunPreparation, enrol_device, print_enrolled, serve};
-use crate::cli::DeviceHome;
+use crate::cli::DeviceHomeOptions;
 use crate::output::wrong_usage;
 
 /// What `join` does after enrolment.
@@ -23,7 +23,7 @@ pub(super) enum AfterJoin {
 }
 
 pub(super) async fn join(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     link: &str,
     name: &str,
     after: AfterJoin,

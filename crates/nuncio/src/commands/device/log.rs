@@ -12,10 +12,10 @@ use super::commands::{DeviceCommand, carry_out};
 use super::home::folder_of;
 use super::storage::describe;
 use super::write_private_file;
-use crate::cli::DeviceHome;
+use crate::cli::DeviceHomeOptions;
 use crate::output::{cell, fault, items, show, table};
 
-pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
+pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let answer = carry_out(home, DeviceCommand::Audit).await?;
     let entries = items(&answer["entries"]);
     let count = cell(&answer["verified"]);
@@ -39,7 +39,7 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
     Ok(())
 }
 
-pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     let mut answer = carry_out(home, DeviceCommand::Status).await?;
     answer["home"] = folder_of(home)?.display().to_string().into();
     answer["programs"] = json!(confinement());

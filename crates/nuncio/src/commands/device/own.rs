@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use super::commands::{DeviceCommand, carry_out, lock_idle_home, run_command};
 use super::passphrase::PassphraseUse;
 use super::{device_error, print_enrolled, write_private_file};
-use crate::cli::{DeviceHome, PassphraseSource};
+use crate::cli::{DeviceHomeOptions, PassphraseSource};
 use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
 use crate::commands::user::print_qr_code;
 use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
 
-pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Devices, json, |answer| {
         let devices = items(&answer["devices"]);
         let row = |device: &Value| {
@@ -65,7 +65,7 @@ fn fingerprint_lines(fingerprint: &Value) -> [String; 2] {
 }
 
 /// Prints the invite link alone on standard output, so that it can be piped; the rest on standard error.
-pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+pub(super) async fn invite(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Invite, json, |answer| {
         let link = cell(&answer["link"]);
         eprintln!("Your other device can join until {} with this link:", cell(&answer["expires_at"]));
@@ -77,7 +77,7 @@ pub(super) async fn invite(home: &DeviceHome, json: bool) -> anyhow::Result<()> 
     .await
 }
 
-pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool) -> anyhow::Result<()> {
+pub(super) async fn trust(home: &DeviceHomeOptions, device: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     let fingerprint = if yes { None } else { confirm_fingerprint(home, &device, json).await? };
     let command = DeviceCommand::Trust { device: device.clone(), fingerprint };
@@ -85,7 +85,11 @@ pub(super) async fn trust(home: &DeviceHome, device: &str, yes: bool, json: bool
 }
 
 /// Fingerprint of a device; if the device waits for trust, the person compares it first. `None` for an unknown device.
-async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -> anyhow::Result<Option<Digest>> {
+async fn confirm_fingerprint(
+    home: &DeviceHomeOptions,
+    device: &DeviceId,
+    json: bool,
+) -> anyhow::Result<Option<Digest>> {
     let answer = carry_out(home, DeviceCommand::Devices).await?;
     let devices = items(&answer["devices"]);
     let Some(shown) = devices.iter().find(|shown| shown["id"] == device.as_str()) else { return Ok(None) };
@@ -105,7 +109,7 @@ async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -
     }
 }
 
-pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyhow::Result<()> {
+pub(super) async fn remove(home: &DeviceHomeOptions, device: &str, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     run_command(home, DeviceCommand::Remove { device: device.clone() }, json, |_| {
         println!("{} no longer acts for you.", device.bold());
@@ -115,7 +119,7 @@ pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyho
 }
 
 pub(super) async fn backup(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     file: Option<&Path>,
     passphrase: &PassphraseSource,
     json: bool,
@@ -138,7 +142,7 @@ pub(super) async fn backup(
 }
 
 pub(super) async fn restore(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     file: &Path,
     passphrase: &PassphraseSource,
     json: bool,
@@ -153,7 +157,7 @@ pub(super) async fn restore(
     print_enrolled(home, &device, None, json)
 }
 
-pub(super) async fn recover(home: &DeviceHome, passphrase: &PassphraseSource, json: bool) -> anyhow::Result<()> {
+pub(super) async fn recover(home: &DeviceHomeOptions, passphrase: &PassphraseSource, json: bool) -> anyhow::Result<()> {
     let passphrase = passphrase.read(PassphraseUse::Known).await?;
     run_command(home, DeviceCommand::Recover { passphrase }, json, |answer| {
         let before = cell(&answer["recovered"]);

@@ -8,11 +8,11 @@ use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{
-    Language, NotificationTool, NotifyingPrompt, PageAccess, PagesPath, SharedPagesState, serve, welcome,
+    Language, NotificationTool, NotifyingPrompt, PageAccess, SecretPagesPath, SharedPagesState, serve, welcome,
 };
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, LocalTools};
-use nuncio_device::{Device, DeviceConfig};
+use nuncio_device::{Device, DevicePorts};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{SystemClock, SystemEntropy};
 use owo_colors::OwoColorize as _;
@@ -30,17 +30,17 @@ const PORT: u16 = 7480;
 pub(super) struct PagesListener {
     listener: std::net::TcpListener,
     state: SharedPagesState,
-    pub(super) links: PageLinks,
+    pub(super) links: OneTimePageLinks,
 }
 
 /// Makes one-time links to the device pages.
 #[derive(Debug, Clone)]
-pub(super) struct PageLinks {
+pub(super) struct OneTimePageLinks {
     address: SocketAddr,
     access: Arc<PageAccess>,
 }
 
-impl PageLinks {
+impl OneTimePageLinks {
     pub(super) fn link(&self) -> String {
         self.access.link(self.address, &SystemEntropy, SystemClock.now())
     }
@@ -61,7 +61,7 @@ impl PagesListener {
         };
         let at = listener.local_addr()?;
         let state = SharedPagesState::new(Arc::new(SystemClock), pages_path(home)?);
-        let links = PageLinks { address: at, access: Arc::clone(&state.access) };
+        let links = OneTimePageLinks { address: at, access: Arc::clone(&state.access) };
         Ok(Self { listener: listener.into_std()?, state, links })
     }
 
@@ -85,11 +85,7 @@ impl PagesListener {
     }
 
     /// Serves the enrolment page, on which the person makes this machine a device; `None` if they stop before that.
-    pub(super) async fn welcome(
-        &self,
-        config: DeviceConfig,
-        stop: CancellationToken,
-    ) -> anyhow::Result<Option<Device>> {
+    pub(super) async fn welcome(&self, config: DevicePorts, stop: CancellationToken) -> anyhow::Result<Option<Device>> {
         let listener = TcpListener::from_std(self.listener.try_clone()?)?;
         Ok(welcome(config, Arc::clone(&self.state.access), listener, stop).await?)
     }
@@ -104,14 +100,14 @@ impl PagesListener {
 }
 
 /// Secret base path of the device pages, made at the first start, so that bookmarks still work after a restart.
-fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
+fn pages_path(home: &Path) -> anyhow::Result<SecretPagesPath> {
     let file = home.join("pages.path");
     if let Some(text) = text_of(&file)? {
         let invalid =
             || config_error(&file, &"this is not a path of the pages; delete the file, and a new one is made");
-        return PagesPath::parse(text.trim()).ok_or_else(invalid);
+        return SecretPagesPath::parse(text.trim()).ok_or_else(invalid);
     }
-    let path = PagesPath::random(&SystemEntropy);
+    let path = SecretPagesPath::random(&SystemEntropy);
     write_private_file(&file, path.as_str()).map_err(|why| config_error(&file, &why))?;
     Ok(path)
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_server::StartError;
+use nuncio_server::OperatorError;
 use nuncio_server::command_socket::{CommandReply, CommandSocket, exchange, read_command, write_line};
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::commands::{DeviceCommand, DeviceCommands};
+use super::commands::{DeviceCommand, DeviceCommandExecutor};
 use crate::output::{WrongUsage, fault};
 
 const SOCKET: &str = "run.sock";
@@ -31,7 +31,10 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_CONCURRENT: usize = 16;
 
 /// Opens the socket; the future serves it until it is dropped.
-pub(super) fn listen(folder: &Path, commands: DeviceCommands) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+pub(super) fn listen(
+    folder: &Path,
+    commands: DeviceCommandExecutor,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let socket = CommandSocket { folder, name: SOCKET };
     let path = socket.path();
     let failed = |why: std::io::Error| fault(Code::DataDirUnusable, format!("{}: {why}", path.display()));
@@ -70,7 +73,7 @@ impl Drop for SocketGuard {
     }
 }
 
-async fn answer_command(stream: UnixStream, commands: DeviceCommands) {
+async fn answer_command(stream: UnixStream, commands: DeviceCommandExecutor) {
     let (reader, writer) = stream.into_split();
     let line = match timeout(PING_TIMEOUT, read_command(reader, MAX_COMMAND)).await {
         Ok(Ok(line)) if !line.is_empty() => line,
@@ -82,7 +85,7 @@ async fn answer_command(stream: UnixStream, commands: DeviceCommands) {
     };
     let reply = match result {
         Ok(value) => CommandReply::Done(value),
-        Err(error) => match (error.downcast_ref::<StartError>(), error.downcast_ref::<WrongUsage>()) {
+        Err(error) => match (error.downcast_ref::<OperatorError>(), error.downcast_ref::<WrongUsage>()) {
             (Some(error), _) => CommandReply::Failed { code: error.code, message: error.message.clone() },
             (None, Some(usage)) => CommandReply::Usage { message: usage.to_string() },
             (None, None) => CommandReply::Failed { code: Code::Internal, message: error.to_string() },

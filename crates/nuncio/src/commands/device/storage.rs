@@ -23,21 +23,21 @@ use super::commands::Passphrase;
 use super::home::{config_error, prepare_folder, text_of};
 use super::passphrase::{self, PassphraseUse};
 use super::write_private_file;
-use crate::cli::{DeviceHome, PassphraseSource, StorageSource};
+use crate::cli::{DeviceHomeOptions, PassphraseSource, StorageKeySource};
 use crate::output::{WrongUsage, fault, show};
 
 /// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
 
 /// Opens the records of a device folder. Records that are not encrypted yet are encrypted now.
-pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
+pub(super) async fn open_records(home: &DeviceHomeOptions, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
     let (records, key, _) = open_with_key(home, folder).await?;
     records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
 }
 
 /// Opens the records, locked for this process, and their storage key.
 async fn open_with_key(
-    home: &DeviceHome,
+    home: &DeviceHomeOptions,
     folder: &Path,
 ) -> anyhow::Result<(SqliteKeyStore, StorageKey, WrappedStorageKey)> {
     let file = folder.join("keys.db");
@@ -131,7 +131,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Gets the wrapping key from its source, and unwraps the storage key.
-async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
+async fn unwrap(home: &DeviceHomeOptions, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
     let file = folder.join(WRAPPED);
     let (by, invalid, wrong_key) = match &wrapped.source {
         KeySource::Keyring { id } => {
@@ -163,7 +163,7 @@ async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -
 }
 
 /// Reads the storage passphrase, never from a pipe: commands read other passphrases there.
-async fn read_passphrase(home: &DeviceHome, file: &Path) -> anyhow::Result<Passphrase> {
+async fn read_passphrase(home: &DeviceHomeOptions, file: &Path) -> anyhow::Result<Passphrase> {
     if home.storage_passphrase.is_none() && !std::io::stdin().is_terminal() {
         let message = "a passphrase opens the stored data: run this in a terminal, or name a file with \
                        --storage-passphrase-file";
@@ -201,8 +201,8 @@ pub(super) fn describe(folder: &Path) -> (String, Value) {
 
 /// Shows the source of the storage key, or changes it if a new source is given.
 pub(super) async fn storage(
-    home: &DeviceHome,
-    wanted: Option<StorageSource>,
+    home: &DeviceHomeOptions,
+    wanted: Option<StorageKeySource>,
     key_file: Option<PathBuf>,
     new_passphrase: &PassphraseSource,
     json: bool,
@@ -217,22 +217,22 @@ pub(super) async fn storage(
 
 /// Wraps the storage key under a key from another source, and removes the previous wrapping key.
 async fn change(
-    home: &DeviceHome,
-    wanted: StorageSource,
+    home: &DeviceHomeOptions,
+    wanted: StorageKeySource,
     key_file: Option<PathBuf>,
     new_passphrase: &PassphraseSource,
 ) -> anyhow::Result<()> {
     let folder = prepare_folder(home)?;
     let (records, key, before) = open_with_key(home, &folder).await?;
     let (by, source) = match wanted {
-        StorageSource::Keyring => {
+        StorageKeySource::Keyring => {
             store_in_keyring(&folder).await.map_err(|why| fault(Code::StorageLocked, why.to_string()))?
         }
-        StorageSource::Passphrase => {
+        StorageKeySource::Passphrase => {
             let passphrase = new_passphrase.read(PassphraseUse::New).await?;
             WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsage(why.to_string()))?
         }
-        StorageSource::File => {
+        StorageKeySource::File => {
             let folder = std::path::absolute(&folder)?;
             let path = key_file.map_or_else(|| Ok(key_file_beside(&folder)), std::path::absolute)?;
             store_in_file(&path).map_err(|why| config_error(&path, &why))?

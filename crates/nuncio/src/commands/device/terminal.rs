@@ -138,7 +138,7 @@ mod tests {
             call: CallId::parse("call_1").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
             tool: ToolName::parse("read_file").unwrap(),
-            description: nuncio_device::LocalizedText::default(),
+            description: nuncio_device::SanitisedTextByLanguage::default(),
             arguments: "{}".to_owned(),
             scope: ScopeId::parse("filesystem:read").unwrap(),
             scope_words: nuncio_device::ScopeTexts::default(),

@@ -1,6 +1,6 @@
 //! Reasons why a part of a manifest is unreadable. The judge gives its JSON pointer; the validators give the reason.
 
-use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
+use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, ScopePresets};
 use nuncio_judge::{ChangeFinding, ChangeRule};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ fn fault_pointer(manifest: &Value, pointer: &str, found: &Value) -> Option<Strin
 }
 
 fn fault_reasons(manifest: &Value, pointer: &str) -> Option<String> {
-    let faults = Manifest::check(manifest.clone(), &Presets::default()).err()?;
+    let faults = Manifest::check(manifest.clone(), &ScopePresets::default()).err()?;
     let stops = |fault: &&ManifestFault| {
         let field = fault.pointer.strip_prefix(pointer).map(|field| field.trim_start_matches('/'));
         // The judge compares every schema, also one that describes no object.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anstream::println;
-use nuncio_agent_file::{AgentFileFault, DeclaredAgent};
+use nuncio_agent_file::{AgentFileFault, ParsedAgentFile};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
-use nuncio_core::manifest::Presets;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_server::{
-    AgentSource, ReachedServer, check_environment, describe_confinement, fronts, load_agents, program_notes,
+    AgentSource, ServerReachability, check_environment, describe_confinement, fronts, load_agents, program_notes,
     reach_servers,
 };
 use owo_colors::OwoColorize as _;
@@ -24,7 +24,7 @@ use crate::output::{AlreadyReported, counted, fault};
 pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Result<()> {
     let declared = load_agents(&AgentSource::Path(path))?;
     for (file, declared) in &declared {
-        nuncio_a2h::project::checked(&declared.agent, &Presets::default()).map_err(|faults| {
+        nuncio_a2h::project::checked(&declared.agent, &ScopePresets::default()).map_err(|faults| {
             let message = format!("{}: the tools for people's devices make no manifest: {faults}", file.path.display());
             fault(Code::AgentFileInvalid, message)
         })?;
@@ -54,7 +54,7 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
     if reports.iter().all(is_reached) { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
-async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ReachedServer>> {
+async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ServerReachability>> {
     let file = std::path::absolute(file)?;
     let folder = file.parent().unwrap_or(&file).to_owned();
     Ok(reach_servers(agent, folder, std::env::current_exe()?).await?)
@@ -63,11 +63,11 @@ async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ReachedServer>>
 /// Findings about one agent file.
 struct AgentReport {
     path: PathBuf,
-    declared: DeclaredAgent,
+    declared: ParsedAgentFile,
     /// What the agent needs and this machine does not have.
     environment: Vec<AgentFileFault>,
     /// The servers that the agent uses, as they were reached; `None` without `--connect`.
-    servers: Option<Vec<ReachedServer>>,
+    servers: Option<Vec<ServerReachability>>,
 }
 
 impl AgentReport {
@@ -91,7 +91,7 @@ impl AgentReport {
             "unsaid": inexpressible,
         });
         if let Some(servers) = servers {
-            let server = |server: &ReachedServer| {
+            let server = |server: &ServerReachability| {
                 let (Ok(says) | Err(says)) = &server.outcome;
                 json!({
                     "part": server.part,
@@ -130,7 +130,7 @@ impl AgentReport {
                 inexpressible.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
             }
         }
-        for ReachedServer { part, address, outcome } in servers.iter().flatten() {
+        for ServerReachability { part, address, outcome } in servers.iter().flatten() {
             match outcome {
                 Ok(says) => println!("{} {part}: {} {}", "reached".green().bold(), clean(address), clean(says)),
                 Err(why) => println!("{} {part}: {} {}", "failed".red().bold(), clean(address), clean(why)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstream::eprintln;
 use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_core::text::TextByLanguage;
-use nuncio_server::{McpOffer, McpStart, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
+use nuncio_server::{McpOffer, McpStartOptions, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -112,7 +112,7 @@ impl McpServerDraft {
         let folder = std::path::absolute(&options.folder)?;
         let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);
         let timeout = Duration::from_secs(options.mcp_start_seconds);
-        let start = McpStart { timeout, stderr: Some(stderr) };
+        let start = McpStartOptions { timeout, stderr: Some(stderr) };
         let progress = StartProgress {
             name: &self.name,
             json,

@@ -17,7 +17,7 @@ use super::sections::{self, ToolSections};
 use crate::output::{counted, fault};
 use document::OpenApiDocument;
 use operation::ImportedOperation;
-use security::SecurityHeaders;
+use security::SecuritySchemeConverter;
 
 mod document;
 mod operation;
@@ -74,7 +74,7 @@ async fn load(place: &str) -> Result<(String, Option<Url>), String> {
 
 fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) -> Result<ToolSections, String> {
     let base = document.base_url(url)?;
-    let mut security = SecurityHeaders::new(document);
+    let mut security = SecuritySchemeConverter::new(document);
     let (mut operations, mut skipped) = (Vec::<ImportedOperation>::new(), Vec::new());
     let found = document.operations()?;
     for (path, item, method, declared) in found.iter().take(MAX_OPERATIONS) {

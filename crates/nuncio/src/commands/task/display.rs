@@ -1,7 +1,7 @@
 //! Prints tasks as text in eighty columns.
 
 use anstream::println;
-use nuncio_core::task::{Task, TaskState};
+use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_core::time::Timestamp;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::commands::chat::wrap::WordWrapper;
 const WIDTH: usize = 80;
 const INDENT: usize = 12;
 
-pub(super) fn list(tasks: &[Task], now: Timestamp) {
+pub(super) fn list(tasks: &[HumanTask], now: Timestamp) {
     if tasks.is_empty() {
         println!("There are no open tasks.");
         return;
@@ -36,7 +36,7 @@ fn beginning(text: &str) -> Option<String> {
     lines(INDENT + 2).next().map(|line| format!("{line} …"))
 }
 
-pub(super) fn print_task(task: &Task, now: Timestamp) {
+pub(super) fn print_task(task: &HumanTask, now: Timestamp) {
     println!("{}", cleaned(&task.title).bold());
     row("task", task.id.as_str());
     row("agent", &format!("{}, its tool {}", task.agent, task.tool));

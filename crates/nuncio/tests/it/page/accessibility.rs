@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::ChatPage;
 use crate::client::call;
-use crate::home::Home;
-use crate::webdriver::{Browser, ENTER, ESCAPE, ReaderSettings, SHIFT, TAB, test_variable};
+use crate::home::TestAgentFolder;
+use crate::webdriver::{Browser, BrowserSettings, ENTER, ESCAPE, SHIFT, TAB, test_variable};
 
-const CHINESE: ReaderSettings = ReaderSettings { width: 1280, dark: false, language: "zh-CN" };
+const CHINESE: BrowserSettings = BrowserSettings { width: 1280, dark: false, language: "zh-CN" };
 
 #[tokio::test]
 async fn page_uses_the_browser_language_until_another_is_chosen_and_keeps_the_choice() {
-    let visit = ChatPage::to(Home::hotel(), CHINESE).await;
+    let visit = ChatPage::to(TestAgentFolder::hotel(), CHINESE).await;
     let browser = &visit.browser;
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
     assert_eq!(browser.eval("document.getElementById('send').innerText").await, "发送");
@@ -45,7 +45,7 @@ async fn page_theme_follows_the_system_until_one_is_chosen() {
     let browser = &visit.browser;
     let ground = "getComputedStyle(document.body).backgroundColor";
     let light = browser.eval(ground).await;
-    browser.look(ReaderSettings { dark: true, ..ReaderSettings::default() }).await;
+    browser.look(BrowserSettings { dark: true, ..BrowserSettings::default() }).await;
     let dark = browser.eval(ground).await;
     assert_ne!(light, dark);
     browser.click("#theme").await;
@@ -57,7 +57,8 @@ async fn page_theme_follows_the_system_until_one_is_chosen() {
 
 #[tokio::test]
 async fn chat_page_on_a_phone_never_scrolls_horizontally() {
-    let visit = ChatPage::to(Home::hotel(), ReaderSettings { width: 360, ..ReaderSettings::default() }).await;
+    let visit =
+        ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { width: 360, ..BrowserSettings::default() }).await;
     let browser = &visit.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -136,7 +137,8 @@ async fn page_is_usable_with_the_keyboard_alone() {
 #[tokio::test]
 async fn axe_finds_no_serious_accessibility_violations_in_light_and_dark_theme() {
     for dark in [false, true] {
-        let visit = ChatPage::to(Home::hotel(), ReaderSettings { dark, ..ReaderSettings::default() }).await;
+        let visit =
+            ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { dark, ..BrowserSettings::default() }).await;
         let browser = &visit.browser;
         accessible(browser, "the page at first").await;
         visit.say("Find a room from 2026-12-24 to 2026-12-26 for 2 guests").await;
@@ -151,13 +153,13 @@ async fn axe_finds_no_serious_accessibility_violations_in_light_and_dark_theme()
         visit.wait_for_text("room-203").await;
         browser.run("for (const part of document.querySelectorAll('details')) part.open = true", &[]).await;
         accessible(browser, "everything open").await;
-        browser.look(ReaderSettings { width: 360, dark, ..ReaderSettings::default() }).await;
+        browser.look(BrowserSettings { width: 360, dark, ..BrowserSettings::default() }).await;
         for view in ["chat", "about", "list"] {
             browser.click(&format!("[data-show={view}]")).await;
             accessible(browser, view).await;
         }
     }
-    let chinese = ChatPage::to(Home::script(), CHINESE).await;
+    let chinese = ChatPage::to(TestAgentFolder::script(), CHINESE).await;
     chinese.play(json!([[{"thinking": "想一想。"}, {"throw": "坏了"}]])).await;
     chinese.browser.until("document.querySelector('.note.wrong')").await;
     accessible(&chinese.browser, "an error, in Chinese").await;

@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::accessibility::accessible;
 use crate::client::{Client, call};
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::{Server, until};
-use crate::webdriver::{Browser, ReaderSettings};
+use crate::webdriver::{Browser, BrowserSettings};
 
 #[path = "device/access.rs"]
 mod access;
@@ -50,25 +50,25 @@ fn agent(more: &str) -> String {
     format!("{SCRIPTED}{scopes}{tools}{more}")
 }
 
-struct Person {
+struct DevicePagesSetup {
     browser: Browser,
     device: Option<Server>,
     link: String,
     client: Client,
     session: String,
     _server: Server,
-    home: Home,
+    home: TestAgentFolder,
 }
 
-impl Person {
+impl DevicePagesSetup {
     async fn ada() -> Self {
-        Self::reading(ReaderSettings::default()).await
+        Self::reading(BrowserSettings::default()).await
     }
 
     /// A person with a running device and its pages open.
-    async fn reading(reader: ReaderSettings) -> Self {
+    async fn reading(reader: BrowserSettings) -> Self {
         install_crypto();
-        let home = Home::with_agent(&agent(""));
+        let home = TestAgentFolder::with_agent(&agent(""));
         let key = home.key(&["--person", "ada"]);
         let server = home.start();
         let code = home.json_command(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ async fn open_pages(browser: &Browser, link: &str) {
 }
 
 /// Starts `nuncio device run` with prompts on its pages.
-fn run(home: &Home) -> Server {
+fn run(home: &TestAgentFolder) -> Server {
     let run = home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--folder").arg(home.path("notes"));
     run.arg("--home").arg(home.path("laptop")).start()
 }
@@ -151,14 +151,14 @@ pub(super) async fn save_screenshot(browser: &Browser, name: &str) {
 
 /// Checks in two languages, two themes and two widths that a page has no serious accessibility violations and does not
 /// scroll sideways. Saves a screenshot of each.
-async fn for_everyone(person: &Person, path: &str, name: &str) {
+async fn for_everyone(person: &DevicePagesSetup, path: &str, name: &str) {
     let browser = &person.browser;
     for language in ["zh-CN", "en"] {
         let joint = if path.contains('?') { '&' } else { '?' };
         person.go(&format!("{path}{joint}lang={language}")).await;
         browser.until(&format!("document.documentElement.lang === {language:?}")).await;
         for (width, dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
-            browser.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
+            browser.look(BrowserSettings { width, dark, ..BrowserSettings::default() }).await;
             let what = format!("{name}-{language}-{width}-{}", if dark { "dark" } else { "light" });
             accessible(browser, &what).await;
             let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
@@ -166,5 +166,5 @@ async fn for_everyone(person: &Person, path: &str, name: &str) {
             save_screenshot(browser, &what).await;
         }
     }
-    browser.look(ReaderSettings::default()).await;
+    browser.look(BrowserSettings::default()).await;
 }

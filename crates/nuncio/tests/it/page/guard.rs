@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::ChatPage;
 use crate::client::{builder, call};
-use crate::home::{Home, SCRIPTED};
-use crate::webdriver::ReaderSettings;
+use crate::home::{SCRIPTED, TestAgentFolder};
+use crate::webdriver::BrowserSettings;
 
 #[tokio::test]
 async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
@@ -34,7 +34,7 @@ async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
 #[tokio::test]
 async fn agent_with_https_images_widens_only_the_image_policy() {
     let policy = async |agent: &str| {
-        let home = Home::with_agent(agent);
+        let home = TestAgentFolder::with_agent(agent);
         let server = home.start();
         let page = builder().build().unwrap().get(server.url()).send().await.unwrap();
         page.headers()["content-security-policy"].to_str().unwrap().to_owned()
@@ -48,7 +48,7 @@ async fn agent_with_https_images_widens_only_the_image_policy() {
 
 #[tokio::test]
 async fn content_security_policy_is_strict_and_no_resource_is_external() {
-    let visit = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
+    let visit = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     visit.say("hello").await;
     visit.wait_for_text("You said: hello").await;
     let elsewhere = "performance.getEntriesByType('resource').map(entry => entry.name).filter(name => !name.startsWith(location.origin + '/'))";

@@ -5,9 +5,9 @@ use tokio::task::JoinHandle;
 
 use super::accessibility::accessible;
 use crate::client::{Client, call};
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::{Server, until};
-use crate::webdriver::{Browser, ENTER, ReaderSettings, TAB};
+use crate::webdriver::{Browser, BrowserSettings, ENTER, TAB};
 
 /// Tool that a person performs, with every kind of form field in its result.
 const PICKUP: &str = r#"
@@ -44,12 +44,12 @@ struct InboxVisit {
     browser: Browser,
     turn: JoinHandle<Value>,
     server: Server,
-    _home: Home,
+    _home: TestAgentFolder,
 }
 
 impl InboxVisit {
-    async fn of(reader: ReaderSettings) -> Self {
-        let home = Home::with_agent(&format!("{SCRIPTED}{PICKUP}"));
+    async fn of(reader: BrowserSettings) -> Self {
+        let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{PICKUP}"));
         let key = home.key(&["--person", "ada", "--scope", "console:tasks"]);
         let app = home.key(&["--name", "app"]);
         let server = home.start();
@@ -100,7 +100,7 @@ async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
-    let shift = InboxVisit::of(ReaderSettings::default()).await;
+    let shift = InboxVisit::of(BrowserSettings::default()).await;
     let browser = &shift.browser;
     // The browser logs the failed sign-in with a wrong key.
     let complaints = browser.browser_errors().await;
@@ -162,7 +162,7 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inbox_works_in_chinese_on_a_phone_in_dark_theme_by_keyboard() {
-    let shift = InboxVisit::of(ReaderSettings { width: 360, dark: true, language: "zh-CN" }).await;
+    let shift = InboxVisit::of(BrowserSettings { width: 360, dark: true, language: "zh-CN" }).await;
     let browser = &shift.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -207,9 +207,9 @@ async fn inbox_works_in_chinese_on_a_phone_in_dark_theme_by_keyboard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
-    let home = Home::with_agent(&format!("{SCRIPTED}{PICKUP}"));
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{PICKUP}"));
     let server = home.start();
-    let browser = Browser::open(ReaderSettings::default()).await;
+    let browser = Browser::open(BrowserSettings::default()).await;
     browser.go(&format!("{}/console/tasks", server.url())).await;
     browser.until("document.querySelector('.nothing')").await;
     let _turn = hand_over(&server, "", "B7").await;
@@ -231,7 +231,7 @@ async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_site_link_opens_the_task_when_signed_in_but_framing_is_refused() {
-    let shift = InboxVisit::of(ReaderSettings::default()).await;
+    let shift = InboxVisit::of(BrowserSettings::default()).await;
     let browser = &shift.browser;
     browser.click(".tasks a").await;
     let address = browser.until("document.querySelector('main.task') && location.href").await;

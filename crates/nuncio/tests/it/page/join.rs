@@ -5,11 +5,11 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
     let link = home.json_command(&["user", "invite", "ada"]).json()["link"].as_str().unwrap().to_owned();
     let secret = link.split_once('#').unwrap().1;
-    let browser = Browser::open(ReaderSettings::default()).await;
+    let browser = Browser::open(BrowserSettings::default()).await;
     browser.go(&link).await;
     let command = browser.until("document.getElementById('command').textContent").await;
     assert_eq!(command, format!("nuncio device join '{link}'"));
@@ -18,7 +18,7 @@ async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere(
     let requests = browser.eval("performance.getEntriesByType('resource').map(entry => entry.name)").await;
     assert!(!requests.as_array().unwrap().is_empty() && !requests.to_string().contains(secret), "{requests}");
     for (width, dark) in [(1280, false), (360, true)] {
-        browser.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
+        browser.look(BrowserSettings { width, dark, ..BrowserSettings::default() }).await;
         accessible(&browser, &format!("join-{width}")).await;
         let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
         assert_eq!(browser.eval(sideways).await, false, "join-{width} scrolls sideways");
@@ -42,9 +42,9 @@ async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn join_page_says_that_a_link_without_its_secret_is_incomplete() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
-    let browser = Browser::open(ReaderSettings::default()).await;
+    let browser = Browser::open(BrowserSettings::default()).await;
     for fragment in ["", "#inv_1", "#inv_1.short"] {
         browser.go("about:blank").await;
         browser.go(&format!("{}/join{fragment}", server.url())).await;

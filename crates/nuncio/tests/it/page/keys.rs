@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::ChatPage;
 use super::accessibility::accessible;
-use crate::home::Home;
-use crate::webdriver::{ENTER, ESCAPE, ReaderSettings};
+use crate::home::TestAgentFolder;
+use crate::webdriver::{BrowserSettings, ENTER, ESCAPE};
 
 #[tokio::test]
 async fn page_asks_for_a_key_and_stores_it_only_for_its_browser_tab() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let key = home.key(&[]);
-    let visit = ChatPage::to(home, ReaderSettings::default()).await;
+    let visit = ChatPage::to(home, BrowserSettings::default()).await;
     let browser = &visit.browser;
     browser.until("document.getElementById('key-dialog').open").await;
     assert_eq!(browser.eval("document.activeElement.type").await, "password");

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::ChatPage;
-use crate::home::{Home, SCRIPTED};
-use crate::webdriver::{Browser, ReaderSettings};
+use crate::home::{SCRIPTED, TestAgentFolder};
+use crate::webdriver::{Browser, BrowserSettings};
 
 /// `[agent]` section with examples; the script brain plays what it is sent.
 fn scripted(keys: &str) -> String {
@@ -73,14 +73,14 @@ async fn images_of_an_answer_are_shown_only_if_the_agent_declares_them() {
     let pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let text = format!("![A dot]({pixel}) ![far](https://images.example/x.png)");
     let shown = "[...document.querySelectorAll('.markdown img')].map(image => image.alt)";
-    let without = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
+    let without = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     without.play(json!([[{"text": text}]])).await;
     without.is("idle").await;
     assert_eq!(without.browser.eval(shown).await, json!([]));
     assert!(without.transcript().await.contains("https://images.example/x.png"));
 
     let agent = format!("{SCRIPTED}\n[capabilities]\nimages = [\"data\"]\n");
-    let visit = ChatPage::to(Home::with_agent(&agent), ReaderSettings::default()).await;
+    let visit = ChatPage::to(TestAgentFolder::with_agent(&agent), BrowserSettings::default()).await;
     visit.play(json!([[{"text": text}]])).await;
     visit.is("idle").await;
     assert_eq!(visit.browser.eval(shown).await, json!(["A dot"]));
@@ -89,8 +89,8 @@ async fn images_of_an_answer_are_shown_only_if_the_agent_declares_them() {
 #[tokio::test]
 async fn example_is_sent_when_pressed_and_examples_are_hidden_afterwards() {
     let examples = "examples = [\"Hello there\", { en = \"Help\", zh-CN = \"帮助\" }]\n";
-    let reader = ReaderSettings { language: "zh-CN", ..ReaderSettings::default() };
-    let visit = ChatPage::to(Home::with_agent(&scripted(examples)), reader).await;
+    let reader = BrowserSettings { language: "zh-CN", ..BrowserSettings::default() };
+    let visit = ChatPage::to(TestAgentFolder::with_agent(&scripted(examples)), reader).await;
     let texts = visit.browser.eval("[...document.querySelectorAll('[data-example]')].map(it => it.textContent)").await;
     assert_eq!(texts, json!(["Hello there", "帮助"]));
     visit.browser.click("[data-example]").await;
@@ -107,20 +107,20 @@ async fn example_is_sent_when_pressed_and_examples_are_hidden_afterwards() {
 async fn panel_of_an_agent_with_hidden_tools_does_not_say_that_it_uses_none() {
     let hidden = "\n[[tool]]\nname = \"secret\"\ndescription = \"Runs.\"\nexpose = false\ninput = { type = \"object\" }\nrun = { command = [\"true\"] }\n";
     let told = "document.querySelector('.about section').innerText";
-    let home = Home::with_agent(&format!("{SCRIPTED}{hidden}"));
-    let visit = ChatPage::to(home, ReaderSettings::default()).await;
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{hidden}"));
+    let visit = ChatPage::to(home, BrowserSettings::default()).await;
     let panel = visit.browser.eval(told).await;
     assert!(panel.as_str().unwrap().contains("chooses and runs its tools itself"), "{panel}");
-    let plain = ChatPage::to(Home::with_agent(SCRIPTED), ReaderSettings::default()).await;
+    let plain = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     let panel = plain.browser.eval(told).await;
     assert!(panel.as_str().unwrap().contains("uses no tools"), "{panel}");
 }
 
 #[tokio::test]
 async fn address_that_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
-    let home = Home::script();
+    let home = TestAgentFolder::script();
     let server = home.start();
-    let browser = Browser::open(ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
+    let browser = Browser::open(BrowserSettings { language: "zh-CN", ..BrowserSettings::default() }).await;
     browser.go(&format!("{}/nowhere", server.url())).await;
     assert_eq!(browser.eval("document.querySelector('h1').innerText").await, "这个地址没有页面");
     assert!(browser.eval("document.body.innerText").await.as_str().unwrap().contains("nuncio explain not_found"));
@@ -132,7 +132,9 @@ async fn address_that_does_not_exist_is_a_page_for_browsers_and_json_for_program
 
 #[tokio::test]
 async fn agent_is_shown_in_the_language_of_the_reader() {
-    let visit = ChatPage::to(Home::hotel(), ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
+    let visit =
+        ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { language: "zh-CN", ..BrowserSettings::default() })
+            .await;
     assert_eq!(visit.browser.eval("document.querySelector('h1').innerText").await, "豪华大酒店助手");
     let titles =
         visit.browser.eval("[...document.querySelectorAll('.about [data-tool] h3')].map(it => it.innerText)").await;

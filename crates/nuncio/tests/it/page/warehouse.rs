@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::accessibility::accessible;
 use crate::process::until;
 use crate::skill_stories::{PICKUP, consumer_of, example};
-use crate::webdriver::{Browser, ENTER, ReaderSettings};
+use crate::webdriver::{Browser, BrowserSettings, ENTER};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn person_finishes_a_task_for_an_agent_of_another_server_in_the_browser() {
@@ -27,7 +27,7 @@ async fn person_finishes_a_task_for_an_agent_of_another_server_in_the_browser() 
     let invocation =
         shop.nuncio(&arguments).env("XDG_DATA_HOME", shop.path("share").to_str().unwrap()).start_interactive();
 
-    let browser = Browser::open(ReaderSettings::default()).await;
+    let browser = Browser::open(BrowserSettings::default()).await;
     browser.go(&format!("{}/console/tasks", warehouse.url())).await;
     browser.write("#key", &format!("{person}{ENTER}")).await;
     let row = browser.until("document.querySelector('.tasks a')?.innerText").await;

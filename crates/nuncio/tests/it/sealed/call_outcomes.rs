@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use nuncio_core::ids::{ConversationId, PersonName};
 use nuncio_core::notification::RelayParty;
-use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{RelayProcess, SealedSetup, memory};
 use crate::client::{Client, call};
-use crate::home::{Home, SCRIPTED};
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::{ProcessOutput, RunningProgram, until};
 
 #[path = "call_outcomes/each_outcome.rs"]
@@ -61,13 +61,13 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> LogLine {
 
 /// A machine of the person `ada`, enrolled at a relay. Its tools record every run.
 struct PersonMachine {
-    home: Home,
+    home: TestAgentFolder,
     id: String,
 }
 
 impl PersonMachine {
     fn new(relay: &RelayProcess) -> Self {
-        let home = Home::hotel();
+        let home = TestAgentFolder::hotel();
         let mut machine = Self { home, id: String::new() };
         let enrolled = machine.device(&["enrol", &relay.url(), &relay.invite("ada")]).json();
         machine.id = enrolled["device"].as_str().unwrap().to_owned();
@@ -207,9 +207,14 @@ impl HostileAgentSetup {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
         relay.owner.publish(&id, &manifest()).await.data();
-        let agent =
-            SealedAgent::start(&PeerPorts::direct(), &relay.url(), (&id, &token), memory(), AgentTransport::Socket)
-                .await;
+        let agent = SealedAgent::start(
+            &PeerDependencies::direct(),
+            &relay.url(),
+            (&id, &token),
+            memory(),
+            AgentTransport::Socket,
+        )
+        .await;
         let laptop = PersonMachine::new(&relay);
         laptop.allow(&id, scopes);
         Self { relay, agent, token, laptop }

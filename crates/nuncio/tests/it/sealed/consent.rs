@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{PLACE, SCOPE, SECRET, SealedSetup, agent_file, invite, memory, read_file, reads};
 use crate::client::Client;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::{Server, until};
 
 const UNGRANTED: &str = "the scope filesystem:read has not been granted";
 
 struct DeviceToolSetup {
-    home: Home,
+    home: TestAgentFolder,
     _server: Server,
     device: SealedDevice,
     client: Client,
@@ -24,7 +24,7 @@ struct DeviceToolSetup {
 impl DeviceToolSetup {
     async fn new() -> Self {
         install_crypto();
-        let home = Home::with_agent(&agent_file(""));
+        let home = TestAgentFolder::with_agent(&agent_file(""));
         let key = home.key(&["--person", "ada"]);
         let server = home.start();
         let device = SealedDevice::start(server.url(), &invite(&home, "ada"), memory(), read_file).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent, SealedDevice};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent, SealedDevice};
 use serde_json::json;
 
 use super::{PLACE, RelayProcess, SECRET, SealedSetup, echo_path, memory, read_file, reads};
@@ -12,7 +12,7 @@ use crate::process::until;
 async fn each_call_runs_on_one_trusted_device_and_an_unverified_one_cannot_open_it() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
-    let network = PeerPorts::direct();
+    let network = PeerDependencies::direct();
     let agent = SealedAgent::start(&network, &relay.url(), (&id, &token), memory(), AgentTransport::Socket).await;
     let laptop = relay.device(&network, "ada", &id).await;
     agent.call("ada", "read_file", json!({"path": "/1"})).await.unwrap();

@@ -13,7 +13,7 @@ use nuncio_core::ids::{CallId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStore, SealError};
 use nuncio_testkit::a2h::{
-    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice,
+    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ async fn start_agent(
     who: (&str, &str),
     keep: &Arc<dyn KeyStore>,
 ) -> SealedAgent {
-    let network = PeerPorts::through(between).with_clock(clock);
+    let network = PeerDependencies::through(between).with_clock(clock);
     SealedAgent::start(&network, &relay.url(), who, Arc::clone(keep), AgentTransport::Socket).await
 }
 
@@ -104,7 +104,7 @@ async fn start_device(
     code: &str,
     keep: &Arc<dyn KeyStore>,
 ) -> SealedDevice {
-    SealedDevice::start_by(&PeerPorts::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
+    SealedDevice::start_by(&PeerDependencies::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
 }
 
 fn is_call(message: &Value) -> bool {

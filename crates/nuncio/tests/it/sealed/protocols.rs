@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::{PLACE, SCOPE, SECRET, agent_file, invite, memory, read_file, reads};
 use crate::client::play;
-use crate::home::Home;
+use crate::home::TestAgentFolder;
 use crate::process::{Server, until};
 use crate::skill_client::Consumer;
 
 struct DeviceToolSetup {
-    home: Home,
+    home: TestAgentFolder,
     server: Server,
     device: SealedDevice,
     hers: String,
@@ -25,7 +25,7 @@ struct DeviceToolSetup {
 impl DeviceToolSetup {
     async fn new() -> Self {
         install_crypto();
-        let home = Home::with_agent(&agent_file("skill = { type = \"task\" }\n"));
+        let home = TestAgentFolder::with_agent(&agent_file("skill = { type = \"task\" }\n"));
         let (hers, strangers) = (home.key(&["--person", "ada"]), home.key(&[]));
         let server = home.start();
         let device = SealedDevice::start(server.url(), &invite(&home, "ada"), memory(), read_file).await;

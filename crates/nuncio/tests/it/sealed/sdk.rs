@@ -12,7 +12,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,14 +25,14 @@ type WebhookRequest = (HashMap<String, String>, Vec<u8>);
 
 type WebhookAgent = (Peer, Arc<WebhookReceiver>);
 
-struct Receiver {
+struct TestWebhookServer {
     called: Arc<Mutex<Vec<WebhookRequest>>>,
     answered: Arc<Mutex<Vec<u16>>>,
     taker: Arc<Mutex<Option<WebhookAgent>>>,
     url: String,
 }
 
-impl Receiver {
+impl TestWebhookServer {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -102,13 +102,13 @@ fn status(taken: &Result<(), WebhookError>) -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn webhook_agent_calls_and_receives_and_refuses_forged_or_repeated_webhooks() {
     let relay = RelayProcess::start(&[("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")]).await;
-    let receiver = Receiver::start().await;
+    let receiver = TestWebhookServer::start().await;
     let body = json!({"display_name": "Hooked", "connection_mode": "webhook", "webhook_url": receiver.url});
     let made = relay.owner.send(nuncio_testkit::Method::POST, "/agents", &body).await;
     let text = |name: &str| made.data()[name].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
     let (id, token, secret) = (text("id"), text("token"), text("webhook_secret"));
     relay.owner.publish(&id, &super::manifest()).await.data();
-    let network = PeerPorts::direct();
+    let network = PeerDependencies::direct();
     let agent = SealedAgent::start(&network, &relay.url(), (&id, &token), memory(), AgentTransport::Hooks).await;
     let hooks = Arc::new(WebhookReceiver::new(&secret).unwrap());
     *receiver.taker.lock().unwrap() = Some((agent.peer.clone(), Arc::clone(&hooks)));
@@ -183,7 +183,7 @@ async fn webhook_agent_calls_and_receives_and_refuses_forged_or_repeated_webhook
 async fn polling_agent_calls_tools_and_receives_each_waiting_message_once() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Polling"})).await;
-    let (network, store, url) = (PeerPorts::direct(), memory(), relay.url());
+    let (network, store, url) = (PeerDependencies::direct(), memory(), relay.url());
     let start = || SealedAgent::start(&network, &url, (&id, &token), Arc::clone(&store), AgentTransport::Polling);
     let agent = start().await;
     let device = relay.device(&network, "ada", &id).await;

@@ -14,7 +14,7 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::relay::NewPost;
 use nuncio_identity::seal::{NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{PeerPorts, SealedDevice};
+use nuncio_testkit::a2h::{PeerDependencies, SealedDevice};
 use serde_json::{Value, json};
 
 use super::{RelayProcess, SCOPE, SealedSetup, memory, reads};
@@ -51,7 +51,7 @@ async fn specification_tool_call_reaches_the_device_with_only_its_source_added()
 
 /// The agent sends the call of the specification to a device and opens the device's answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_on_the_sealing_library_alone_exchanges_the_messages_of_the_specification() {
+async fn agent_using_only_relay_client_and_sealing_library_exchanges_the_tool_call_and_response_of_the_specification() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Bare"})).await;
     let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), specification_response).await;
@@ -62,7 +62,7 @@ async fn agent_on_the_sealing_library_alone_exchanges_the_messages_of_the_specif
     let new = NewSealIdentity { named: owner, mode: SealMode::Stateful, now: SystemClock.now() };
     let mut party = SealIdentity::create(memory(), &new).unwrap();
     let address = RelayAddress { url: relay.url().parse().unwrap(), trust: AddressTrust::Configured };
-    let network = PeerPorts::direct();
+    let network = PeerDependencies::direct();
     let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), network.fetch);
     at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
     let conversation = at.conversation_with(&ada).await.unwrap();

@@ -1,6 +1,6 @@
 //! Tests of the model requests built from a history.
 
-use nuncio_core::agent::{ModelOptions, ModelSpec, Provider};
+use nuncio_core::agent::{ModelOptionNames, ModelSpec, Provider};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_engine::ports::brain::OfferedTool;
@@ -21,7 +21,7 @@ pub(super) fn spec(provider: Provider) -> ModelSpec {
         max_tokens: None,
         instructions: None,
         window_tokens: None,
-        options: ModelOptions::default(),
+        options: ModelOptionNames::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::{sections, toml};
 use super::document::{FoundOperation, OpenApiDocument, literal};
 use super::schema::SchemaConverter;
-use super::security::{Credential, SecurityHeaders};
+use super::security::{Credential, SecuritySchemeConverter};
 
 /// Limit of a tool name that language models accept.
 const MAX_NAME: usize = 64;
@@ -32,7 +32,7 @@ pub(super) struct ImportedOperation {
 pub(super) fn import(
     document: &OpenApiDocument,
     base: &str,
-    security: &mut SecurityHeaders<'_>,
+    security: &mut SecuritySchemeConverter<'_>,
     (path, item, method, operation): FoundOperation<'_>,
 ) -> Result<ImportedOperation, String> {
     let mut arguments = ToolArguments::default();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::document::{OpenApiDocument, literal};
 
 /// Converts security schemes to credentials of requests, and collects the names of the secrets that these contain.
-pub(super) struct SecurityHeaders<'a> {
+pub(super) struct SecuritySchemeConverter<'a> {
     document: &'a OpenApiDocument,
     /// Names of the secrets that imported operations use.
     secrets: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) enum Credential {
     Query { name: String, value: String },
 }
 
-impl<'a> SecurityHeaders<'a> {
+impl<'a> SecuritySchemeConverter<'a> {
     pub(super) fn new(document: &'a OpenApiDocument) -> Self {
         Self { document, secrets: Vec::new() }
     }

@@ -34,7 +34,7 @@ fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_page_cookie_is_not_sent_to_another_port_of_the_host() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     let (port, heads) = recording_site("<!doctype html><title>evil</title>".to_owned());
     for path in ["", "agents", "open", "calls/x"] {
         ada.browser.go(&format!("http://127.0.0.1:{port}/{path}")).await;
@@ -52,7 +52,7 @@ async fn device_page_cookie_is_not_sent_to_another_port_of_the_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_in_link_works_once_and_device_pages_refuse_requests_without_sign_in() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
     // A link preview may fetch the link; the person can still use it.
@@ -62,10 +62,10 @@ async fn sign_in_link_works_once_and_device_pages_refuse_requests_without_sign_i
         let shown = request.send().await.unwrap();
         assert_eq!((shown.status().as_u16(), shown.headers().contains_key("set-cookie")), (200, false));
     }
-    let other = Browser::open(ReaderSettings::default()).await;
+    let other = Browser::open(BrowserSettings::default()).await;
     for (language, width, dark) in [("en", 1280, false), ("zh-CN", 1280, true), ("zh-CN", 360, false)] {
         other.go(&format!("{fresh}&lang={language}")).await;
-        other.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
+        other.look(BrowserSettings { width, dark, ..BrowserSettings::default() }).await;
         let what = format!("open-{language}-{width}");
         accessible(&other, &what).await;
         save_screenshot(&other, &what).await;
@@ -97,7 +97,7 @@ async fn sign_in_link_works_once_and_device_pages_refuse_requests_without_sign_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_site_page_cannot_approve_a_call() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/calls").await;
     let answer = ada.calls("c1", "where_am_i", json!({}));
@@ -149,7 +149,7 @@ async fn cross_site_page_cannot_approve_a_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn form_posts_with_a_wrong_token_content_type_or_field_are_refused() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.go("/").await;
     let token = ada.browser.eval("document.body.dataset.token").await;
     let status = async |path: &str, body: &str, kind: &str| {

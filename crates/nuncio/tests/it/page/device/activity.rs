@@ -11,7 +11,7 @@ fn card(standing: &str) -> String {
 }
 
 /// Answers the pending call as soon as its buttons are enabled.
-async fn answer(person: &Person, answer: &str) {
+async fn answer(person: &DevicePagesSetup, answer: &str) {
     let button = format!("[data-part={answer}]");
     let counts = format!("document.querySelector({button:?})?.getAttribute('aria-disabled') === 'false'");
     person.browser.until(&counts).await;
@@ -21,7 +21,7 @@ async fn answer(person: &Person, answer: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_page_lists_all_calls_and_announces_new_ones_by_a_notice() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.go("/happened").await;
     assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));
     ada.allow(&["filesystem:read", "location:read", "garden:water"]).await;
@@ -90,18 +90,18 @@ async fn activity_page_lists_all_calls_and_announces_new_ones_by_a_notice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_device_is_invited_confirmed_and_removed_on_the_devices_page() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     for_everyone(&ada, "/devices", "devices-one").await;
     ada.go("/devices").await;
     ada.browser.click("form[action*='/devices/invite'] button").await;
     let command = ada.browser.until("document.getElementById('command')?.innerText").await;
     accessible(&ada.browser, "an invite").await;
     save_screenshot(&ada.browser, "devices-invite").await;
-    ada.browser.look(ReaderSettings { width: 360, dark: true, ..ReaderSettings::default() }).await;
+    ada.browser.look(BrowserSettings { width: 360, dark: true, ..BrowserSettings::default() }).await;
     let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
     assert_eq!(ada.browser.eval(sideways).await, false, "an invite scrolls sideways");
     accessible(&ada.browser, "an invite on a phone").await;
-    ada.browser.look(ReaderSettings::default()).await;
+    ada.browser.look(BrowserSettings::default()).await;
 
     // The printed command is run on another machine of the person.
     let command = command.as_str().unwrap();
@@ -140,7 +140,7 @@ async fn second_device_is_invited_confirmed_and_removed_on_the_devices_page() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_form_needs_the_passphrase_twice_and_clears_it_afterwards() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.go("/devices").await;
     let good = "correct horse battery";
     // A passphrase that is too short is refused by the page itself.

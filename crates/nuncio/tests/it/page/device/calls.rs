@@ -7,7 +7,7 @@ const CARD: &str = "document.querySelector('.call')";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
-    let mut ada = Person::ada().await;
+    let mut ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.go("/").await;
     let answer = ada.calls("c1", "read_file", json!({"path": "treasure.md"}));
@@ -30,9 +30,9 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny", "Deny has the focus");
     accessible(&ada.browser, "a call").await;
     save_screenshot(&ada.browser, "call-1280").await;
-    ada.browser.look(ReaderSettings { width: 360, dark: true, ..ReaderSettings::default() }).await;
+    ada.browser.look(BrowserSettings { width: 360, dark: true, ..BrowserSettings::default() }).await;
     save_screenshot(&ada.browser, "call-360-dark").await;
-    ada.browser.look(ReaderSettings::default()).await;
+    ada.browser.look(BrowserSettings::default()).await;
     ada.browser.until("document.querySelector('[data-part=allow]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.click("[data-part=allow]").await;
     let answer = answer.await.unwrap();
@@ -56,7 +56,7 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
     // A click at the moment when the card appears was meant for another element.
@@ -78,7 +78,7 @@ async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_click_of_a_double_click_does_not_answer_the_next_call() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
     let answer = ada.call_all(&[call("c1", "where_am_i", json!({})), call("c2", "where_am_i", json!({}))]);
@@ -105,7 +105,7 @@ async fn second_click_of_a_double_click_does_not_answer_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_over_another_page_must_be_answered_and_keeps_typed_text() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/agents").await;
     ada.browser.write("#agent", "half a wo").await;
@@ -133,7 +133,7 @@ async fn prompt_over_another_page_must_be_answered_and_keeps_typed_text() {
 /// One prompt times out unanswered, and the device is killed during another.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_prompt_and_killed_device_run_nothing() {
-    let mut ada = Person::reading(ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
+    let mut ada = DevicePagesSetup::reading(BrowserSettings { language: "zh-CN", ..BrowserSettings::default() }).await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
     let answer = ada.calls("c1", "where_am_i", json!({}));
@@ -167,7 +167,7 @@ async fn unanswered_prompt_and_killed_device_run_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_notification_is_shown_on_the_page_as_text_not_markup() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["notification:send"]).await;
     ada.go("/agents").await;
     ada.browser.until("document.querySelector('#ask')").await;

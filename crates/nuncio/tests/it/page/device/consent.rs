@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_page_grants_exactly_the_switched_on_scopes() {
-    let mut ada = Person::ada().await;
+    let mut ada = DevicePagesSetup::ada().await;
     ada.go("/agents").await;
     ada.browser.write("#agent", "script").await;
     ada.browser.click("[action$='/agents/find'] button").await;
@@ -51,7 +51,7 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn breaking_manifest_change_asks_again_for_the_changed_scope_only() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
     // The new manifest requires the argument `path`, which was optional.
     let changed = agent("").replacen(
@@ -94,7 +94,7 @@ async fn breaking_manifest_change_asks_again_for_the_changed_scope_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_is_refused_if_the_manifest_changed_while_the_page_was_open() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.go("/agents/script").await;
     ada.browser.click("#on-location-read").await;
     ada.home.write_agent(&agent("").replacen("sensitivity = \"low\"", "sensitivity = \"medium\"", 1));
@@ -114,7 +114,7 @@ async fn consent_is_refused_if_the_manifest_changed_while_the_page_was_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_click_revokes_all_permissions_of_an_agent() {
-    let mut ada = Person::ada().await;
+    let mut ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.browser.click(".revoke button").await;
     ada.browser.until("document.querySelector('.news')?.innerText.includes('no permissions on this device now')").await;

@@ -16,7 +16,7 @@ fn messages_shown(lines: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn message_is_answered_and_the_conversation_survives_a_device_restart() {
-    let mut ada = Person::ada().await;
+    let mut ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/agents").await;
     ada.browser.click("a[href*='/talk/']").await;
@@ -58,7 +58,7 @@ async fn message_is_answered_and_the_conversation_survives_a_device_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streamed_answer_is_shown_in_parts_and_announced_once() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/talk/script").await;
     // The page records every intermediate text of the streamed message.
@@ -86,7 +86,7 @@ async fn streamed_answer_is_shown_in_parts_and_announced_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_over_the_conversation_page_keeps_typed_text() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/talk/script").await;
     ada.browser.click("#saying").await;
@@ -105,7 +105,7 @@ async fn prompt_over_the_conversation_page_keeps_typed_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_message_shows_the_reason_and_is_resent_by_keyboard() {
-    let ada = Person::ada().await;
+    let ada = DevicePagesSetup::ada().await;
     ada.go("/talk/script").await;
     assert!(
         ada.browser.eval("document.querySelector('.notice').innerText").await.as_str().unwrap().contains("not allowed")

@@ -8,25 +8,25 @@ const ALERT: &str = "document.querySelector('[role=alert]')?.innerText";
 #[tokio::test(flavor = "multi_thread")]
 async fn device_is_enrolled_with_an_invite_on_its_own_page() {
     install_crypto();
-    let home = Home::with_agent(&agent(""));
+    let home = TestAgentFolder::with_agent(&agent(""));
     home.key(&["--person", "ada"]);
     let server = home.start();
     let invite = home.json_command(&["user", "invite", "ada"]).json();
     let device =
         home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--home").arg(home.path("laptop")).start();
     let link = device.greeting["pages"].as_str().unwrap();
-    let browser = Browser::open(ReaderSettings::default()).await;
+    let browser = Browser::open(BrowserSettings::default()).await;
     open_pages(&browser, link).await;
     browser.until("document.getElementById('fingerprint')").await;
     for (width, dark) in [(1280, false), (360, true)] {
-        browser.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
+        browser.look(BrowserSettings { width, dark, ..BrowserSettings::default() }).await;
         let what = format!("welcome-{width}");
         accessible(&browser, &what).await;
         let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
         assert_eq!(browser.eval(sideways).await, false, "{what} scrolls sideways");
         save_screenshot(&browser, &what).await;
     }
-    browser.look(ReaderSettings::default()).await;
+    browser.look(BrowserSettings::default()).await;
     browser.click("[data-language='zh-CN']").await;
     browser.until("document.documentElement.lang === 'zh-CN'").await;
     accessible(&browser, "welcome in Chinese").await;
