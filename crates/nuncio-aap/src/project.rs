@@ -69,6 +69,9 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
         inexpressible
             .push("scope: clients are not told which permission a tool needs, nor how sensitive it is".to_owned());
     }
+    for text in agent.translated_texts() {
+        inexpressible.push(format!("{text}: only the English text is said"));
+    }
     for tool in agent.exposed_tools() {
         if tool.output.is_some() {
             inexpressible.push(format!("tool {}: clients are not told the shape of its result", tool.name));

@@ -96,6 +96,17 @@ impl Agent {
         })
     }
 
+    /// Texts that the agent has in several languages, of itself and of its tools that clients see, as its author names
+    /// them: `agent.title` or `tool search: title`.
+    #[must_use]
+    pub fn translated_texts(&self) -> Vec<String> {
+        let is_translated = |text: &TextByLanguage| text.languages().nth(1).is_some();
+        let own = [("agent.title", &self.title), ("agent.description", &self.description)];
+        let own = own.into_iter().filter(|(_, text)| text.as_ref().is_some_and(is_translated));
+        let tools = self.exposed_tools().filter(|tool| tool.title.as_ref().is_some_and(is_translated));
+        own.map(|(name, _)| name.to_owned()).chain(tools.map(|tool| format!("tool {}: title", tool.name))).collect()
+    }
+
     /// All published skills of the agent: those of its tools and that of the agent as a whole.
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
         self.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(self.skill.as_deref())

@@ -14,10 +14,13 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
         inexpressible
             .push("scope: callers are not told which permission a tool needs, nor how sensitive it is".to_owned());
     }
+    for text in agent.translated_texts() {
+        inexpressible.push(format!("{text}: only the English text is said"));
+    }
     let speaks_mcp = agent.interfaces.iter().any(|it| it.protocol.eq_ignore_ascii_case("MCP"));
     if agent.exposed_tools().next().is_some() && !speaks_mcp {
         inexpressible.push(
-            "tool: no MCP interface is described, since this server is no MCP server; [[interface]] names one elsewhere"
+            "tool: no MCP interface is described; if another server offers the tools over MCP, name it in [[interface]]"
                 .to_owned(),
         );
     }

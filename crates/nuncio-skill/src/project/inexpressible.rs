@@ -23,6 +23,10 @@ const EXPRESSED_KEYWORDS: &[&str] = &[
 /// Lists the parts of a declared agent that a skill's documents cannot express.
 pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
+    if agent.skills().next().is_some() {
+        let texts = agent.translated_texts();
+        inexpressible.extend(texts.iter().map(|text| format!("{text}: only the English text is said")));
+    }
     for (tool, skill) in super::skills(agent) {
         let mut report = |what: &str| inexpressible.push(format!("skill {}: {what}", skill.id));
         let Some(tool) = tool else { continue };
