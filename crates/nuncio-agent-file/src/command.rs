@@ -8,6 +8,8 @@ use super::templates::{self, TemplateUse};
 use nuncio_core::agent::CommandLine;
 use nuncio_core::template::Template;
 
+mod script;
+
 /// Reads a command line. The arguments may refer to the variables of `used`.
 pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<CommandLine> {
     let mut words = item.some_list("a list of a program and its arguments")?.into_iter();
@@ -29,7 +31,13 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
                 "pass it in env, if the program accepts that",
             );
         }
-        if !template.is_plain() && is_script(&line) {
+        let before: Vec<&str> = line.words().collect();
+        if template.is_plain() {
+            let words: Vec<&str> = before.into_iter().chain([text]).collect();
+            if let Some(file) = script::script_file(&words) {
+                word.position.refer_to(ExternalTarget::Script(file.to_owned()));
+            }
+        } else if script::is_code(&before, text) {
             word.position.fault(
                 "a value in a script could run anything",
                 "pass it as an argument after the script ($1 in a shell), or in env",
@@ -61,21 +69,4 @@ fn check_nul(word: &TomlItem<'_>, text: &str) -> Option<()> {
         return word.position.reject("contains a NUL character", "allowed: a text without NUL");
     }
     Some(())
-}
-
-/// Whether the argument after these words is the script of an interpreter, as in `sh -c SCRIPT`.
-fn is_script(before: &CommandLine) -> bool {
-    const SHELLS: [&str; 7] = ["ash", "bash", "dash", "fish", "ksh", "sh", "zsh"];
-    const INTERPRETERS: [&str; 5] = ["node", "perl", "php", "python", "ruby"];
-    let words: Vec<&str> = before.words().collect();
-    let Some((flag, earlier)) = words.split_last() else { return false };
-    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
-    let is_shell = earlier.iter().any(|word| SHELLS.contains(&name(word).as_str()));
-    let is_interpreter = earlier.iter().any(|word| {
-        let name = name(word);
-        INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
-    });
-    let is_short = flag.starts_with('-') && !flag.starts_with("--");
-    is_shell && is_short && flag.contains('c')
-        || is_interpreter && matches!(*flag, "-c" | "-e" | "-E" | "-p" | "-r" | "--eval" | "--print")
 }

@@ -1,9 +1,13 @@
-//! What an agent needs outside its file: programs, environment variables and files.
+//! What an agent needs outside its file: programs, environment variables, files
+//! and OAuth issuers.
 //!
 //! The parser only lists it. Whether it exists depends on the machine, so `nuncio lint` looks.
 
 use std::fmt;
 use std::path::PathBuf;
+
+use nuncio_core::ids::InformationPath;
+use url::Url;
 
 use super::fault::AgentFileFault;
 
@@ -31,6 +35,12 @@ pub struct ExternalReference {
 pub enum ExternalTarget {
     /// Name or path of a program.
     Program(String),
+    /// Script file of an interpreter, relative to the agent file.
+    Script(String),
+    /// JSON file that is published, relative to the agent file.
+    InformationFile(InformationPath),
+    /// OAuth issuer that the server must trust; `None` is the only one that it trusts.
+    Issuer(Option<Url>),
     /// Environment variable that holds a secret.
     SecretVariable(String),
     /// File that holds a secret, relative to the agent file.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::agent::web_address;
+use super::external::ExternalTarget;
 use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
@@ -47,6 +48,7 @@ fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Info
     } else {
         taken.insert(path.stem().to_owned(), item.position.line());
     }
+    item.position.refer_to(ExternalTarget::InformationFile(path.clone()));
     Some(path)
 }
 

@@ -239,7 +239,18 @@ pub fn keys() -> impl Iterator<Item = &'static AgentFileKey> {
 #[must_use]
 pub fn find(path: &str) -> Option<&'static AgentFileKey> {
     let path = canonical(path);
-    keys().find(|key| key.path == path)
+    let exact = keys().find(|key| key.path == path);
+    exact.or_else(|| keys().find(|key| matches_with_names(key.path, &path))).or_else(|| {
+        // An entry of a table with names of the author's, such as `mcp.env.TOKEN`.
+        let (table, _) = path.rsplit_once('.')?;
+        keys().find(|key| key.path == table && key.values.iter().any(|form| matches!(form, ValueForm::Templates)))
+    })
+}
+
+/// Whether a path names a key, with names of the author's where the reference has `*`.
+fn matches_with_names(known: &str, path: &str) -> bool {
+    known.split('.').count() == path.split('.').count()
+        && known.split('.').zip(path.split('.')).all(|(known, part)| known == "*" || known == part)
 }
 
 /// The keys of the table at a path; the tables of the file for an empty path.

@@ -39,10 +39,11 @@ pub(super) fn read(
 ) -> Vec<IntentSlot> {
     let tables = intent.tables("slot", "name");
     let mut seen = BTreeSet::new();
+    let needed = tool.map(|(_, arguments)| arguments.required.as_slice()).unwrap_or_default();
     tables
         .iter()
         .filter_map(|table| {
-            let slot = slot(table, slot_names, names);
+            let slot = slot(table, slot_names, needed, names);
             if let Some(item) = table.peek("name")
                 && let Some(name) = item.value.as_str()
             {
@@ -56,7 +57,13 @@ pub(super) fn read(
         .collect()
 }
 
-fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredNames<'_>) -> Option<IntentSlot> {
+/// Reads a slot. `needed` are the arguments that the intent's tool requires.
+fn slot(
+    table: &TomlTable<'_>,
+    slot_names: &BTreeSet<&str>,
+    needed: &[&str],
+    names: &DeclaredNames<'_>,
+) -> Option<IntentSlot> {
     let name = table.text("name");
     let kind = table.choice("type", &SLOT_TYPES);
     let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
@@ -66,6 +73,7 @@ fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredName
     let variables = ReplyVariables { slots: Some(slot_names), ..ReplyVariables::default() };
     let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let default = table.item("default");
+    let has_default = default.is_some();
     let remember = table.flag("remember").unwrap_or(true);
     table.finish();
     let kind = match kind? {
@@ -76,7 +84,9 @@ fn slot(table: &TomlTable<'_>, slot_names: &BTreeSet<&str>, names: &DeclaredName
         SlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
     };
     let default = default.and_then(|item| default_value(&item, &kind));
-    Some(IntentSlot { name: name?, kind, ask, default, remember })
+    let name = name?;
+    let is_required = !has_default && (table.has("ask") || needed.contains(&name.as_str()));
+    Some(IntentSlot { name, kind, ask, is_required, default, remember })
 }
 
 /// Reads a key that is required for slots of one kind and forbidden for others.
@@ -106,13 +116,20 @@ fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
     };
     let allowed = match kind {
         SlotKind::Integer if written.parse::<i64>().is_err() => "a whole number".to_owned(),
-        SlotKind::Choice(choices) if !choices.contains(&written) => similar::list(choices.iter().map(String::as_str)),
+        SlotKind::Choice(choices) if !is_choice(choices, &written) => {
+            similar::list(choices.iter().filter_map(|entry| SlotKind::spellings(entry).next()))
+        }
         SlotKind::Pattern(pattern) if Regex::new(pattern).is_ok_and(|regex| !regex.is_match(&written)) => {
             format!("what matches {:?}", cut(pattern))
         }
         _ => return Some(written),
     };
     item.position.reject(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"))
+}
+
+/// Whether a default is one of the spellings of a choice, or a whole entry.
+fn is_choice(choices: &[String], written: &str) -> bool {
+    choices.iter().any(|entry| entry == written || SlotKind::spellings(entry).any(|word| word == written))
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.

@@ -109,7 +109,24 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
             TemplateNameKind::Filter(_) | TemplateNameKind::Test(_) | TemplateNameKind::Function(_) => {}
         }
     }
+    if let Some(Err(error)) = template.render_constant()
+        && !has_unknown_filter(&template)
+    {
+        return item.position.reject(
+            format!("cannot be rendered: {}", error.reason()),
+            "allowed: a template that gives a text whatever its values are",
+        );
+    }
     Some(template)
+}
+
+/// Whether the template has a filter or test that was reported as unknown.
+fn has_unknown_filter(template: &Template) -> bool {
+    template.names().iter().any(|name| match &name.kind {
+        TemplateNameKind::Filter(name) => !template::is_filter(name),
+        TemplateNameKind::Test(name) => !template::is_test(name),
+        TemplateNameKind::Function(_) | TemplateNameKind::Variable(_) => false,
+    })
 }
 
 fn suggest(name: &str, label: &str, known: &[&'static str]) -> String {
@@ -159,7 +176,7 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
         ("slots" | "spoken", TemplateUse::Reply(ReplyVariables { slots: Some(slots), .. })) => {
             if !key.is_empty() && !slots.contains(key) {
                 let help = similar::help_or("the intent has no [[intent.slot]] at all", key, "slots", slots);
-                position.note(format!("the intent has no slot {:?}, and it will be left out", cut(key)), help);
+                position.fault(format!("the intent has no slot {:?}", cut(key)), help);
             }
         }
         ("result", TemplateUse::Reply(ReplyVariables { output: Some(schema), others, .. }))

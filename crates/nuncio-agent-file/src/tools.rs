@@ -12,6 +12,7 @@ use nuncio_core::agent::{RunSpec, Skill, Tool};
 use nuncio_core::ids::ToolName;
 use nuncio_core::manifest::is_device_tool_name;
 use nuncio_core::schema::Schema;
+use nuncio_core::template::Template;
 use nuncio_core::text::TextByLanguage;
 
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
@@ -37,6 +38,9 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNames
     let run = table.required("run", "the backend, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
     let run = run.and_then(|run| run::read(&run, name.as_ref(), input.as_ref().map(Schema::source), names));
+    if let (Some(RunSpec::Answer(answer)), Some(output)) = (&run, &output) {
+        check_answer(table, answer, output);
+    }
     let for_devices = matches!(run, Some(RunSpec::Device(_)));
     if for_devices {
         check_device_tool(table, name.as_ref());
@@ -68,6 +72,25 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNames
         timeout,
         skill: skill.map(Box::new),
     })
+}
+
+/// Checks an answer without values against the output schema: a wrong one would fail every call.
+fn check_answer(table: &TomlTable<'_>, answer: &Template, output: &Schema) {
+    if !answer.is_plain() {
+        return;
+    }
+    let position = table.key_position("run").unwrap_or_else(|| table.position.here("run")).here("answer");
+    match serde_json::from_str(answer.as_str()).map(|value| output.check(&value)) {
+        Ok(Ok(())) => {}
+        Ok(Err(violations)) => {
+            let why = violations.first().map(ToString::to_string).unwrap_or_default();
+            position.fault(format!("does not fit the output schema: {why}"), "correct one of the two");
+        }
+        Err(error) => position.fault(
+            format!("is not JSON, though the tool has an output schema: {error}"),
+            "write it as JSON, or remove \"output\"",
+        ),
+    }
 }
 
 /// Checks the keys of a device tool: it has a scope and a valid name, and no `expose`.

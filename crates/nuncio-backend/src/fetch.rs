@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use nuncio_core::address::display_url;
+use nuncio_core::http_request::TRANSPORT_HEADERS;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -37,8 +38,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEADERS: usize = 100;
 /// Size limit of all response headers, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Request headers that only the HTTP client itself may set.
-const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
 
 /// Installs ring as the TLS provider of the process. Must run first; repeated calls are harmless.
 pub fn install_crypto() {

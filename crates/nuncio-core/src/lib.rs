@@ -22,6 +22,7 @@ pub mod edition_cache;
 pub mod event;
 pub mod execution;
 pub mod grant;
+pub mod http_request;
 pub mod ids;
 pub mod invite_link;
 pub mod json;

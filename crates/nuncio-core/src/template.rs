@@ -141,16 +141,31 @@ impl Template {
         })
     }
 
-    /// The first variable of the template that the context does not have.
+    /// The first variable of the template that the context does not have; one without a guard if there is one.
     fn missing_variable(&self, context: &minijinja::Value) -> Option<VariablePath> {
-        self.names().into_iter().find_map(|name| match name.kind {
-            TemplateNameKind::Variable(path) if !path.is_guarded && !is_function(&path.root) => {
+        let missing = self.names().into_iter().filter_map(|name| match name.kind {
+            TemplateNameKind::Variable(path) if !is_function(&path.root) => {
                 let keys = std::iter::once(path.root.as_str()).chain(path.keys());
                 let value = keys.into_iter().try_fold(context.clone(), |value, key| value.get_attr(key));
                 value.map_or(true, |value| value.is_undefined()).then_some(path)
             }
             _ => None,
-        })
+        });
+        // `min_by_key` returns the first of equal values.
+        missing.min_by_key(|path| path.is_guarded)
+    }
+
+    /// Renders a template of expressions without variables, functions and blocks; `None` for others.
+    #[must_use]
+    pub fn render_constant(&self) -> Option<Result<String, TemplateError>> {
+        // A product can be a text of any length.
+        let is_constant = !self.text.contains("{%")
+            && !self.text.contains('*')
+            && self
+                .names()
+                .iter()
+                .all(|name| matches!(name.kind, TemplateNameKind::Filter(_) | TemplateNameKind::Test(_)));
+        is_constant.then(|| self.render(EscapeContext::Text, ()))
     }
 }
 
@@ -216,6 +231,10 @@ mod tests {
             assert_eq!(render("{% if args.q %}a{% else %}b{% endif %}").unwrap(), "b");
             assert_eq!(render("{% if args.q is defined %}a{% endif %}b").unwrap(), "b");
             assert_eq!(render("{{ args.q or 'x' }}").unwrap(), "x");
+            let after_guard = render("{% if args.q %}a{% endif %}{{ args.q }}").unwrap_err();
+            assert_eq!(after_guard.to_string(), "template: `args.q` has no value");
+            let in_else = render("{% if args.q %}a{% else %}{{ args.q }}{% endif %}").unwrap_err();
+            assert_eq!(in_else.to_string(), "template: `args.q` has no value");
         }
     }
 
@@ -268,6 +287,21 @@ mod tests {
         let guarded: Vec<_> =
             guarded.iter().map(|name| format!("{:?}", name.kind).contains("is_guarded: true")).collect();
         assert_eq!(guarded, [true, true, false]);
+        // A guard holds only for what it is around.
+        for (text, expected) in [
+            ("{% if args.y %}a{% endif %}{{ args.y }}", [true, false]),
+            ("{{ args.y }}{{ args.y | default('') }}", [false, true]),
+            ("{{ args.y or 'x' }}{{ args.y }}", [true, false]),
+            ("{{ args.y if args.y is defined else 'x' }}", [true, true]),
+            ("{% if args.y is defined and true %}{{ args.y }}{% endif %}", [true, true]),
+        ] {
+            let names = Template::parse(text).unwrap().names();
+            let variables = names.into_iter().filter_map(|name| match name.kind {
+                TemplateNameKind::Variable(path) => Some(path.is_guarded),
+                _ => None,
+            });
+            assert_eq!(variables.collect::<Vec<_>>(), expected, "{text}");
+        }
         assert!(
             Template::parse("{{ loop }}{% for x in [1] %}{{ loop.cycle('a') }}{% endfor %}").unwrap().names().len()
                 == 1

@@ -1,20 +1,26 @@
 //! Checks for `nuncio lint` whether the programs, variables and files that an agent needs exist on this machine.
 //!
-//! Nothing is started. `serve` does not use these checks: it finds out when it needs something.
+//! Nothing is started. `serve` uses only the check of published files: the rest it finds out when it needs something.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nuncio_agent_file::{AgentFileFault, ExternalReference, ExternalTarget, ParsedAgentFile};
+use nuncio_anp::project::HostDocumentSettings;
 use nuncio_backend::runners::{OWN_COMMAND_NAME, resolve_allowed};
+use nuncio_core::agent::{Agent, InformationDocument, InformationLocation};
+use nuncio_core::ids::InformationPath;
+
+use crate::hosting::published_document;
 
 /// What an agent needs and this machine does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentFindings {
-    /// What makes every call fail, wherever the agent is served from: programs that do not exist.
+    /// What makes every call or the agent itself fail, wherever it is served from: programs, their scripts and published
+    /// files that do not exist.
     pub faults: Vec<AgentFileFault>,
-    /// What may exist only where the server runs: secrets and allowed paths.
+    /// What may exist only where the server runs: secrets, allowed paths and trusted issuers.
     pub notes: Vec<AgentFileFault>,
 }
 
@@ -34,6 +40,28 @@ pub fn check_environment(declared: &ParsedAgentFile, file: &Path) -> Environment
                         "install it, or correct the name; a program in the agent's folder is written with \"./\"";
                     findings.faults.push(position.fault(why, help));
                 }
+            }
+            ExternalTarget::Script(script) => {
+                let path = folder.join(script);
+                if !path.exists() {
+                    let found = format!("there is no file {}", path.display());
+                    let help = "correct its name; it is looked for in the folder of the agent file";
+                    findings.faults.push(position.fault(found, help));
+                }
+            }
+            ExternalTarget::InformationFile(path) => {
+                if let Err(why) = check_information(&declared.agent, path, folder) {
+                    let help =
+                        "the agent cannot be served without it; it is looked for in the folder of the agent file";
+                    findings.faults.push(position.fault(why, help));
+                }
+            }
+            ExternalTarget::Issuer(issuer) => {
+                let found = match issuer {
+                    Some(issuer) => format!("the agent can only be served where {issuer} is trusted"),
+                    None => "the agent can only be served where one OAuth issuer is trusted".to_owned(),
+                };
+                findings.notes.push(position.fault(found, "declare it as [[issuer]] in the server's nuncio.toml"));
             }
             ExternalTarget::SecretVariable(variable) => {
                 if std::env::var_os(variable).is_none_or(|value| value.is_empty()) {
@@ -60,6 +88,14 @@ pub fn check_environment(declared: &ParsedAgentFile, file: &Path) -> Environment
         found.sort_by_key(|fault| (fault.line, fault.column));
     }
     findings
+}
+
+/// Checks a published file as `serve` does.
+fn check_information(agent: &Agent, path: &InformationPath, folder: &Path) -> Result<(), String> {
+    let is_this = |information: &&InformationDocument| matches!(&information.source, InformationLocation::File(file) if file == path);
+    let Some(information) = agent.information.iter().find(is_this) else { return Ok(()) };
+    let host = HostDocumentSettings::new("http://localhost");
+    published_document(&host, agent, information, path, folder).map(drop)
 }
 
 /// Finds a program as it would be started: by its path from the agent's folder, or in `PATH`.
@@ -137,6 +173,29 @@ mod tests {
             "agent.toml:30:12: brain.command[0]: there is no program \"no-brain\" in PATH",
         ];
         assert_eq!((faults, notes), (expected.join("\n"), String::new()));
+    }
+
+    #[test]
+    fn missing_scripts_and_published_files_are_faults_and_issuers_are_notes() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("here.sh"), "").unwrap();
+        std::fs::write(folder.path().join("broken.json"), "{").unwrap();
+        let text = "[brain]\nkind = \"process\"\ncommand = [\"sh\", \"brain.sh\"]\n\
+                    [[mcp]]\nname = \"m\"\ncommand = [\"sh\", \"here.sh\"]\nimport = true\n\
+                    [[information]]\ntype = \"Text\"\ndescription = \"d\"\nfile = \"nope.json\"\n\
+                    [[information]]\ntype = \"Text\"\ndescription = \"d\"\nfile = \"broken.json\"\n\
+                    [[tool]]\nname = \"t\"\ndescription = \"d\"\ninput = { type = \"object\" }\nrun = { answer = \"x\" }\n\
+                    skill = { type = \"task\", auth = { oauth2 = \"https://login.example\" } }\n";
+        let (faults, notes) = findings(folder.path(), text);
+        let faults: Vec<_> = faults.lines().collect();
+        assert_eq!(faults[0], "agent.toml:6:18: brain.command[1]: there is no file FOLDER/brain.sh");
+        assert_eq!(
+            faults[1],
+            "agent.toml:14:8: information \"d\".file: nope.json: No such file or directory (os error 2)"
+        );
+        assert!(faults[2].starts_with("agent.toml:18:8: information \"d\".file: broken.json: "), "{faults:?}");
+        assert_eq!(faults.len(), 3);
+        assert!(notes.contains("the agent can only be served where https://login.example/ is trusted"), "{notes}");
     }
 
     #[test]

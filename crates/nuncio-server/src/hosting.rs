@@ -20,7 +20,7 @@ use crate::settings::Settings;
 
 mod files;
 
-pub(crate) use files::AgentInformationFiles;
+pub(crate) use files::{AgentInformationFiles, published_document};
 
 type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 

@@ -56,8 +56,9 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "intent.slot",
         &[Sections],
         "",
-        "A value that the intent needs. The agent asks for a slot without value and default.",
-        "意图需要的一个值。槽位没有值也没有默认值时，智能体会询问。",
+        "A value of the intent. Without a value and a default, the agent asks for it if the slot has `ask` or the tool \
+         requires the argument; otherwise the slot stays empty.",
+        "意图的一个值。没有值也没有默认值时，如果槽位有 ask，或者工具要求该参数，智能体会询问；否则槽位留空。",
     ),
     key(
         "intent.slot.name",
@@ -75,9 +76,15 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "值的类型。date 可以是“明天”这样的说法；choice 须有 choices，pattern 须有 pattern。",
     )
     .required(),
-    key("intent.slot.choices", &[Texts], r#"["UTC", "Europe/Paris"]"#, "The allowed values.", "允许的值。")
-        .required()
-        .only_if("type", &["choice"]),
+    key(
+        "intent.slot.choices",
+        &[Texts],
+        r#"["suite|suites|套房", "single"]"#,
+        "The allowed values. Other spellings of a value follow it, separated by `|`.",
+        "允许的值。同一个值的其他说法写在后面，用 | 分隔。",
+    )
+    .required()
+    .only_if("type", &["choice"]),
     key("intent.slot.pattern", &[Text], r#"'\d{3}'"#, "Regular expression of the value.", "值须匹配的正则表达式。")
         .required()
         .only_if("type", &["pattern"]),
@@ -88,13 +95,17 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "The question for a missing value.",
         "缺少值时的提问。",
     )
-    .default_text("a sentence with the slot's name", "一句包含槽位名称的话"),
+    .default_text(
+        "a sentence with the slot's name if the tool requires the argument",
+        "工具要求该参数时，为一句包含槽位名称的话",
+    ),
     key(
         "intent.slot.default",
         &[Text, Integer],
         r#""UTC""#,
-        "The value if the user gives none. It must fit the type; a whole number may be written without quotes.",
-        "用户没有给出时的值，须符合类型；整数可以不加引号。",
+        "The value if the user gives none. It must fit the type; a whole number may be written without quotes, and a \
+         choice takes any of its spellings.",
+        "用户没有给出时的值，须符合类型；整数可以不加引号，choice 可以用任一说法。",
     ),
     key(
         "intent.slot.remember",

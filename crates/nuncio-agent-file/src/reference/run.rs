@@ -34,16 +34,16 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "tool.run.http.url",
         &[Template],
         r#""https://notes.example.com/notes/{{ args.text }}""#,
-        "Address of the request. It begins with \"https://\" or \"http://\"; values are percent-encoded.",
-        "请求地址，以 \"https://\" 或 \"http://\" 开头；填入的值会做百分号编码。",
+        "Address of the request: \"https://\" or \"http://\", a host, and a path with values, which are percent-encoded.",
+        "请求地址：\"https://\" 或 \"http://\"、主机名和路径；路径中可以填入值，值会做百分号编码。",
     )
     .required(),
     key(
         "tool.run.http.headers",
         &[Templates],
         r#"{ Authorization = "Bearer {{ secrets.NOTES_KEY }}" }"#,
-        "Headers of the request.",
-        "请求头。",
+        "Headers of the request. A header without a value is not sent.",
+        "请求头。值为空的请求头不会发送。",
     ),
     key(
         "tool.run.http.body",

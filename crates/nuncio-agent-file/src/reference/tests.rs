@@ -73,10 +73,12 @@ fn key_whose_condition_does_not_hold_is_refused_by_parser_and_schema() {
 fn all_example_agents_and_the_starter_file_fit_the_schema() {
     let validator = validator();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let files = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path().join("agent.toml"));
+    let folders = [examples.join("bring-your-agent"), examples];
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files = entries.map(|entry| entry.unwrap().path().join("agent.toml"));
     let mut files: Vec<_> =
         files.filter(|file| file.exists()).map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    assert!(files.len() > 4);
+    assert!(files.len() > 10);
     files.push(STARTER.to_owned());
     for text in files {
         assert_eq!(schema_faults(&validator, &text), [""; 0], "{text}");

@@ -4,6 +4,7 @@ use toml::de::DeValue;
 use url::Url;
 
 use crate::agent::web_address;
+use crate::external::ExternalTarget;
 use crate::http::is_header_name;
 use crate::reader::{TomlItem, TomlTable};
 use crate::source::cut;
@@ -53,6 +54,9 @@ pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_sco
                 .wrong_kind(r#""none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }"#);
         }
     };
+    if let SkillAuth::OAuth2 { issuer } = &auth {
+        item.position.refer_to(ExternalTarget::Issuer(issuer.clone()));
+    }
     if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
         return item.position.reject(
             format!("a {} skill needs authenticated callers, which this does not authenticate", access.as_str()),

@@ -222,6 +222,45 @@ agent.toml:18:24: tool "c".run.http.url: "https:///x" is not a web address
   allowed: a template beginning with "https://" or "http://" and a host
 "#;
 
+http_request_that_could_not_be_served_is_refused:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} }, required = ["q"] }
+run = { http = { url = "https://{{ args.q }}/x" } }
+[[tool]]
+name = "user"
+description = "Finds."
+input = { type = "object" }
+run = { http = { url = "https://u:p@a.example/x" } }
+[[tool]]
+name = "climb"
+description = "Finds."
+input = { type = "object" }
+run = { http = { url = "https://a.example/x/../y" } }
+[[tool]]
+name = "port"
+description = "Finds."
+input = { type = "object" }
+run = { http = { url = "https://a.example:99999/", headers = { Host = "b", content-length = "1" } } }
+"#
+=>
+r#"
+agent.toml:8:24: tool "find".run.http.url: the address "https://{{ args.q }}/x" must name its host and port itself and go on with a slash before the first {{ … }}
+  allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
+agent.toml:13:24: tool "user".run.http.url: the address "a.example" carries a user name or password; put them into a header
+  allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
+agent.toml:18:24: tool "climb".run.http.url: the address "https://a.example/x/../y" holds `.` or `..` as a step of its path
+  allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
+agent.toml:23:24: tool "port".run.http.url: the address "https://a.example:99999/" is wrong: invalid port number
+  allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
+agent.toml:23:71: tool "port".run.http.headers.Host: the header "Host" is written by the server itself
+  remove it
+agent.toml:23:93: tool "port".run.http.headers.content-length: the header "content-length" is written by the server itself
+  remove it
+"#;
+
 invalid_http_header_is_refused:
 r#"
 [[tool]]

@@ -1,6 +1,31 @@
 //! Faults in `[brain]` and `[[intent]]`.
 
-use super::refused;
+use nuncio_core::agent::BrainSpec;
+
+use super::{AGENT, refused};
+use crate::parse;
+
+#[test]
+fn slot_is_required_if_it_has_a_question_or_the_tool_requires_its_argument() {
+    let slot = |name: &str, rest: &str| format!("[[intent.slot]]\nname = \"{name}\"\n{rest}\n");
+    let text = [
+        AGENT.to_owned(),
+        "[[intent]]\nname = \"i\"\nkeywords = [\"go\"]\ntool = \"t\"\nanswer = \"ok\"\n".to_owned(),
+        slot("needed", "type = \"text\""),
+        slot("asked", "type = \"text\"\nask = \"?\""),
+        slot("free", "type = \"text\""),
+        slot("kind", "type = \"choice\"\nchoices = [\"suite|suites\", \"single\"]\ndefault = \"suite\""),
+        "[[tool]]\nname = \"t\"\ndescription = \"d\"\ninput = { type = \"object\", properties = { needed = {}, asked = {}, free = {}, kind = {} }, required = [\"needed\", \"kind\"] }\nrun = { answer = \"x\" }\n".to_owned(),
+    ];
+    let declared = parse("agent.toml", &text.concat()).unwrap();
+    let BrainSpec::Rules(rules) = declared.agent.brain else { panic!("no rules brain") };
+    let required: Vec<_> =
+        rules.intents[0].slots.iter().filter(|slot| slot.is_required).map(|slot| &slot.name).collect();
+    assert_eq!(required, ["needed", "asked"]);
+    let wrong = text.concat().replace("default = \"suite\"", "default = \"tent\"");
+    let faults = super::faults(&wrong);
+    assert!(faults.contains("allowed: \"suite\", \"single\""), "{faults}");
+}
 
 refused! {
 brain_without_kind_is_refused:

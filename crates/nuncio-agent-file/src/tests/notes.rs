@@ -184,18 +184,4 @@ r#"
 agent.toml:12:28: tool "find".run.command[1]: other programs of this machine can read the secret in the command line
   pass it in env, if the program accepts that
 "#;
-
-url_host_taken_from_tool_arguments_gets_warning:
-r#"
-[[tool]]
-name = "find"
-description = "Finds."
-input = { type = "object", properties = { q = {} }, required = ["q"] }
-run = { http = { url = "https://{{ args.q }}/" } }
-"#
-=>
-r#"
-agent.toml:12:24: tool "find".run.http.url: the host is filled in by the call
-  whoever calls the tool chooses where the request and its headers go
-"#;
 }

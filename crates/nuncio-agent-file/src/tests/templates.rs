@@ -12,6 +12,12 @@ answer = """
 Hello \"{{ slots.who | uper }}\",
 {% if language is oddd %}{{ now() }}{% endif %}
 {{ language.upper() }} {{ slots.list | map("titel") | join }}"""
+[[intent.slot]]
+name = "who"
+type = "text"
+[[intent.slot]]
+name = "list"
+type = "text"
 "#
 =>
 r#"
@@ -25,6 +31,71 @@ agent.toml:10:4: intent "greet".answer: "language.upper" cannot be called
   values have no methods; use the filter: {{ … | upper }}
 agent.toml:10:44: intent "greet".answer: there is no filter "titel"
   did you mean "title"?
+"#;
+
+slot_that_its_intent_does_not_have_is_refused:
+r#"
+[[intent]]
+name = "meet"
+keywords = ["meet"]
+answer = "Hello {{ slots.nmae }}."
+[[intent.slot]]
+name = "name"
+type = "text"
+ask = "Who?"
+[[intent]]
+name = "bye"
+keywords = ["bye"]
+answer = "Bye {{ spoken.name }}."
+"#
+=>
+r#"
+agent.toml:7:20: intent "meet".answer: the intent has no slot "nmae"
+  did you mean "name"? slots: "name"
+agent.toml:15:18: intent "bye".answer: the intent has no slot "name"
+  the intent has no [[intent.slot]] at all
+"#;
+
+template_that_can_never_be_rendered_and_empty_answer_without_a_tool_are_refused:
+r#"
+[[intent]]
+name = "a"
+keywords = ["a"]
+answer = '{{ "a" | replace("b") }}'
+[[intent]]
+name = "b"
+keywords = ["b"]
+answer = ""
+"#
+=>
+r#"
+agent.toml:7:10: intent "a".answer: cannot be rendered: missing argument
+  allowed: a template that gives a text whatever its values are
+agent.toml:11:10: intent "b".answer: is empty
+  needed: what to say, because the intent has no tool whose result could be said
+"#;
+
+plain_answer_that_does_not_fit_the_output_schema_is_refused:
+r#"
+[[tool]]
+name = "a"
+description = "A."
+input = { type = "object" }
+output = { type = "object" }
+run = { answer = "hello" }
+[[tool]]
+name = "b"
+description = "B."
+input = { type = "object" }
+output = { type = "object", required = ["b"] }
+run = { answer = '{"a": 1}' }
+"#
+=>
+r#"
+agent.toml:9:1: tool "a".run.answer: is not JSON, though the tool has an output schema: expected value at line 1 column 1
+  write it as JSON, or remove "output"
+agent.toml:15:1: tool "b".run.answer: does not fit the output schema: "b" is a required property
+  correct one of the two
 "#;
 
 variable_that_is_unknown_where_a_value_is_needed_is_refused:
@@ -147,7 +218,7 @@ r#"
 [[intent]]
 name = "meet"
 keywords = ["meet"]
-answer = "{{ slots.nmae }} {{ result.id }} {{ options.tone }} {{ spoken.name }} {{ intents }}"
+answer = "{{ slots.name }} {{ result.id }} {{ options.tone }} {{ spoken.name }} {{ intents }}"
 [[intent.slot]]
 name = "name"
 type = "text"
@@ -157,7 +228,7 @@ name = "find"
 keywords = ["find"]
 tool = "find"
 answer = "{{ result.id }} {{ result.nr }} {{ text }} {{ error }}"
-failure = "{{ error }} {{ denied }} {{ result }} {{ slots.q }}"
+failure = "{{ error }} {{ denied }} {{ result }}"
 [[tool]]
 name = "find"
 description = "Finds."
@@ -167,8 +238,6 @@ run = { answer = "{}" }
 "#
 =>
 r#"
-agent.toml:11:14: intent "meet".answer: the intent has no slot "nmae", and it will be left out
-  did you mean "name"? slots: "name"
 agent.toml:11:31: intent "meet".answer: "result" is unknown and will be left out
   known: slots, spoken, language, options
 agent.toml:11:47: intent "meet".answer: no [[option]] is called "tone"
@@ -183,9 +252,22 @@ agent.toml:20:57: intent "find".answer: "error" is unknown and will be left out
   known: slots, spoken, language, options, text, result
 agent.toml:21:40: intent "find".failure: "result" is unknown and will be left out
   known: slots, spoken, language, options, error, denied
-agent.toml:21:53: intent "find".failure: the intent has no slot "q", and it will be left out
-  the intent has no [[intent.slot]] at all
 "#;
+}
+
+#[test]
+fn guard_elsewhere_in_a_template_does_not_silence_the_warning() {
+    let tool = |body: &str| {
+        format!(
+            "{AGENT}[brain]\nkind = \"script\"\n[[tool]]\nname = \"t\"\ndescription = \"d\"\n\
+             input = {{ type = \"object\", properties = {{ y = {{}} }} }}\n\
+             run = {{ http = {{ method = \"POST\", url = \"https://a.example/\", body = '{body}' }} }}\n"
+        )
+    };
+    for body in ["{% if args.y %}a{% endif %}{{ args.y }}", "{{ args.y }}{{ args.y | default(\"\") }}"] {
+        assert!(notes(&tool(body)).contains("\"y\" is optional, and a call without it would fail"), "{body}");
+    }
+    assert_eq!(notes(&tool("{% if args.y %}{{ args.y }}{% endif %}")), "");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::agent::{HttpMethod, HttpRunSpec};
+use nuncio_core::http_request::FixedOrigin;
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::Fetch;
@@ -14,9 +15,6 @@ use serde_json::{Value, json};
 
 use super::secrets::SecretValues;
 use crate::fetch::header_name;
-use fixed_origin::FixedOrigin;
-
-mod fixed_origin;
 
 /// Size limit of a response, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -67,7 +65,10 @@ fn request(
 
     let mut headers = Vec::with_capacity(run.headers.len() + 1);
     for (name, template) in &run.headers {
-        headers.push((name.clone(), fill(template, EscapeContext::Line, &format!("the header {name}"))?));
+        let value = fill(template, EscapeContext::Line, &format!("the header {name}"))?;
+        if !value.is_empty() {
+            headers.push((name.clone(), value));
+        }
     }
     let declared = |name: &str| run.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
     let passed_on = call.trace.iter().filter(|(name, _)| !declared(name) && header_name(name).is_ok());

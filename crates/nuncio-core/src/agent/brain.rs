@@ -153,8 +153,11 @@ pub struct IntentSlot {
     /// Name of the slot and of the tool argument that it fills.
     pub name: String,
     pub kind: SlotKind,
-    /// The question that asks for the slot's value. A slot without a question is optional.
+    /// The question that asks for the slot's value; a built-in sentence if absent.
     pub ask: Option<Template>,
+    /// Whether the user is asked if the slot has no value: it has a question, or the intent's tool requires the
+    /// argument, and it has no default.
+    pub is_required: bool,
     /// Value of the slot if the user gives none.
     pub default: Option<String>,
     /// Whether the value of an earlier intent's slot of the same name is reused.
@@ -169,8 +172,16 @@ pub enum SlotKind {
     Date,
     /// A slot for a whole number in digits, or a small number as a word.
     Integer,
-    /// A slot for one of these values: `suite|suites|套房` accepts three spellings and has the value `suite`.
+    /// A slot for one of these values: `suite|suites|套房` accepts three spellings and has the value `suite`
+    /// ([`SlotKind::spellings`]).
     Choice(Vec<String>),
     /// A slot for the text that matches this regular expression.
     Pattern(String),
+}
+
+impl SlotKind {
+    /// The spellings of an entry of [`SlotKind::Choice`]; the first one is the value.
+    pub fn spellings(entry: &str) -> impl Iterator<Item = &str> {
+        entry.split('|').map(str::trim).filter(|word| !word.is_empty())
+    }
 }

@@ -1,6 +1,5 @@
 //! Lists the variables, filters, tests and functions that a template uses, each with its position.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
@@ -28,7 +27,8 @@ pub struct VariablePath {
     pub root: String,
     /// Keys up to the first one that is computed.
     pub steps: Vec<PathStep>,
-    /// Whether the template also renders without the value: it has a default, or its existence is tested.
+    /// Whether the template also renders without the value here: it has a default, or its existence is tested in this
+    /// expression or around it.
     pub is_guarded: bool,
 }
 
@@ -59,16 +59,9 @@ impl fmt::Display for VariablePath {
 /// Lists the names in a template, without its own variables; none for a text with a syntax error.
 pub(super) fn names(text: &str) -> Vec<TemplateName> {
     let Ok(root) = parse(text, "", Default::default(), Default::default()) else { return Vec::new() };
-    let mut inspector = NameInspector { text, names: Vec::new(), guards: BTreeSet::new(), assigned: vec![Vec::new()] };
+    let mut inspector = NameInspector { text, names: Vec::new(), guards: Vec::new(), assigned: vec![Vec::new()] };
     inspector.statement(&root);
-    let NameInspector { mut names, guards, .. } = inspector;
-    for name in &mut names {
-        if let TemplateNameKind::Variable(path) = &mut name.kind {
-            // A test of `args.room` also guards `args.room.id`.
-            path.is_guarded = (0..=path.steps.len())
-                .any(|length| guards.contains(&(path.root.clone(), path.steps[..length].to_vec())));
-        }
-    }
+    let mut names = inspector.names;
     names.sort_by_key(|name| name.offset);
     names
 }
@@ -76,8 +69,8 @@ pub(super) fn names(text: &str) -> Vec<TemplateName> {
 struct NameInspector<'t> {
     text: &'t str,
     names: Vec<TemplateName>,
-    /// Variables whose existence the template tests, or that have a default.
-    guards: BTreeSet<(String, Vec<PathStep>)>,
+    /// Variables whose existence is tested around the current expression, or that have a default in it.
+    guards: Vec<ReadVariable<'t>>,
     /// Variables that the template itself defines, innermost block last.
     assigned: Vec<Vec<&'t str>>,
 }
@@ -97,11 +90,11 @@ impl<'t> NameInspector<'t> {
                 self.assigned.pop();
                 self.block(&it.else_body);
             }
-            Stmt::IfCond(it) => {
-                self.condition(&it.expr);
-                self.block(&it.true_body);
-                self.block(&it.false_body);
-            }
+            Stmt::IfCond(it) => self.guarded_by(&it.expr, |inspector| {
+                inspector.expression(&it.expr);
+                inspector.block(&it.true_body);
+                inspector.block(&it.false_body);
+            }),
             Stmt::WithBlock(it) => {
                 self.assigned.push(Vec::new());
                 for (target, value) in &it.assignments {
@@ -161,10 +154,13 @@ impl<'t> NameInspector<'t> {
                 }
             }
             Expr::UnaryOp(it) => self.expression(&it.expr),
+            Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
+                self.guarded_by(&it.left, |inspector| {
+                    inspector.expression(&it.left);
+                    inspector.expression(&it.right);
+                });
+            }
             Expr::BinOp(it) => {
-                if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) {
-                    self.guard(&it.left);
-                }
                 self.expression(&it.left);
                 self.expression(&it.right);
             }
@@ -172,27 +168,29 @@ impl<'t> NameInspector<'t> {
                 self.expression(&it.expr);
                 it.ops.iter().for_each(|operand| self.expression(&operand.expr));
             }
-            Expr::IfExpr(it) => {
-                self.condition(&it.test_expr);
-                self.expression(&it.true_expr);
-                self.optional(it.false_expr.as_ref());
-            }
+            Expr::IfExpr(it) => self.guarded_by(&it.test_expr, |inspector| {
+                inspector.expression(&it.test_expr);
+                inspector.expression(&it.true_expr);
+                inspector.optional(it.false_expr.as_ref());
+            }),
             Expr::Filter(it) => {
-                // Of a missing value, `tojson` makes null.
-                if let ("default" | "d" | "tojson", Some(value)) = (it.name, &it.expr) {
-                    self.guard(value);
+                match &it.expr {
+                    Some(value) if takes_missing_value(it.name) => {
+                        self.guarded_by(value, |inspector| inspector.expression(value));
+                    }
+                    value => self.optional(value.as_ref()),
                 }
-                self.optional(it.expr.as_ref());
                 let after = it.expr.as_ref().map_or(it.span().start_offset, |inner| inner.span().end_offset);
                 self.push(self.find(after, it.name), TemplateNameKind::Filter(it.name.to_owned()));
                 self.named_argument(it);
                 self.arguments(&it.args);
             }
             Expr::Test(it) => {
-                if matches!(it.name, "defined" | "undefined") {
-                    self.guard(&it.expr);
+                if tests_existence(it.name) {
+                    self.guarded_by(&it.expr, |inspector| inspector.expression(&it.expr));
+                } else {
+                    self.expression(&it.expr);
                 }
-                self.expression(&it.expr);
                 let offset = self.find(it.expr.span().end_offset, it.name);
                 self.push(offset, TemplateNameKind::Test(it.name.to_owned()));
                 self.arguments(&it.args);
@@ -255,32 +253,20 @@ impl<'t> NameInspector<'t> {
         self.arguments(&call.args);
     }
 
-    /// An expression whose truth is tested, for which a missing value counts as false.
-    fn condition(&mut self, expression: &Expr<'t>) {
-        match expression {
-            Expr::UnaryOp(it) => self.condition(&it.expr),
-            Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
-                self.condition(&it.left);
-                self.condition(&it.right);
-            }
-            other => {
-                self.guard(other);
-                self.expression(other);
-            }
-        }
-    }
-
-    fn guard(&mut self, expression: &Expr<'t>) {
-        if let Some(read) = read_variable(expression).filter(|read| !read.is_computed) {
-            self.guards.insert((read.root.to_owned(), read.steps));
-        }
+    /// Inspects what is only reached, or only read, after the condition tested its variables.
+    fn guarded_by(&mut self, condition: &Expr<'t>, inspect: impl FnOnce(&mut Self)) {
+        let outer = self.guards.len();
+        collect_guards(condition, &mut self.guards);
+        inspect(self);
+        self.guards.truncate(outer);
     }
 
     fn variable(&mut self, expression: &Expr<'t>) {
         match read_variable(expression) {
             Some(read) => {
                 if !self.is_assigned(read.root) {
-                    self.push(read.offset, TemplateNameKind::Variable(read.path()));
+                    let is_guarded = self.guards.iter().any(|guard| guard.covers(&read));
+                    self.push(read.offset, TemplateNameKind::Variable(VariablePath { is_guarded, ..read.path() }));
                 }
                 if read.is_computed {
                     self.subscripts(expression);
@@ -334,7 +320,37 @@ struct ReadVariable<'t> {
     is_computed: bool,
 }
 
+/// Whether the filter takes a missing value; of one, `tojson` makes null.
+fn takes_missing_value(filter: &str) -> bool {
+    matches!(filter, "default" | "d" | "tojson")
+}
+
+fn tests_existence(test: &str) -> bool {
+    matches!(test, "defined" | "undefined")
+}
+
+/// Collects the variables whose existence an expression tests if it is a condition.
+fn collect_guards<'t>(condition: &Expr<'t>, guards: &mut Vec<ReadVariable<'t>>) {
+    match condition {
+        Expr::UnaryOp(it) => collect_guards(&it.expr, guards),
+        Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
+            collect_guards(&it.left, guards);
+            collect_guards(&it.right, guards);
+        }
+        Expr::Test(it) if tests_existence(it.name) => collect_guards(&it.expr, guards),
+        Expr::Filter(it) if takes_missing_value(it.name) => {
+            it.expr.iter().for_each(|value| collect_guards(value, guards));
+        }
+        other => guards.extend(read_variable(other).filter(|read| !read.is_computed)),
+    }
+}
+
 impl ReadVariable<'_> {
+    /// Whether a test of this variable is also one of `other`: a test of `args.room` guards `args.room.id`.
+    fn covers(&self, other: &ReadVariable<'_>) -> bool {
+        self.root == other.root && other.steps.starts_with(&self.steps)
+    }
+
     fn path(&self) -> VariablePath {
         VariablePath { root: self.root.to_owned(), steps: self.steps.clone(), is_guarded: false }
     }

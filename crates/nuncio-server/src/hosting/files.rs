@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 use nuncio_anp::project::HostDocumentSettings;
 use nuncio_core::agent::{Agent, InformationDocument, InformationLocation};
-use nuncio_core::ids::AgentName;
+use nuncio_core::ids::{AgentName, InformationPath};
 use serde_json::Value;
 
 /// Published information files by agent and file name.
@@ -23,9 +23,7 @@ impl AgentInformationFiles {
         for information in &agent.information {
             let InformationLocation::File(path) = &information.source else { continue };
             let folder = folder.ok_or("it publishes files, and has no folder to find them in")?;
-            let bytes = read(&folder.join(path.as_str())).map_err(|why| format!("{}: {why}", path.as_str()))?;
-            let document = host.published_file(agent, information, &bytes);
-            files.insert(path.stem().to_owned(), document.map_err(|report| format!("{}: {report}", path.as_str()))?);
+            files.insert(path.stem().to_owned(), published_document(&host, agent, information, path, folder)?);
         }
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(agent.name.clone(), files);
         Ok(())
@@ -34,6 +32,19 @@ impl AgentInformationFiles {
     pub(crate) fn find(&self, agent: &AgentName, stem: &str) -> Option<Value> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.get(stem).cloned()
     }
+}
+
+/// Reads one published file from `folder` and validates it; the error names the file.
+pub(crate) fn published_document(
+    host: &HostDocumentSettings,
+    agent: &Agent,
+    information: &InformationDocument,
+    path: &InformationPath,
+    folder: &Path,
+) -> Result<Value, String> {
+    let bytes = read(&folder.join(path.as_str())).map_err(|why| format!("{}: {why}", path.as_str()))?;
+    let document = host.published_file(agent, information, &bytes);
+    document.map_err(|report| format!("{}: {report}", path.as_str()))
 }
 
 /// Reads a file up to one byte more than allowed, so that an oversized file is recognised.

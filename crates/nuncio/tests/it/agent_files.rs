@@ -75,6 +75,109 @@ fn lint_reports_no_notes_on_the_example_agents() {
     }
 }
 
+/// What each protocol cannot say includes texts in other languages.
+#[test]
+fn lint_says_which_texts_are_published_in_english_only() {
+    let text = SCRIPTED.replace("description = ", "title = { en = \"Script\", zh-CN = \"脚本\" }\ndescription = ");
+    let home = TestAgentFolder::with_agent(&(text + &shell_tool("well", "true")));
+    let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();
+    for protocol in ["aap", "anp"] {
+        let parts = unsaid[protocol].as_array().unwrap();
+        assert!(parts.contains(&json!("agent.title: only the English text is said")), "{protocol}: {unsaid}");
+    }
+}
+
+#[test]
+fn lint_and_serve_accept_and_refuse_the_same_files() {
+    let tool = |run: &str| {
+        format!(
+            "\n[[tool]]\nname = \"t\"\ndescription = \"d\"\n\
+             input = {{ type = \"object\", properties = {{ x = {{ type = \"string\" }} }}, required = [\"x\"] }}\nrun = {{ {run} }}\n"
+        )
+    };
+    let http = |url: &str, rest: &str| tool(&format!("http = {{ url = {url:?}{rest} }}"));
+    let information =
+        |file: &str| format!("\n[[information]]\ntype = \"Text\"\ndescription = \"d\"\nfile = {file:?}\n");
+    let cases = [
+        (http("https://a.example/{{ args.x }}", ""), true),
+        (http("https://{{ args.x }}/a", ""), false),
+        (http("https://api.{{ args.x }}.example/a", ""), false),
+        (http("https://u:p@a.example/a", ""), false),
+        (http("https://a.example/a/../b", ""), false),
+        (http("https://a.example/a b", ""), false),
+        (http("https://a.example:99999/a", ""), false),
+        (http("https://a.example/a", ", headers = { Host = \"x\" }"), false),
+        (http("https://a.example/a", ", headers = { Transfer-Encoding = \"x\" }"), false),
+        (http("https://a.example/a", ", headers = { X-Own = \"x\" }"), true),
+        (information("there.json"), true),
+        (information("nope.json"), false),
+        (information("broken.json"), false),
+        (tool("answer = \"{{ args.x }}\""), true),
+        (tool("command = [\"sh\", \"-c\", \"-e\", \"echo {{ args.x }}\"]"), false),
+    ];
+    let home = TestAgentFolder::with_agent("");
+    fs::write(home.path("there.json"), "{}").unwrap();
+    fs::write(home.path("broken.json"), "{").unwrap();
+    for (rest, accepted) in cases {
+        home.write_agent(&format!("{SCRIPTED}{rest}"));
+        let linted = home.nuncio(&["lint", "agent.toml"]).run();
+        assert_eq!(linted.status == Some(0), accepted, "lint: {rest}\n{linted:?}");
+        if accepted {
+            home.serve().start();
+        } else {
+            assert_eq!(home.serve().run().failure().0, "agent_file_invalid", "serve: {rest}");
+        }
+    }
+}
+
+#[test]
+fn lint_reports_a_script_file_that_does_not_exist() {
+    let home = TestAgentFolder::with_agent(
+        "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"brain_nope.sh\"]\n",
+    );
+    let (code, message) = home.json_command(&["lint", "agent.toml"]).failure();
+    assert_eq!(code, "agent_file_invalid");
+    assert!(message.contains("brain.command[1]: there is no file ") && message.contains("brain_nope.sh"), "{message}");
+}
+
+/// The MCP server would leave a file, and the listener would have a connection waiting.
+#[test]
+fn lint_without_connect_starts_nothing_and_connects_nowhere() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let text = [
+        SCRIPTED.to_owned(),
+        "[[mcp]]\nname = \"m\"\ncommand = [\"sh\", \"-c\", \"touch started\"]\nimport = true\n".to_owned(),
+        format!("[[mcp]]\nname = \"n\"\nurl = \"http://{address}/mcp\"\nimport = true\n"),
+        shell_tool("web", "true")
+            .replace("command = [\"sh\", \"-c\", \"true\"]", &format!("http = {{ url = \"http://{address}/\" }}")),
+    ];
+    let home = TestAgentFolder::with_agent(&text.concat());
+    let linted = home.nuncio(&["lint", "agent.toml"]).run();
+    assert_eq!(linted.status, Some(0), "{linted:?}");
+    assert!(!home.path("started").exists());
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn lint_accepts_the_examples_for_existing_agents_apart_from_programs_that_are_not_installed() {
+    let folder = format!("{SCRIPT}/../bring-your-agent");
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path().join("agent.toml");
+        let home = TestAgentFolder::with_agent("");
+        let text = fs::read_to_string(&file).unwrap().replace(".venv/bin/python", "python3");
+        for beside in fs::read_dir(file.parent().unwrap()).unwrap().map(|beside| beside.unwrap().path()) {
+            if beside.is_file() {
+                fs::copy(&beside, home.path(beside.file_name().unwrap().to_str().unwrap())).unwrap();
+            }
+        }
+        home.write_agent(&text);
+        let linted = home.json_command(&["lint", "agent.toml"]).json();
+        assert_eq!(linted["agents"][0]["notes"], json!([]), "{}", file.display());
+    }
+}
+
 #[test]
 fn lint_lists_the_agent_file_parts_that_each_protocol_cannot_express() {
     let text = [
@@ -175,6 +278,35 @@ async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
     assert_eq!(says(0), "has 4 tools");
     assert!(says(1).starts_with("has no tool `no_such`; it has: "), "{report}");
     assert!(says(4).contains("refused"), "{report}");
+}
+
+#[tokio::test]
+async fn lint_connect_reaches_model_servers_agents_skills_and_mcp_over_http() {
+    let other = TestAgentFolder::hotel();
+    let server = other.serve().start();
+    let url = server.url();
+    let host = url.trim_start_matches("http://").to_owned();
+    let tool = |name: &str, run: &str| {
+        format!(
+            "\n[[tool]]\nname = {name:?}\ndescription = \"d\"\ninput = {{ type = \"object\" }}\nrun = {{ {run} }}\n"
+        )
+    };
+    let text = [
+        "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n".to_owned(),
+        format!("[brain]\nkind = \"model\"\nprovider = \"ollama\"\nmodel = \"m\"\nbase_url = \"{url}/v1\"\n"),
+        format!("[[mcp]]\nname = \"far\"\nurl = \"{url}/mcp\"\nimport = true\n"),
+        tool("agent", &format!("anp = \"{url}/agents/hotel/ad.json\", method = \"x\"")),
+        tool("skill", &format!("skill = \"hotel/find@{host}\"")),
+    ];
+    let home = TestAgentFolder::with_agent(&text.concat());
+    let ran = home.json_command(&["lint", "--connect", "agent.toml"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let servers = report["agents"][0]["servers"].as_array().unwrap();
+    let seen: Vec<_> =
+        servers.iter().map(|it| (it["part"].as_str().unwrap(), it["reachable"].as_bool().unwrap())).collect();
+    // The server speaks no MCP at this address, and says so.
+    let expected = [("mcp \"far\"", false), ("brain", true), ("tool \"agent\"", true), ("tool \"skill\"", true)];
+    assert_eq!(seen, expected, "{report}");
 }
 
 #[test]

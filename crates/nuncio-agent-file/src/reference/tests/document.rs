@@ -40,7 +40,7 @@ name = "add_note"
 description = "Adds a note."
 scope = "notes:write"
 input = { type = "object", properties = { text = { type = "string" } } }
-run = { answer = "Added." }
+run = { answer = "{{ args | tojson }}" }
 "#;
 
 /// An agent file with the example of a key and whatever else that key needs.

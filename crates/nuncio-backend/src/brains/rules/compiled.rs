@@ -79,16 +79,11 @@ impl CompiledSlot {
     pub(super) fn name(&self) -> &str {
         &self.spec.name
     }
-
-    /// Whether the user must be asked for the slot if it has no value.
-    pub(super) fn is_required(&self) -> bool {
-        self.spec.ask.is_some() && self.spec.default.is_none()
-    }
 }
 
 /// Value and pattern of a choice: `suite|suites|套房` is `suite`, matched by any of the three.
 fn choice(source: &str) -> Option<Result<(String, Regex), String>> {
-    let words: Vec<&str> = source.split('|').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = SlotKind::spellings(source).collect();
     let value = (*words.first()?).to_owned();
     let any = words.iter().map(|word| regex::escape(word)).collect::<Vec<_>>().join("|");
     Some(pattern(&any).map(|found_by| (value, found_by)))

@@ -197,7 +197,7 @@ fn recent(history: &[Message]) -> &[Message] {
 }
 
 fn next_stage(intent: &CompiledIntent, known: SlotValues) -> IntentStage<'_> {
-    match intent.slots.iter().find(|slot| slot.is_required() && !known.contains_key(slot.name())) {
+    match intent.slots.iter().find(|slot| slot.spec.is_required && !known.contains_key(slot.name())) {
         Some(slot) => IntentStage::Asking { intent, known, slot },
         None => IntentStage::Ready { intent, known },
     }

@@ -226,6 +226,10 @@ const LEAD_INS: [&str; 9] =
 /// Answer to a text slot, without introductory phrase, quotes and final punctuation.
 fn prose(text: &str) -> Option<String> {
     let text = text.trim();
+    if !text.is_empty() && text.chars().all(|sign| sign == '.') {
+        // The folder itself, or the one above, and no punctuation.
+        return Some(text.to_owned());
+    }
     let led_in =
         LEAD_INS.iter().find(|words| text.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words)));
     let answer = led_in.map_or(text, |words| &text[words.len()..]);

@@ -1,6 +1,7 @@
 //! Chooses the next action of the rules brain and renders the reply.
 
 use jiff::civil::Date;
+use nuncio_core::agent::RunSpec;
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Block, Content};
 use nuncio_core::template::{EscapeContext, Template};
@@ -65,12 +66,18 @@ impl ReplyContext<'_> {
         }
         let Some(name) = &intent.spec.tool else {
             let answer = render(Some(&intent.spec.answer), self.context(intent, &known), || answer_of(intent))?;
-            return Ok(NextStep::Say(answer.unwrap_or_else(|| sentences::done_text(self.language))));
+            // Nothing was done that could be called done.
+            return Ok(NextStep::Say(answer.map_or_else(|| self.fallback(), Ok)?));
         };
         Ok(match self.prompt.tools.iter().find(|tool| tool.name == *name) {
             Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
+            None if self.is_device_tool(name) => NextStep::Say(sentences::no_device(self.language)),
             None => NextStep::Say(sentences::switched_off(self.language, name.as_str())),
         })
+    }
+
+    fn is_device_tool(&self, name: &ToolName) -> bool {
+        self.prompt.agent.tool(name.as_str()).is_some_and(|tool| matches!(tool.run, RunSpec::Device(_)))
     }
 
     fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> Result<String, String> {

@@ -22,6 +22,15 @@ pub(super) fn switched_off(language: Language, tool: &str) -> String {
     }
 }
 
+pub(super) fn no_device(language: Language) -> String {
+    language
+        .choose(
+            "For this I need a device of yours that is linked to me and online.",
+            "这需要一台您已关联并且在线的设备。",
+        )
+        .into()
+}
+
 pub(super) fn denied(language: Language, reason: Option<&str>) -> String {
     match (language, reason) {
         (English, None) => "I was not given permission, so nothing was done.".into(),

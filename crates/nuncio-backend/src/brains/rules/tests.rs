@@ -78,7 +78,7 @@ fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
         [[intent.slot]]
         name = "name"
         type = "text"
-        ask = "{{ 1 // 0 }}"
+        ask = "{{ language // 0 }}"
         [[intent]]
         name = "find"
         keywords = ["find"]
@@ -108,4 +108,41 @@ fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
     };
     assert!(found("x").starts_with("`answer` of the intent `find` could not be rendered: "));
     assert!(found("Tool call denied").starts_with("`failure` of the intent `find` could not be rendered: "));
+}
+
+#[test]
+fn slot_without_a_question_that_the_tool_requires_is_asked_for_and_an_empty_answer_is_not_called_done() {
+    let agent = TestAgent::of(
+        r#"
+        [agent]
+        name = "a"
+        version = "1.0.0"
+        [[intent]]
+        name = "find"
+        keywords = ["find"]
+        tool = "find"
+        answer = "{{ text }}"
+        [[intent.slot]]
+        name = "room_id"
+        type = "text"
+        [[intent]]
+        name = "hush"
+        keywords = ["hush"]
+        answer = "{% if slots.word %}{{ slots.word }}{% endif %}"
+        [[intent.slot]]
+        name = "word"
+        type = "text"
+        [[tool]]
+        name = "find"
+        description = "Finds."
+        input = { type = "object", properties = { room_id = {} }, required = ["room_id"] }
+        run = { answer = "x" }
+        "#,
+    );
+    let asked = agent.reply(&[Message::user("find")]);
+    assert_eq!(asked, NextStep::Say("Please tell me: room id.".to_owned()));
+    let called = agent.reply(&[Message::user("find"), Message::user("7")]);
+    assert!(matches!(called, NextStep::Call { ref input, .. } if input["room_id"] == "7"), "{called:?}");
+    let NextStep::Say(hushed) = agent.reply(&[Message::user("hush")]) else { panic!("a call") };
+    assert!(hushed.starts_with("Sorry, I did not understand that."), "{hushed}");
 }

@@ -13,9 +13,9 @@ enum Subject {
     Key(&'static AgentFileKey),
 }
 
-/// Whether a name is meant as a key of the agent file and not as an error code.
+/// Whether a name is meant as a key of the agent file and not as an error code: it has a dot, or is a section.
 pub(super) fn is_path(name: &str) -> bool {
-    name == "agent" || name.contains('.')
+    name == "agent" || name.contains('.') || reference::find(name).is_some()
 }
 
 /// Prints the entry of a key. The error is the message about an unknown one.

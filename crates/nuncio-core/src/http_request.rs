@@ -1,20 +1,28 @@
-//! Origin of a tool's request, fixed by the agent file. Arguments fill in the rest of the URL and cannot change the
-//! origin.
+//! What the agent file fixes about a tool's HTTP request: its origin, and headers that no author may set. Arguments fill
+//! in the rest of the URL and cannot change the origin.
 
 use std::fmt;
 
 use url::Url;
 
+/// Headers that only the HTTP client itself may set, in lower case.
+pub const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
+
 /// Part of a URL template before its first placeholder, which fixes scheme, host and port.
 #[derive(Debug)]
-pub(super) struct FixedOrigin<'a> {
+pub struct FixedOrigin<'a> {
     prefix: &'a str,
     origin: Url,
 }
 
 impl<'a> FixedOrigin<'a> {
     /// Parses the fixed part of a URL template.
-    pub(super) fn new(template: &'a str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// The template does not fix an HTTP origin, or carries a user name, a dot segment, a space or a control character;
+    /// the text says which.
+    pub fn new(template: &'a str) -> Result<Self, String> {
         let wrong = |what: &str| {
             let shown: String = template.chars().take(120).collect();
             format!("the address {shown:?} {what}")
@@ -47,12 +55,17 @@ impl<'a> FixedOrigin<'a> {
     }
 
     /// The fixed part of the URL.
-    pub(super) fn url(&self) -> &Url {
+    #[must_use]
+    pub fn url(&self) -> &Url {
         &self.origin
     }
 
     /// Checks that the filled URL has the origin and path prefix of the template.
-    pub(super) fn admit(&self, filled: &str) -> Result<Url, String> {
+    ///
+    /// # Errors
+    ///
+    /// The arguments would change the origin or climb in the path.
+    pub fn admit(&self, filled: &str) -> Result<Url, String> {
         let moved = || format!("the arguments would lead the request away from {self}");
         let rest = filled.strip_prefix(self.prefix).ok_or_else(moved)?;
         // Checks the whole path, because a value may complete a dot segment that the template began.
