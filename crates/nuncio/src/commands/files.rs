@@ -5,14 +5,15 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anstream::println;
-use nuncio_agent_file::{STARTER, reference};
+use nuncio_agent_file::reference;
 use nuncio_core::Code;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use crate::cli::Init;
 use crate::commands::chat::clean::clean;
-use crate::output::{counted, fault, shell_quote};
+use crate::output::{counted, fault, shell_quote, wrong_usage};
+use sections::NeededSecret;
 
 mod access;
 mod device;
@@ -47,34 +48,48 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
             let _ = std::fs::remove_dir(folder);
         }
     })?;
-    let text = draft.as_ref().map_or(STARTER, |draft| &draft.text);
-    for (name, text) in draft.iter().flat_map(|draft| &draft.files) {
+    write_schema(folder)?;
+    // A program of the author's stays as it is.
+    let (kept, new): (Vec<_>, Vec<_>) = draft.files.iter().partition(|(name, _)| folder.join(name).exists());
+    for (name, text) in &new {
         write_new(&folder.join(name), text)?;
     }
-    write_new(&file, &format!("#:schema ./{SCHEMA_FILE}\n\n{text}"))?;
-    write_schema(folder).inspect_err(|_| {
-        let _ = std::fs::remove_file(&file);
-    })?;
+    write_new(&file, &format!("#:schema ./{SCHEMA_FILE}\n\n{}", draft.text))?;
     if json {
-        println!("{}", json!({"written": file, "skipped": draft.map(|draft| draft.skipped).unwrap_or_default()}));
+        println!("{}", json!({"written": file, "skipped": draft.skipped}));
         return Ok(());
     }
-    let tools = draft.as_ref().map(|draft| format!(", with {}", counted(draft.tools as u64, "tool")));
+    let tools = draft.tools.map(|tools| format!(", with {}", counted(tools as u64, "tool")));
     println!("Wrote {}{}, and {SCHEMA_FILE} for editors beside it.", file.display().bold(), tools.unwrap_or_default());
-    for (name, _) in draft.iter().flat_map(|draft| &draft.files) {
+    for (name, _) in new {
         println!("Wrote {}.", folder.join(name).display().bold());
     }
-    for why in draft.iter().flat_map(|draft| &draft.skipped) {
+    for (name, _) in kept {
+        println!("Kept {}, which exists already.", folder.join(name).display().bold());
+    }
+    for why in &draft.skipped {
         println!("{} {}", "left out:".yellow().bold(), clean(why));
     }
     println!("\nNext:");
-    for variable in draft.iter().flat_map(|draft| &draft.secrets) {
-        println!("  export {variable}=…     a secret that it needs");
+    for NeededSecret { name, form } in &draft.secrets {
+        let form = if form.is_empty() { String::new() } else { format!(" ({form})") };
+        println!("  export {name}=…     a secret that it needs{form}");
     }
     let folder = shell_quote(&folder.display().to_string());
     println!("  nuncio lint {folder}     check it");
     println!("  nuncio serve {folder}    serve it at http://localhost:7400");
+    for line in draft.next {
+        println!("  {line}");
+    }
     Ok(())
+}
+
+/// Waits for `work`, or ends it when the user interrupts the command, so that what it made is removed.
+async fn until_interrupted<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
+    tokio::select! {
+        done = work => Ok(done),
+        _ = tokio::signal::ctrl_c() => Err(wrong_usage("interrupted")),
+    }
 }
 
 /// Writes the JSON Schema that the first line of the agent file names. The file belongs to this program, so that one of
@@ -93,7 +108,7 @@ fn write_new(file: &Path, text: &str) -> anyhow::Result<()> {
 
 fn write_fault(file: &Path, error: &std::io::Error) -> anyhow::Error {
     let why = match error.kind() {
-        ErrorKind::AlreadyExists => "it exists already; choose another folder".to_owned(),
+        ErrorKind::AlreadyExists => "it exists already; delete it, or choose another folder".to_owned(),
         _ => error.to_string(),
     };
     fault(Code::AgentFileInvalid, format!("{} cannot be written: {why}", file.display()))

@@ -35,7 +35,7 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let session = server.aap().session("desk", &[]).await;
     let answer = server.aap().say(&session, "help").await;
     let text = last_text(answer["messages"].as_array().unwrap());
-    assert!(text.starts_with("I can: ") && text.contains("search_rooms"), "{text}");
+    assert!(text.starts_with("I have these tools, but no rules yet") && text.contains("search_rooms"), "{text}");
 }
 
 /// Script of the reference server of MCP.
@@ -99,8 +99,8 @@ fn init_without_a_terminal_leaves_out_mcp_tools_that_write() {
     assert_eq!(
         skipped,
         [
-            "`make_reservation` may change something; use --yes to take it over",
-            "`cancel_reservation` may change something; use --yes to take it over",
+            "`make_reservation` may change something; to take it over, delete agent.toml and add --yes",
+            "`cancel_reservation` may change something; to take it over, delete agent.toml and add --yes",
         ]
     );
     let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
@@ -159,7 +159,7 @@ fn init_options_that_contradict_each_other_are_refused_with_the_reason() {
     for (arguments, why) in [
         (&["--process", "python", "--model", "ollama/x"][..], "an agent has one brain"),
         (&["--from-mcp", "x", "--from-openapi", "y"], "--from-mcp and --from-openapi exclude each other"),
-        (&["--device", "--process", "node"], "--device and --process exclude each other"),
+        (&["--device", "--from-mcp", "x"], "--from-mcp and --device exclude each other"),
         (&["--model", "ollama/x", "--yes"], "--yes answers the question of --from-mcp"),
     ] {
         let ran = home.nuncio(&[&["init", "gone"], arguments].concat()).run();
@@ -167,4 +167,55 @@ fn init_options_that_contradict_each_other_are_refused_with_the_reason() {
         assert!(ran.stderr.contains(why), "{why} in {ran:?}");
     }
     assert!(!home.path("gone").exists());
+}
+
+#[tokio::test]
+async fn init_with_a_program_as_brain_offers_it_the_imported_tools_and_keeps_the_authors_file() {
+    let home = TestAgentFolder::hotel();
+    fs::create_dir(home.path("desk")).unwrap();
+    fs::write(home.path("desk/brain.py"), "# mine\n").unwrap();
+    let arguments = ["init", "desk", "--process", "python", "--from-mcp", "nuncio demo hotel", "--yes"];
+    let shown = home.nuncio(&arguments).run();
+    assert_eq!(shown.status, Some(0), "{shown:?}");
+    assert!(shown.stdout.contains("Kept desk/brain.py, which exists already."), "{shown:?}");
+    assert_eq!(fs::read_to_string(home.path("desk/brain.py")).unwrap(), "# mine\n");
+    assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
+    let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
+    for part in ["command = [\"python3\", \"brain.py\"]", "name = \"search_rooms\"", "name = \"clock\""] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    home.json_command(&["init", "phone", "--process", "node", "--device"]).json();
+    assert_eq!(lint_file(&home, "phone")["notes"], json!([]));
+}
+
+#[test]
+fn init_names_the_starter_agent_after_its_folder_and_says_what_to_do_next() {
+    let home = TestAgentFolder::hotel();
+    home.json_command(&["init", "support-bot"]).json();
+    assert_eq!(lint_file(&home, "support-bot")["agent"], "support-bot");
+    let device = home.nuncio(&["init", "phone", "--device"]).run();
+    assert!(device.stdout.contains("nuncio user invite NAME"), "{device:?}");
+    let tools = home.nuncio(&["init", "desk", "--from-mcp", "nuncio demo hotel", "--yes"]).run();
+    assert!(tools.stdout.contains("conversations cannot use the tools"), "{tools:?}");
+}
+
+#[test]
+fn generated_agent_files_pass_lint_and_name_no_document_of_the_repository() {
+    let home = TestAgentFolder::hotel();
+    let starts: [&[&str]; 7] = [
+        &[],
+        &["--device"],
+        &["--model", "ollama/qwen3"],
+        &["--from-mcp", "nuncio demo hotel", "--yes"],
+        &["--process", "python"],
+        &["--process", "node", "--device"],
+        &["--device", "--model", "openai/gpt-5"],
+    ];
+    for (number, start) in starts.iter().enumerate() {
+        let name = format!("a{number}");
+        home.json_command(&[&["init", name.as_str()], *start].concat()).json();
+        let text = fs::read_to_string(home.path(&name).join("agent.toml")).unwrap();
+        assert!(!text.contains("docs/"), "{start:?}: {text}");
+        assert_eq!(lint_file(&home, &name)["notes"], json!([]), "{start:?}");
+    }
 }

@@ -146,3 +146,25 @@ fn slot_without_a_question_that_the_tool_requires_is_asked_for_and_an_empty_answ
     let NextStep::Say(hushed) = agent.reply(&[Message::user("hush")]) else { panic!("a call") };
     assert!(hushed.starts_with("Sorry, I did not understand that."), "{hushed}");
 }
+
+#[test]
+fn generated_device_agent_understands_requests_in_everyday_words() {
+    let agent = TestAgent::of(include_str!("../../../../../examples/device/agent.toml"));
+    for (said, path) in [
+        ("read .", "."),
+        ("read notes.txt", "notes.txt"),
+        ("please open the file \"notes.txt\".", "notes.txt"),
+        ("show me notes/todo.md", "notes/todo.md"),
+        ("what's in notes.txt?", "notes.txt"),
+        ("list my files", "."),
+        ("what files do I have?", "."),
+        ("show me the files in notes", "notes"),
+        ("list notes", "notes"),
+    ] {
+        let step = agent.reply(&[Message::user(said)]);
+        assert!(matches!(step, NextStep::Call { ref input, .. } if input["path"] == path), "{said}: {step:?}");
+    }
+    let without = TestAgent { is_switched_on: false, ..agent };
+    let NextStep::Say(text) = without.reply(&[Message::user("read .")]) else { panic!("a call") };
+    assert!(text.contains("a device of yours"), "{text}");
+}

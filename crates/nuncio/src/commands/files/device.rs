@@ -6,8 +6,14 @@ use super::sections::ToolSections;
 pub(super) fn sections() -> ToolSections {
     ToolSections {
         about: " that acts on a person's device: the person installs Nuncio, allows each permission, and is asked\n# \
-                before sensitive calls (docs/device.md)"
+                before sensitive calls"
             .to_owned(),
+        description: "Reads files on your device and shows notifications there, if you allow it.".to_owned(),
+        help:
+            "I can read files in the folders that you share, and show notifications on your screen. Say, for example, \
+               \"read notes.txt\" or \"remind me to call Ada\"."
+                .to_owned(),
+        next: vec!["nuncio user invite NAME, while it is served: a link with which a person adds their device"],
         sections: SCOPES.to_owned(),
         tools: TOOLS.to_owned(),
         names: vec!["read_file".to_owned(), "send_notification".to_owned()],
@@ -34,9 +40,27 @@ sensitivity = "low"
 
 const INTENTS: &str = r#"
 [[intent]]
+name = "list"
+keywords = ["list", "what files", "which files"]
+patterns = [
+    '(?i)\b(?:list|show|what|which)\b.*\b(?:files|folder)\b(?:.*\b(?:in|of)\s+[\x22\x27]?(?<path>[^\s\x22\x27?!]+))?',
+]
+tool = "read_file"
+answer = '{% if result.entries is defined %}{{ result.entries | join("\n") }}{% else %}{{ result.content }}{% endif %}'
+failure = "I could not list it: {{ error }}"
+
+[[intent.slot]]
+name = "path"
+type = "text"
+default = "."
+remember = false
+
+[[intent]]
 name = "read"
 keywords = ["read", "open", "show me"]
-patterns = ['(?i)\b(?:read|open|show me)\s+(?:the\s+)?(?:file\s+|folder\s+)?(?<path>[^\s?!]+)']
+patterns = [
+    '(?i)\b(?:read|open|list|show(?:\s+me)?|what(?:\x27s|\s+is)\s+in)\s+(?:(?:the|my|file|folder|called|named)\s+)*[\x22\x27]?(?<path>[^\s\x22\x27?!]+)',
+]
 tool = "read_file"
 answer = '{% if result.entries is defined %}{{ result.entries | join("\n") }}{% else %}{{ result.content }}{% endif %}'
 failure = "I could not read it: {{ error }}"

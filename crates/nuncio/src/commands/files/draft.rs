@@ -4,12 +4,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use nuncio_agent_file::STARTER;
 use nuncio_core::Code;
 use nuncio_core::agent::Provider;
 use nuncio_core::ids::AgentName;
 
-use super::sections::{self, ToolSections};
-use super::{device, mcp, openapi, process, toml};
+use super::sections::{self, NeededSecret, ToolSections};
+use super::{device, mcp, openapi, process, toml, until_interrupted};
 use crate::cli::Init;
 use crate::output::{fault, wrong_usage};
 
@@ -20,32 +21,40 @@ pub(super) struct AgentFileDraft {
     pub(super) files: Vec<(&'static str, &'static str)>,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
-    /// Environment variables that must hold secrets.
-    pub(super) secrets: Vec<String>,
-    pub(super) tools: usize,
+    pub(super) secrets: Vec<NeededSecret>,
+    /// Number of tools, if it is shown.
+    pub(super) tools: Option<usize>,
+    /// Further lines of what to do next, each a command or key with its purpose.
+    pub(super) next: Vec<&'static str>,
 }
 
-/// Generates an agent file; `None` if no start is chosen.
-pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<Option<AgentFileDraft>> {
+/// Generates an agent file; the commented starter if no start is chosen.
+pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<AgentFileDraft> {
     check_combination(options)?;
     let model = options.model.as_deref().map(ModelName::parse).transpose()?;
     let name = agent_name(&options.folder);
     let tools = match (&options.from_mcp, &options.from_openapi) {
-        (Some(text), _) => Some(mcp::import(text, &name, options, json).await?),
+        (Some(text), _) => Some(until_interrupted(mcp::import(text, &name, options, json)).await??),
         (None, Some(place)) => Some(openapi::import(place, name.as_str()).await?),
         (None, None) if options.device => Some(device::sections()),
         (None, None) => None,
     };
     let draft = match (options.process, tools) {
-        (Some(language), _) => process::draft(language, &name, &options.folder),
-        (None, None) if model.is_none() => return Ok(None),
+        (Some(language), tools) => process::draft(language, &name, &options.folder, tools.as_ref()),
+        (None, None) if model.is_none() => starter(&name),
         (None, tools) => draft(&name, model.as_ref(), tools.as_ref()),
     };
     // An invalid generated file is a defect of this program.
     nuncio_agent_file::parse("agent.toml", &draft.text).map_err(|faults| {
         fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
     })?;
-    Ok(Some(draft))
+    Ok(draft)
+}
+
+/// The commented starter, under the agent's own name.
+fn starter(name: &AgentName) -> AgentFileDraft {
+    let text = STARTER.replacen("name = \"my-agent\"", &format!("name = \"{name}\""), 1);
+    AgentFileDraft { text, files: Vec::new(), skipped: Vec::new(), secrets: Vec::new(), tools: None, next: Vec::new() }
 }
 
 /// Refuses options that contradict each other.
@@ -54,13 +63,14 @@ fn check_combination(options: &Init) -> anyhow::Result<()> {
         ("--from-mcp", options.from_mcp.is_some()),
         ("--from-openapi", options.from_openapi.is_some()),
         ("--device", options.device),
-        ("--process", options.process.is_some()),
     ];
+    if options.process.is_some() && options.model.is_some() {
+        return Err(wrong_usage(
+            "--process and --model exclude each other: an agent has one brain, either your program or a language model",
+        ));
+    }
     let chosen: Vec<_> = sources.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag).collect();
     match chosen.as_slice() {
-        ["--process"] if options.model.is_some() => Err(wrong_usage(
-            "--process and --model exclude each other: an agent has one brain, either your program or a language model",
-        )),
         [first, second, ..] => Err(wrong_usage(format!(
             "{first} and {second} exclude each other: choose one start, and add the rest to agent.toml afterwards"
         ))),
@@ -74,17 +84,22 @@ fn check_combination(options: &Init) -> anyhow::Result<()> {
 fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSections>) -> AgentFileDraft {
     let text = agent_file(name, model, tools);
     let (skipped, count) = tools.map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
-    AgentFileDraft { text, files: Vec::new(), skipped, secrets: secrets(model, tools), tools: count }
+    let mut next = tools.map(|tools| tools.next.clone()).unwrap_or_default();
+    if model.is_none() && tools.is_some_and(|tools| tools.intents.is_empty() && !tools.names.is_empty()) {
+        next.push("Until agent.toml has a language model or [[intent]] sections, conversations cannot use the tools.");
+    }
+    AgentFileDraft { text, files: Vec::new(), skipped, secrets: secrets(model, tools), tools: Some(count), next }
 }
 
-fn secrets(model: Option<&ModelName>, tools: Option<&ToolSections>) -> Vec<String> {
-    let mut names: Vec<String> = model.and_then(ModelName::variable).map(str::to_owned).into_iter().collect();
-    for name in tools.into_iter().flat_map(|tools| &tools.secrets) {
-        if !names.contains(name) {
-            names.push(name.clone());
+fn secrets(model: Option<&ModelName>, tools: Option<&ToolSections>) -> Vec<NeededSecret> {
+    let key = model.and_then(ModelName::variable).map(|name| NeededSecret { name: name.to_owned(), form: "" });
+    let mut needed: Vec<_> = key.into_iter().collect();
+    for secret in tools.into_iter().flat_map(|tools| &tools.secrets) {
+        if needed.iter().all(|known| known.name != secret.name) {
+            needed.push(secret.clone());
         }
     }
-    names
+    needed
 }
 
 /// Parsed `PROVIDER/MODEL`.
@@ -132,10 +147,11 @@ fn agent_name(folder: &Path) -> AgentName {
 fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSections>) -> String {
     let mut out = String::new();
     let about = tools.map(|tools| tools.about.as_str()).unwrap_or_default();
+    let description = toml::text(tools.map_or("Answers questions, and knows the time.", |tools| &tools.description));
     let _ = write!(
         out,
         "# An agent{about}. Try it:\n#\n#   nuncio lint  agent.toml     says what is wrong, or could be better\n#   nuncio serve agent.toml     serves it on this machine\n\n\
-         [agent]\nname = \"{name}\"\nversion = \"0.1.0\"\ndescription = \"Says what it can do, and does it.\"\n\n"
+         [agent]\nname = \"{name}\"\nversion = \"0.1.0\"\ndescription = {description}\n\n"
     );
     match model {
         Some(model) => out.push_str(&model_brain(model)),
@@ -146,17 +162,22 @@ fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSe
         out.push_str(CLOCK);
         return out;
     };
+    add_tools(&mut out, tools);
+    out
+}
+
+/// Adds the tools and the sections that they need.
+pub(super) fn add_tools(out: &mut String, tools: &ToolSections) {
     out.push_str(&tools.sections);
     out.push_str(
-        "\n# What it can do. Change the words to fit your agent; give a tool that changes something a `scope`,\n\
-         # or `human_authorization = true`, so that a person is asked.\n",
+        "\n# What it can do. Adapt titles and descriptions to your agent. Give a tool that changes something a\n\
+         # `scope`, or `human_authorization = true`, so that a person is asked first.\n",
     );
     out.push_str(&tools.tools);
     // Blank lines between sections that were put together.
     while out.contains("\n\n\n") {
-        out = out.replace("\n\n\n", "\n\n");
+        *out = out.replace("\n\n\n", "\n\n");
     }
-    out
 }
 
 fn model_brain(model: &ModelName) -> String {
@@ -170,16 +191,22 @@ fn model_brain(model: &ModelName) -> String {
     out.push_str(
         "instructions = \"You are a helpful assistant. Use your tools where they help; say so when they fail.\"\n",
     );
-    out.push_str("# base_url = \"http://localhost:8080/v1\"   # where it is, if it is elsewhere\n# temperature = 0.7\n# max_tokens = 4096\n# window_tokens = 100000            # how much of a long conversation it is shown\n");
+    out.push_str("# base_url = \"http://localhost:8080/v1\"   # address of another server\n# temperature = 0.7\n# max_tokens = 4096\n# window_tokens = 100000            # length of the conversation that the model sees\n");
     out
 }
 
 fn rules_brain(tools: Option<&ToolSections>) -> String {
-    let names = tools.map(|tools| tools.names.join(", ")).filter(|names| !names.is_empty());
-    let answer = toml::text(&format!("I can: {}.", names.as_deref().unwrap_or("nothing yet")));
-    let intents = tools.map(|tools| tools.intents.as_str()).unwrap_or_default();
+    let (help, intents) = tools.map_or(("", ""), |tools| (tools.help.as_str(), tools.intents.as_str()));
+    let names = tools.map(|tools| tools.names.join(", ")).unwrap_or_default();
+    let answer = toml::text(&match (help, names.as_str()) {
+        ("", "") => "I have no tools yet.".to_owned(),
+        ("", names) => format!("I have these tools, but no rules yet for using them in a conversation: {names}."),
+        (help, _) => help.to_owned(),
+    });
     format!(
-        "# How it thinks: by rules, without a language model. For one, make the file again with\n# --model PROVIDER/MODEL. `nuncio init` without flags writes a file that explains intents.\n[brain]\nkind = \"rules\"\nfallback = {answer}\n\n\
+        "# How it thinks: by rules, without a language model. A rule is an [[intent]]; `nuncio explain agent.intent`\n\
+         # describes it. For a language model, replace this section:\n#\n#   [brain]\n#   kind = \"model\"\n\
+         #   provider = \"ollama\"\n#   model = \"qwen3\"\n#\n[brain]\nkind = \"rules\"\nfallback = {answer}\n\n\
          [[intent]]\nname = \"help\"\nkeywords = [\"help\", \"hello\", \"what can you do\"]\nanswer = {answer}\n{intents}"
     )
 }

@@ -16,6 +16,7 @@ use nuncio_server::{
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
+use super::until_interrupted;
 use crate::commands::chat::clean::clean;
 use crate::output::{AlreadyReported, counted, fault};
 
@@ -37,6 +38,9 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
         reports.push(AgentReport { path: file.path, declared, environment: findings.notes, servers: None });
     }
     if !faults.is_empty() {
+        if !json {
+            reports.iter().for_each(AgentReport::print_findings);
+        }
         let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
         return Err(fault(Code::AgentFileInvalid, lines.join("\n")));
     }
@@ -57,7 +61,7 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
 async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ServerReachability>> {
     let file = std::path::absolute(file)?;
     let folder = file.parent().unwrap_or(&file).to_owned();
-    Ok(reach_servers(agent, folder, std::env::current_exe()?).await?)
+    Ok(until_interrupted(reach_servers(agent, folder, std::env::current_exe()?)).await??)
 }
 
 /// Findings about one agent file.
@@ -106,10 +110,23 @@ impl AgentReport {
     }
 
     fn print(&self) {
-        let Self { path, declared, environment, servers } = self;
+        let Self { path, declared, servers, .. } = self;
         let agent = &declared.agent;
         let tools = counted(agent.tools.len() as u64, "tool");
         println!("{} {}: agent {}, {tools}", "ok".green().bold(), path.display(), agent.name);
+        self.print_findings();
+        for ServerReachability { part, address, outcome } in servers.iter().flatten() {
+            match outcome {
+                Ok(says) => println!("{} {part}: {} {}", "reached".green().bold(), clean(address), clean(says)),
+                Err(why) => println!("{} {part}: {} {}", "failed".red().bold(), clean(address), clean(why)),
+            }
+        }
+    }
+
+    /// Prints what the author may want to change.
+    fn print_findings(&self) {
+        let Self { path, declared, environment, .. } = self;
+        let agent = &declared.agent;
         for note in declared.notes.iter().chain(environment) {
             println!("{} {}", "note:".yellow().bold(), clean(&note.to_string()));
         }
@@ -128,12 +145,6 @@ impl AgentReport {
             if !inexpressible.is_empty() {
                 println!("{}", format!("{} cannot express:", front.name()).dimmed());
                 inexpressible.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
-            }
-        }
-        for ServerReachability { part, address, outcome } in servers.iter().flatten() {
-            match outcome {
-                Ok(says) => println!("{} {part}: {} {}", "reached".green().bold(), clean(address), clean(says)),
-                Err(why) => println!("{} {part}: {} {}", "failed".red().bold(), clean(address), clean(why)),
             }
         }
     }

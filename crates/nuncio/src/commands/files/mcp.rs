@@ -73,7 +73,7 @@ async fn choose(
     let why = match confirm(question, json).await? {
         Some(true) => return Ok((readers.into_iter().chain(writers).collect(), Vec::new())),
         Some(false) => "may change something, and you declined",
-        None => "may change something; use --yes to take it over",
+        None => "may change something; to take it over, delete agent.toml and add --yes",
     };
     Ok((readers, writers.iter().map(|offered| format!("`{}` {why}", offered.tool.name)).collect()))
 }
@@ -88,13 +88,14 @@ impl McpServerDraft {
             return Ok(Self { name: server_name(label), line, allow: String::new(), command: Vec::new() });
         }
         let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
-        let last_argument = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
-        let stem = last_argument
-            .and_then(|word| Path::new(word).file_stem())
-            .and_then(|stem| stem.to_str())
-            .unwrap_or_default();
+        let is_plain = |word: &&String| !word.starts_with('-') && !word.is_empty();
+        let package = words.first().is_some_and(|program| downloads_packages(program));
+        let mut arguments = words.iter().skip(1);
+        let named_by = if package { arguments.find(is_plain) } else { words.iter().rev().find(is_plain) };
+        let stem =
+            named_by.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = server_name(stem);
-        let words: Vec<String> = words.iter().map(|word| absolute(word)).collect();
+        let words = absolute_paths(&words);
         let allow = access::allow_section(&words, &std::path::absolute(folder)?);
         let line = format!("command = {}", toml::value(&Value::from(words.clone())));
         Ok(Self { name, line, allow, command: words })
@@ -137,6 +138,7 @@ impl McpServerDraft {
         sections.push_str(&sections::scopes(&self.name, &effects));
         ToolSections {
             about: format!(" with the tools of {}", self.name),
+            description: format!("Uses the tools of {}.", self.name),
             sections,
             tools: tools.iter().map(|offered| self.tool_section(offered)).collect(),
             names: tools.iter().map(|offered| offered.tool.name.to_string()).collect(),
@@ -189,13 +191,29 @@ fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// Makes the relative path of an existing file absolute if it contains a slash, because programs are started in the
-/// agent's folder. Other words stay.
-fn absolute(word: &str) -> String {
-    let path = Path::new(word);
-    if word.contains('/') && path.is_relative() && path.exists() {
-        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(word));
-        return path.display().to_string();
+/// Makes relative paths of existing files absolute, because programs are started in the agent's folder. A word without
+/// a slash counts as a path unless it is the program, the package of a package runner or the module of an interpreter.
+fn absolute_paths(words: &[String]) -> Vec<String> {
+    let runs_package = words.first().is_some_and(|program| downloads_packages(program));
+    let package = words.iter().skip(1).position(|word| !word.starts_with('-')).filter(|_| runs_package);
+    let is_name = |at: usize| at == 0 || Some(at - 1) == package || words[at - 1] == "-m";
+    words.iter().enumerate().map(|(at, word)| absolute(word, is_name(at))).collect()
+}
+
+/// Makes the word, or the value of an option such as `--root=notes`, absolute. `is_name` says that a word without a slash
+/// is no path.
+fn absolute(word: &str, is_name: bool) -> String {
+    let (option, text) = match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => (format!("{option}="), value),
+        _ => (String::new(), word),
+    };
+    let path = Path::new(text);
+    let is_path = text.contains('/') || !is_name && !text.is_empty();
+    if is_path && path.is_relative() && path.exists() {
+        // The absolute form of `.` has a dot at its end, and parts such as `..` are kept for links.
+        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(text));
+        let path: PathBuf = path.components().collect();
+        return format!("{option}{}", path.display());
     }
     word.to_owned()
 }
@@ -221,9 +239,27 @@ mod tests {
     }
 
     #[test]
+    fn existing_paths_in_an_mcp_command_become_absolute_wherever_they_stand() {
+        // Tests run in the folder of their crate.
+        let here = std::env::current_dir().unwrap();
+        let at = |path: &str| here.join(path).display().to_string();
+        let made = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            absolute_paths(&words)[1..].join(" ")
+        };
+        assert_eq!(made("npx -y @x/server ."), format!("-y @x/server {}", here.display()));
+        assert_eq!(made("npx server src"), format!("server {}", at("src")));
+        assert_eq!(made("npx src ./src no-such"), format!("src {} no-such", at("src")));
+        assert_eq!(made("node Cargo.toml --root=src"), format!("{} --root={}", at("Cargo.toml"), at("src")));
+        assert_eq!(made("python3 -m src ../nuncio"), format!("-m src {}", at("../nuncio")));
+        assert_eq!(made("src /tmp"), "/tmp");
+    }
+
+    #[test]
     fn mcp_server_name_comes_from_the_command_or_the_host() {
         for (text, name) in [
             ("npx -y @modelcontextprotocol/server-everything", "server-everything"),
+            ("npx -y @modelcontextprotocol/server-filesystem .", "server-filesystem"),
             ("node /opt/tools/index.js --verbose", "index"),
             ("nuncio demo hotel", "hotel"),
             ("https://mcp.example.com/mcp", "example"),

@@ -13,10 +13,10 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_server::ToolEffect;
 use url::Url;
 
-use super::sections::{self, ToolSections};
+use super::sections::{self, NeededSecret, ToolSections};
 use crate::output::{counted, fault};
 use document::OpenApiDocument;
-use operation::ImportedOperation;
+use operation::{ImportedOperation, MAX_NAME};
 use security::SecuritySchemeConverter;
 
 mod document;
@@ -73,16 +73,18 @@ async fn load(place: &str) -> Result<(String, Option<Url>), String> {
 }
 
 fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) -> Result<ToolSections, String> {
-    let base = document.base_url(url)?;
     let mut security = SecuritySchemeConverter::new(document);
     let (mut operations, mut skipped) = (Vec::<ImportedOperation>::new(), Vec::new());
-    let found = document.operations()?;
+    let found = document.operations(&mut skipped)?;
     for (path, item, method, declared) in found.iter().take(MAX_OPERATIONS) {
         let place = format!("{} {path}", method.as_str());
-        let imported = operation::import(document, &base, &mut security, (path, item, *method, declared));
-        match imported.and_then(compiled) {
+        let imported = document
+            .base_url(url, item, declared)
+            .and_then(|base| operation::import(document, &base, &mut security, (path, item, *method, declared)));
+        match imported.and_then(|operation| compiled(operation, scope_prefix)) {
             Ok(mut operation) => {
                 operation.name = unused(&operation.name, &operations);
+                skipped.extend(operation.left_out.iter().map(|what| format!("{place}: {what}")));
                 operations.push(operation);
             }
             Err(why) => skipped.push(format!("{place}: {why}")),
@@ -97,27 +99,47 @@ fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) ->
         return Err(format!("no operation can be imported: {why}"));
     }
     let effects: Vec<ToolEffect> = operations.iter().map(ImportedOperation::effect).collect();
+    let title = document.title().unwrap_or_else(|| "an OpenAPI document".to_owned());
     Ok(ToolSections {
-        about: format!(" with the operations of {}", document.title().unwrap_or("an OpenAPI document")),
+        about: format!(" with the operations of {title}"),
+        description: format!("Uses the operations of {title}."),
         sections: sections::scopes(scope_prefix, &effects),
         names: operations.iter().map(|operation| operation.name.clone()).collect(),
         tools: operations.iter().map(|operation| operation.section(scope_prefix)).collect(),
         secrets: security.into_secrets(),
         skipped,
-        intents: String::new(),
+        ..ToolSections::default()
     })
 }
 
-/// Checks that the agent file will accept the operation's input schema.
-fn compiled(operation: ImportedOperation) -> Result<ImportedOperation, String> {
+/// Checks that the agent file will accept the operation's schema and section.
+fn compiled(operation: ImportedOperation, scope_prefix: &str) -> Result<ImportedOperation, String> {
     Schema::compile_arguments(operation.input.clone())
         .map_err(|error| format!("its input schema does not compile: {error}"))?;
-    Ok(operation)
+    let secrets: Vec<_> = operation.secrets().into_iter().map(|name| NeededSecret { name, form: "" }).collect();
+    let file = format!(
+        "[agent]\nname = \"a\"\nversion = \"0.1.0\"\n[brain]\nkind = \"script\"\n{}{}{}",
+        sections::secrets(&secrets),
+        sections::scopes(scope_prefix, &[operation.effect()]),
+        operation.section(scope_prefix)
+    );
+    match nuncio_agent_file::parse("agent.toml", &file) {
+        Ok(_) => Ok(operation),
+        Err(faults) => Err(format!(
+            "it makes no valid tool: {}",
+            faults.0.first().map(|fault| fault.found.as_str()).unwrap_or_default()
+        )),
+    }
 }
 
 fn unused(name: &str, taken: &[ImportedOperation]) -> String {
     let is_taken = |name: &str| taken.iter().any(|operation| operation.name == name);
-    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let numbered = (2..).map(|number: usize| {
+        let suffix = format!("_{number}");
+        // Names of operations are ASCII.
+        let stem = &name[..name.len().min(MAX_NAME - suffix.len())];
+        format!("{stem}{suffix}")
+    });
     std::iter::once(name.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use nuncio_core::ids::AgentName;
 
-use super::draft::AgentFileDraft;
+use super::draft::{self, AgentFileDraft};
+use super::sections::{self, ToolSections};
 use crate::cli::ProcessLanguage;
 use crate::output::shell_quote;
 
@@ -13,13 +14,46 @@ const PYTHON_BRAIN: &str = include_str!("../../../../../examples/process-python/
 const NODE: &str = include_str!("../../../../../examples/process-node/agent.toml");
 const NODE_BRAIN: &str = include_str!("../../../../../examples/process-node/brain.mjs");
 
-pub(super) fn draft(language: ProcessLanguage, name: &AgentName, folder: &Path) -> AgentFileDraft {
+/// The tool of both examples.
+const EXAMPLE_TOOL: &str = "clock";
+
+/// The example of the language. Imported tools are offered to its program as well.
+pub(super) fn draft(
+    language: ProcessLanguage,
+    name: &AgentName,
+    folder: &Path,
+    tools: Option<&ToolSections>,
+) -> AgentFileDraft {
     let (example, text, file) = match language {
         ProcessLanguage::Python => ("process-python", PYTHON, ("brain.py", PYTHON_BRAIN)),
         ProcessLanguage::Node => ("process-node", NODE, ("brain.mjs", NODE_BRAIN)),
     };
-    let text = text
+    let mut text = text
         .replace(&format!("examples/{example}"), &shell_quote(&folder.display().to_string()))
         .replace(&format!("name = \"{example}\""), &format!("name = \"{name}\""));
-    AgentFileDraft { text, files: vec![file], skipped: Vec::new(), secrets: Vec::new(), tools: 1 }
+    let files = vec![file];
+    let Some(tools) = tools else {
+        return AgentFileDraft {
+            text,
+            files,
+            skipped: Vec::new(),
+            secrets: Vec::new(),
+            tools: Some(1),
+            next: Vec::new(),
+        };
+    };
+    let has_clock = !tools.names.iter().any(|name| name == EXAMPLE_TOOL);
+    if !has_clock && let Some(at) = text.find("\n[[tool]]") {
+        text.truncate(at);
+    }
+    text.push_str(&sections::secrets(&tools.secrets));
+    draft::add_tools(&mut text, tools);
+    AgentFileDraft {
+        text,
+        files,
+        skipped: tools.skipped.clone(),
+        secrets: tools.secrets.clone(),
+        tools: Some(tools.names.len() + usize::from(has_clock)),
+        next: tools.next.clone(),
+    }
 }

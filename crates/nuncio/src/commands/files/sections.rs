@@ -19,12 +19,25 @@ pub(super) struct ToolSections {
     /// The `[[tool]]` sections.
     pub(super) tools: String,
     pub(super) names: Vec<String>,
-    /// Names of secrets, which are also the names of their environment variables.
-    pub(super) secrets: Vec<String>,
+    pub(super) secrets: Vec<NeededSecret>,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
+    /// Description of the agent.
+    pub(super) description: String,
     /// The `[[intent]]` sections that use the tools. If empty, the only intent of a rule brain lists the tools.
     pub(super) intents: String,
+    /// What a rule brain with these intents says that it can do.
+    pub(super) help: String,
+    /// Lines of what to do next.
+    pub(super) next: Vec<&'static str>,
+}
+
+/// A secret of a generated agent, read from the environment variable of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NeededSecret {
+    pub(super) name: String,
+    /// What the value must be if it is not the secret itself, such as "base64 of user:password"; else empty.
+    pub(super) form: &'static str,
 }
 
 /// The first keys of a `[[tool]]` section.
@@ -90,15 +103,16 @@ pub(super) fn scopes(prefix: &str, effects: &[ToolEffect]) -> String {
 }
 
 /// The `[secrets]` section, read from environment variables of the same names; empty without secrets.
-pub(super) fn secrets(names: &[String]) -> String {
+pub(super) fn secrets(needed: &[NeededSecret]) -> String {
     let mut out = String::new();
-    for name in names {
+    for NeededSecret { name, form } in needed {
         if out.is_empty() {
             out.push_str(
                 "\n# Secrets stay out of this file: they are read from the environment, or from a file.\n[secrets]\n",
             );
         }
-        let _ = writeln!(out, "{name} = {{ env = \"{name}\" }}       # or: {{ file = \"path\" }}");
+        let form = if form.is_empty() { String::new() } else { format!("{form}; ") };
+        let _ = writeln!(out, "{name} = {{ env = \"{name}\" }}       # {form}or: {{ file = \"path\" }}");
     }
     out
 }

@@ -31,9 +31,11 @@ impl OpenApiDocument {
         }
     }
 
-    pub(super) fn title(&self) -> Option<&str> {
-        let title = self.0["info"]["title"].as_str().map(str::trim).filter(|title| !title.is_empty())?;
-        title.lines().next()
+    /// The first line of the title, without control characters: it becomes part of a comment.
+    pub(super) fn title(&self) -> Option<String> {
+        let title = self.0["info"]["title"].as_str()?.trim().lines().next()?;
+        let title = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        Some(title.trim().to_owned()).filter(|title| !title.is_empty())
     }
 
     pub(super) fn schemes(&self) -> &Value {
@@ -45,9 +47,16 @@ impl OpenApiDocument {
         &self.0["security"]
     }
 
-    /// The first server's URL without a slash at its end; a relative one is resolved against `own`, the document's URL.
-    pub(super) fn base_url(&self, own: Option<&Url>) -> Result<String, String> {
-        let server = &self.0["servers"][0];
+    /// URL of the first server without a slash at its end: of the operation, its path or the document. A relative one is
+    /// resolved against `own`, the document's URL.
+    pub(super) fn base_url(
+        &self,
+        own: Option<&Url>,
+        item: &Map<String, Value>,
+        operation: &Map<String, Value>,
+    ) -> Result<String, String> {
+        let servers = [operation.get("servers"), item.get("servers"), self.0.get("servers")];
+        let server = servers.into_iter().flatten().find_map(|servers| servers.get(0)).unwrap_or(&Value::Null);
         let mut text = server["url"].as_str().unwrap_or("/").to_owned();
         for (name, variable) in server["variables"].as_object().into_iter().flatten() {
             text = text.replace(&format!("{{{name}}}"), variable["default"].as_str().unwrap_or_default());
@@ -67,16 +76,31 @@ impl OpenApiDocument {
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !url.username().is_empty() {
             return Err(format!("the URL of its first server, {text:?}, must be http or https, without a user name"));
         }
+        if url.host_str().is_some_and(|host| host.contains(['{', '}'])) {
+            return Err(format!(
+                "the URL of its first server, {text:?}, has a placeholder without a default in its host"
+            ));
+        }
         Ok(format!("{}{}", url.origin().ascii_serialization(), literal(url.path().trim_end_matches('/'))))
     }
 
     /// Operations with methods that tools can use: paths in the order of the document, methods in the order of
-    /// [`HttpMethod::ALL`]. Path items that cannot be resolved are skipped.
-    pub(super) fn operations(&self) -> Result<Vec<FoundOperation<'_>>, String> {
+    /// [`HttpMethod::ALL`]. The others are added to `skipped` with the reason.
+    pub(super) fn operations(&self, skipped: &mut Vec<String>) -> Result<Vec<FoundOperation<'_>>, String> {
         let paths = self.0["paths"].as_object().ok_or("it has no \"paths\"")?;
         let mut found = Vec::new();
         for (path, item) in paths.iter().filter(|(path, _)| path.starts_with('/')) {
-            let Ok(Value::Object(item)) = self.resolve(item) else { continue };
+            let item = match self.resolve(item) {
+                Ok(Value::Object(item)) => item,
+                Ok(_) => continue,
+                Err(why) => {
+                    skipped.push(format!("{path}: {why}"));
+                    continue;
+                }
+            };
+            for method in ["head", "options", "trace"].into_iter().filter(|method| item.contains_key(*method)) {
+                skipped.push(format!("{} {path}: tools cannot use this method", method.to_uppercase()));
+            }
             for method in HttpMethod::ALL {
                 if let Some(operation) = item.get(&method.as_str().to_lowercase()).and_then(Value::as_object) {
                     found.push((path.as_str(), item, method, operation));

@@ -1,8 +1,11 @@
 //! One operation of an OpenAPI document as an HTTP tool.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use nuncio_core::agent::HttpMethod;
+use nuncio_core::http_request::TRANSPORT_HEADERS;
+use nuncio_core::template::Template;
 use nuncio_server::ToolEffect;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +15,7 @@ use super::schema::SchemaConverter;
 use super::security::{Credential, SecuritySchemeConverter};
 
 /// Limit of a tool name that language models accept.
-const MAX_NAME: usize = 64;
+pub(super) const MAX_NAME: usize = 64;
 
 pub(super) struct ImportedOperation {
     pub(super) name: String,
@@ -26,6 +29,8 @@ pub(super) struct ImportedOperation {
     /// Template; without it the arguments are the body.
     body: Option<String>,
     pub(super) input: Value,
+    /// Optional parts of the operation that the tool does not have.
+    pub(super) left_out: Vec<String>,
 }
 
 /// Imports an operation; the error says why it is left out.
@@ -38,16 +43,16 @@ pub(super) fn import(
     let mut arguments = ToolArguments::default();
     let mut converter = SchemaConverter::new(document);
     let mut request = RequestParts { path: path.to_owned(), ..RequestParts::default() };
-    for parameter in parameters(document, item, operation)? {
-        request.add(document, parameter, &mut arguments, &mut converter)?;
-    }
-    let body = body(document, operation, method, &mut arguments, &mut converter, &mut request.headers)?;
     for credential in security.credentials(operation.get("security"))? {
         match credential {
-            Credential::Header { name, value } => request.headers.push((name, value)),
+            Credential::Header { name, value } => request.add_header(&name, value),
             Credential::Query { name, value } => request.required_query.push(format!("{name}={value}")),
         }
     }
+    for parameter in parameters(document, item, operation)? {
+        request.add(document, parameter, &mut arguments, &mut converter)?;
+    }
+    let body = body(document, operation, method, &mut arguments, &mut converter, &mut request)?;
     let text = |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let title = text("summary").map(str::to_owned);
     let described = text("description").map(str::to_owned).or_else(|| title.clone());
@@ -58,6 +63,7 @@ pub(super) fn import(
         method,
         url: format!("{base}{}", request.url()?),
         headers: request.headers,
+        left_out: request.left_out,
         input: arguments.schema(body.as_ref()),
         body: body.map_or_else(|| arguments.body_without_request_body(method), |body| body.template),
     })
@@ -70,6 +76,14 @@ impl ImportedOperation {
             HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => ToolEffect::Writes,
             HttpMethod::Delete => ToolEffect::Destroys,
         }
+    }
+
+    /// Names of the secrets that the request contains.
+    pub(super) fn secrets(&self) -> BTreeSet<String> {
+        let texts = self.headers.iter().map(|(_, value)| value).chain([&self.url]);
+        let templates = texts.filter_map(|text| Template::parse(text.as_str()).ok());
+        let variables = templates.flat_map(|template| template.variables());
+        variables.filter_map(|name| name.strip_prefix("secrets.").map(str::to_owned)).collect()
     }
 
     /// The `[[tool]]` section.
@@ -181,15 +195,41 @@ impl ToolArguments {
 #[derive(Default)]
 struct RequestParts {
     path: String,
-    /// Placeholder in the path, and its argument.
-    path_arguments: Vec<(String, String)>,
+    /// Placeholder in the path, and the template of its value.
+    path_values: Vec<(String, String)>,
     required_query: Vec<String>,
     /// Argument, and the query text that is added if the argument is given.
     optional_query: Vec<(String, String)>,
+    /// Names and templates; each name once, whatever its case.
     headers: Vec<(String, String)>,
+    left_out: Vec<String>,
 }
 
 impl RequestParts {
+    fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Adds a header. Cookies share one; of other headers with the same name the first one counts.
+    fn add_header(&mut self, name: &str, value: String) {
+        match self.headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, cookies)) if name.eq_ignore_ascii_case("cookie") => {
+                let _ = write!(cookies, "; {value}");
+            }
+            Some(_) => {}
+            None => self.headers.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Leaves an optional part out, and the whole operation if the part is required.
+    fn leave_out(&mut self, what: String, required: bool) -> Result<(), String> {
+        if required {
+            return Err(what);
+        }
+        self.left_out.push(what);
+        Ok(())
+    }
+
     fn add(
         &mut self,
         document: &OpenApiDocument,
@@ -200,16 +240,23 @@ impl RequestParts {
         let name = parameter["name"].as_str().ok_or("a parameter has no name")?;
         let location = parameter["in"].as_str().unwrap_or_default();
         let required = location == "path" || parameter["required"] == true;
-        // OpenAPI §4.8.12.1: these headers are described elsewhere. Other optional headers cannot be left out of a call.
-        let is_reserved = ["accept", "content-type", "authorization"].contains(&name.to_lowercase().as_str());
-        if location == "header" && (is_reserved || !required) || location == "cookie" && !required {
+        // OpenAPI §4.8.12.1: these headers are described elsewhere.
+        const DESCRIBED_ELSEWHERE: [&str; 3] = ["accept", "content-type", "authorization"];
+        let lower = name.to_lowercase();
+        if location == "header" && (DESCRIBED_ELSEWHERE.contains(&lower.as_str()) || self.has_header(name)) {
             return Ok(());
         }
+        if location == "header" && TRANSPORT_HEADERS.contains(&lower.as_str()) {
+            return self.leave_out(format!("its header {name}, which the server writes itself"), false);
+        }
+        if matches!(location, "header" | "cookie") && !is_token(name) {
+            return self.leave_out(format!("its {location} {name:?}, whose name is not valid"), required);
+        }
+        if location == "cookie" && !required {
+            return self.leave_out(format!("its optional cookie {name:?}"), false);
+        }
         if parameter.get("schema").is_none() && parameter.get("content").is_some() {
-            return match required {
-                true => Err(format!("its parameter {name:?} is a document, not a value")),
-                false => Ok(()),
-            };
+            return self.leave_out(format!("its parameter {name:?} is a document, not a value"), required);
         }
         let mut schema = converter.convert(&parameter["schema"])?;
         if let (Some(text), Value::Object(schema)) = (parameter["description"].as_str(), &mut schema) {
@@ -218,19 +265,24 @@ impl RequestParts {
         let declared = document.resolve(&parameter["schema"])?;
         let is_list = declared["type"] == "array";
         if declared["type"] == "object" {
-            return match required {
-                true => Err(format!("its parameter {name:?} is an object")),
-                false => Ok(()),
-            };
+            return self.leave_out(format!("its parameter {name:?} is an object"), required);
         }
+        let repeats = parameter["explode"].as_bool();
         match location {
             "path" if self.path.contains(&format!("{{{name}}}")) => {
                 let argument = arguments.add(name, schema, true);
-                self.path_arguments.push((name.to_owned(), argument));
+                let value = if is_list { joined(&argument, ",") } else { format!("{{{{ args.{argument} }}}}") };
+                self.path_values.push((name.to_owned(), value));
             }
             "query" => {
                 let argument = arguments.add(name, schema, required);
-                let text = query(&literal(name), &argument, is_list, parameter["explode"] != false);
+                let separator = match parameter["style"].as_str() {
+                    Some("spaceDelimited") if repeats != Some(true) => Some("%20"),
+                    Some("pipeDelimited") if repeats != Some(true) => Some("%7C"),
+                    _ if repeats == Some(false) => Some(","),
+                    _ => None,
+                };
+                let text = query(&literal(name), &argument, is_list, separator);
                 match required {
                     true => self.required_query.push(text),
                     false => self.optional_query.push((argument, text)),
@@ -238,7 +290,16 @@ impl RequestParts {
             }
             "header" => {
                 let argument = arguments.add(name, schema, required);
-                self.headers.push((name.to_owned(), format!("{{{{ args.{argument} }}}}")));
+                // A header without a value is not sent.
+                let value = match required {
+                    true => format!("{{{{ args.{argument} }}}}"),
+                    false => format!("{{{{ args.{argument} | default('') }}}}"),
+                };
+                self.add_header(name, value);
+            }
+            "cookie" => {
+                let argument = arguments.add(name, schema, true);
+                self.add_header("Cookie", format!("{name}={{{{ args.{argument} }}}}"));
             }
             _ => return Err(format!("its parameter {name:?} in {location:?} cannot be sent")),
         }
@@ -251,9 +312,9 @@ impl RequestParts {
         let mut rest = self.path.as_str();
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').ok_or("its path has an unclosed brace")?;
-            let argument = self.path_arguments.iter().find(|(placeholder, _)| placeholder == name);
-            let (_, argument) = argument.ok_or_else(|| format!("its path parameter {name:?} is not declared"))?;
-            let _ = write!(out, "{}{{{{ args.{argument} }}}}", literal(before));
+            let value = self.path_values.iter().find(|(placeholder, _)| placeholder == name);
+            let (_, value) = value.ok_or_else(|| format!("its path parameter {name:?} is not declared"))?;
+            let _ = write!(out, "{}{value}", literal(before));
             rest = after;
         }
         out.push_str(&literal(rest));
@@ -269,19 +330,29 @@ impl RequestParts {
     }
 }
 
-/// Template of a query parameter. Lists are repeated, or separated by commas (style `form`).
-fn query(name: &str, argument: &str, is_list: bool, repeated: bool) -> String {
-    match (is_list, repeated) {
+/// Template of a query parameter. Lists are joined with the separator, or else repeated (style `form`).
+fn query(name: &str, argument: &str, is_list: bool, separator: Option<&str>) -> String {
+    match (is_list, separator) {
         (false, _) => format!("{name}={{{{ args.{argument} }}}}"),
-        (true, true) => {
+        (true, Some(separator)) => format!("{name}={}", joined(argument, separator)),
+        (true, None) => {
             format!(
                 "{{% for item in args.{argument} %}}{{% if not loop.first %}}&{{% endif %}}{name}={{{{ item }}}}{{% endfor %}}"
             )
         }
-        (true, false) => format!(
-            "{name}={{% for item in args.{argument} %}}{{% if not loop.first %}},{{% endif %}}{{{{ item }}}}{{% endfor %}}"
-        ),
     }
+}
+
+/// Template of a list with a separator between its items.
+fn joined(argument: &str, separator: &str) -> String {
+    format!(
+        "{{% for item in args.{argument} %}}{{% if not loop.first %}}{separator}{{% endif %}}{{{{ item }}}}{{% endfor %}}"
+    )
+}
+
+/// Whether the name is valid as that of a header or a cookie.
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte))
 }
 
 /// The request body: the arguments themselves if there are no others and it is an object, else the argument `body`.
@@ -291,7 +362,7 @@ fn body(
     method: HttpMethod,
     arguments: &mut ToolArguments,
     converter: &mut SchemaConverter<'_>,
-    headers: &mut Vec<(String, String)>,
+    request: &mut RequestParts,
 ) -> Result<Option<RequestBody>, String> {
     let Some(declared) = operation.get("requestBody").filter(|_| method != HttpMethod::Get) else { return Ok(None) };
     let declared = document.resolve(declared)?;
@@ -301,21 +372,21 @@ fn body(
     let found = types.iter().find(|(kind, _)| is_json(kind));
     let found = found.or_else(|| types.iter().find(|(kind, _)| kind.starts_with("text/plain")));
     let Some((kind, media)) = found else {
-        if !required {
-            return Ok(None);
-        }
         let kinds: Vec<_> = types.iter().map(|(kind, _)| kind.as_str()).collect();
-        return Err(format!("its request body is {}; JSON and plain text can be sent", kinds.join(", ")));
+        let what = format!("its request body is {}; JSON and plain text can be sent", kinds.join(", "));
+        return request.leave_out(what, required).map(|()| None);
     };
     let schema = converter.convert(&media["schema"])?;
     if !is_json(kind) {
+        // Text such as `123` would be taken for JSON otherwise.
+        request.add_header("Content-Type", "text/plain; charset=utf-8".to_owned());
         return Ok(Some(RequestBody { schema, template: Some("{{ args.body }}".to_owned()), required }));
     }
     if arguments.properties.is_empty() && schema["type"] == "object" {
         return Ok(Some(RequestBody { schema, template: None, required }));
     }
     if !kind.starts_with("application/json") && !kind.starts_with('*') {
-        headers.push(("Content-Type".to_owned(), (*kind).clone()));
+        request.add_header("Content-Type", (*kind).clone());
     }
     // A parameter may have the name of the body.
     if let Some(taken) = arguments.properties.shift_remove("body") {

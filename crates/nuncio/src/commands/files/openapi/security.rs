@@ -3,13 +3,14 @@
 use nuncio_core::ids::BackendName;
 use serde_json::Value;
 
+use super::super::sections::NeededSecret;
 use super::document::{OpenApiDocument, literal};
 
 /// Converts security schemes to credentials of requests, and collects the names of the secrets that these contain.
 pub(super) struct SecuritySchemeConverter<'a> {
     document: &'a OpenApiDocument,
-    /// Names of the secrets that imported operations use.
-    secrets: Vec<String>,
+    /// Schemes that imported operations use, each with its secret.
+    secrets: Vec<(String, NeededSecret)>,
 }
 
 /// A credential in a request; the value is a template.
@@ -23,8 +24,8 @@ impl<'a> SecuritySchemeConverter<'a> {
         Self { document, secrets: Vec::new() }
     }
 
-    pub(super) fn into_secrets(self) -> Vec<String> {
-        self.secrets
+    pub(super) fn into_secrets(self) -> Vec<NeededSecret> {
+        self.secrets.into_iter().map(|(_, secret)| secret).collect()
     }
 
     /// Credentials of the first alternative that can be expressed. `own` are the operation's requirements, if it has
@@ -37,12 +38,17 @@ impl<'a> SecuritySchemeConverter<'a> {
             let names = alternative.as_object().into_iter().flatten().map(|(name, _)| name);
             match names.map(|name| self.credential(name)).collect::<Result<Vec<_>, _>>() {
                 Ok(found) => {
-                    for (secret, _) in &found {
-                        if !self.secrets.contains(secret) {
-                            self.secrets.push(secret.clone());
+                    let (used, credentials): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+                    if let Some(name) = repeated_header(&credentials) {
+                        reason = format!("its security needs the header {name} twice");
+                        continue;
+                    }
+                    for (scheme, secret) in used {
+                        if !self.secrets.iter().any(|(known, _)| *known == scheme) {
+                            self.secrets.push((scheme, secret));
                         }
                     }
-                    return Ok(found.into_iter().map(|(_, credential)| credential).collect());
+                    return Ok(credentials);
                 }
                 Err(why) => reason = why,
             }
@@ -50,10 +56,11 @@ impl<'a> SecuritySchemeConverter<'a> {
         Err(reason)
     }
 
-    /// The secret of a scheme, and how it is sent.
-    fn credential(&self, scheme: &str) -> Result<(String, Credential), String> {
+    /// A scheme with its secret, and how it is sent.
+    fn credential(&self, scheme: &str) -> Result<((String, NeededSecret), Credential), String> {
         let declared = self.document.resolve(&self.document.schemes()[scheme])?;
-        let secret = secret_name(scheme);
+        let secret = self.secret_of(scheme);
+        let mut form = "";
         let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
         let value = format!("{{{{ secrets.{secret} }}}}");
         let header = |name: &str, value: String| Credential::Header { name: name.to_owned(), value };
@@ -61,15 +68,42 @@ impl<'a> SecuritySchemeConverter<'a> {
             ("apiKey", "header", _) if is_token(&text("name")) => header(&text("name"), value),
             ("apiKey", "query", _) => Credential::Query { name: literal(&text("name")), value },
             ("apiKey", "cookie", _) if is_token(&text("name")) => header("Cookie", format!("{}={value}", text("name"))),
-            // The secret holds the base64 text of `user:password`.
-            ("http", _, "basic") => header("Authorization", format!("Basic {value}")),
+            ("http", _, "basic") => {
+                form = "base64 of user:password";
+                header("Authorization", format!("Basic {value}"))
+            }
             ("http", _, "bearer") | ("oauth2" | "openIdConnect", _, _) => {
                 header("Authorization", format!("Bearer {value}"))
             }
             _ => return Err(format!("its security scheme {scheme:?} cannot be used")),
         };
-        Ok((secret, credential))
+        Ok(((scheme.to_owned(), NeededSecret { name: secret, form }), credential))
     }
+
+    /// The name of the scheme's secret, which no other scheme has.
+    fn secret_of(&self, scheme: &str) -> String {
+        if let Some((_, secret)) = self.secrets.iter().find(|(known, _)| known == scheme) {
+            return secret.name.clone();
+        }
+        let name = secret_name(scheme);
+        let schemes = self.document.schemes().as_object().into_iter().flatten();
+        let namesakes = schemes.map(|(other, _)| other).take_while(|other| *other != scheme);
+        match namesakes.filter(|other| secret_name(other) == name).count() {
+            0 => name,
+            earlier => format!("{name}_{}", earlier + 1),
+        }
+    }
+}
+
+/// A header other than `Cookie` that two credentials need.
+fn repeated_header(credentials: &[Credential]) -> Option<&str> {
+    let names = credentials.iter().filter_map(|credential| match credential {
+        Credential::Header { name, .. } if !name.eq_ignore_ascii_case("cookie") => Some(name.as_str()),
+        _ => None,
+    });
+    let names: Vec<&str> = names.collect();
+    let is_repeated = |(at, name): (usize, &&str)| names[..at].iter().any(|before| before.eq_ignore_ascii_case(name));
+    names.iter().enumerate().find(|found| is_repeated(*found)).map(|(_, name)| *name)
 }
 
 fn is_token(name: &str) -> bool {

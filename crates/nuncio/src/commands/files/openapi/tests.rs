@@ -102,7 +102,8 @@ fn security_schemes_become_secrets_in_headers_and_queries() {
         "signed": {"type": "mutualTLS"},
     }});
     let sections = import_document(&document).unwrap();
-    assert_eq!(sections.secrets, ["KEY", "IN_QUERY", "USER_TOKEN"]);
+    let secrets: Vec<_> = sections.secrets.iter().map(|secret| secret.name.as_str()).collect();
+    assert_eq!(secrets, ["KEY", "IN_QUERY", "USER_TOKEN"]);
     assert_eq!(sections.names, ["a", "b", "c"]);
     assert_eq!(sections.skipped, ["GET /d: its security scheme \"signed\" cannot be used"]);
     for part in [
@@ -200,8 +201,9 @@ fn documents_that_cannot_be_imported_are_refused_with_a_reason() {
         ("just text", "the key \"openapi\" is missing"),
         ("swagger: '2.0'", "Swagger 2"),
         ("openapi: 4.0.0", "3.0 and 3.1"),
-        ("openapi: 3.1.0", "it does not say where its server is"),
-        ("openapi: 3.1.0\nservers: [{url: 'ftp://x/'}]", "must be http or https"),
+        ("openapi: 3.1.0\npaths: {/a: {get: {}}}", "it does not say where its server is"),
+        ("openapi: 3.1.0\nservers: [{url: 'ftp://x/'}]\npaths: {/a: {get: {}}}", "must be http or https"),
+        ("openapi: 3.1.0\nservers: [{url: 'https://{{x}}.example/'}]\npaths: {/a: {get: {}}}", "a placeholder"),
         ("openapi: 3.1.0\nservers: [{url: 'https://x/'}]", "it has no \"paths\""),
         ("openapi: 3.1.0\nservers: [{url: 'https://x/'}]\npaths: {}", "no operation can be imported"),
     ] {
@@ -218,7 +220,122 @@ fn relative_server_is_resolved_against_the_address_of_the_document() {
     let document =
         OpenApiDocument::parse("openapi: 3.0.0\nservers: [{url: '/{v}', variables: {v: {default: v2}}}]").unwrap();
     let own = Url::parse("http://localhost:8000/docs/openapi.json").unwrap();
-    assert_eq!(document.base_url(Some(&own)).unwrap(), "http://localhost:8000/v2");
+    let none = serde_json::Map::new();
+    assert_eq!(document.base_url(Some(&own), &none, &none).unwrap(), "http://localhost:8000/v2");
+    let operation = serde_json::Map::from_iter([("servers".to_owned(), json!([{"url": "https://other.example"}]))]);
+    assert_eq!(document.base_url(Some(&own), &none, &operation).unwrap(), "https://other.example");
     let without = OpenApiDocument::parse("openapi: 3.0.0").unwrap();
-    assert_eq!(without.base_url(Some(&own)).unwrap(), "http://localhost:8000");
+    assert_eq!(without.base_url(Some(&own), &none, &none).unwrap(), "http://localhost:8000");
+}
+
+/// A document with ordinary security schemes and one operation `GET /x` with these keys.
+fn secured(operation: &Value, schemes: &Value) -> Value {
+    let mut document = document("3.1.0", &json!({"/x": {"get": operation}}));
+    document["components"] = json!({"securitySchemes": schemes});
+    document
+}
+
+#[test]
+fn parameter_that_is_also_a_credential_is_sent_once() {
+    let operation = json!({
+        "security": [{"key": []}],
+        "parameters": [{"name": "x-api-key", "in": "header", "required": true, "schema": {"type": "string"}}],
+    });
+    let schemes = json!({"key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}});
+    let tools = import_document(&secured(&operation, &schemes)).unwrap().tools;
+    assert!(tools.contains("headers = { X-API-Key = \"{{ secrets.KEY }}\" }"), "{tools}");
+    assert!(!tools.contains("x_api_key"), "{tools}");
+}
+
+#[test]
+fn cookies_share_a_header_and_two_credentials_in_one_other_header_are_left_out() {
+    let schemes = json!({
+        "a": {"type": "apiKey", "in": "cookie", "name": "sid"},
+        "b": {"type": "apiKey", "in": "cookie", "name": "csrf"},
+        "c": {"type": "apiKey", "in": "header", "name": "Authorization"},
+        "d": {"type": "http", "scheme": "bearer"},
+    });
+    let both = json!({"security": [{"a": [], "b": []}]});
+    let tools = import_document(&secured(&both, &schemes)).unwrap().tools;
+    assert!(tools.contains("Cookie = \"sid={{ secrets.A }}; csrf={{ secrets.B }}\""), "{tools}");
+    let twice = json!({"security": [{"c": [], "d": []}]});
+    let why = import_document(&secured(&twice, &schemes)).unwrap_err();
+    assert!(why.contains("its security needs the header Authorization twice"), "{why}");
+}
+
+#[test]
+fn schemes_with_similar_names_have_secrets_of_their_own_and_basic_says_its_form() {
+    let operation = json!({"security": [{"api-key": [], "api_key": [], "login": []}]});
+    let schemes = json!({
+        "api-key": {"type": "apiKey", "in": "header", "name": "X-A"},
+        "api_key": {"type": "apiKey", "in": "header", "name": "X-B"},
+        "login": {"type": "http", "scheme": "basic"},
+    });
+    let secrets = import_document(&secured(&operation, &schemes)).unwrap().secrets;
+    let shown: Vec<_> = secrets.iter().map(|secret| format!("{} {}", secret.name, secret.form)).collect();
+    assert_eq!(shown, ["API_KEY ", "API_KEY_2 ", "LOGIN base64 of user:password"]);
+}
+
+#[test]
+fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
+    let string = json!({"type": "string"});
+    let operation = json!({
+        "parameters": [
+            {"name": "X-Trace", "in": "header", "schema": string},
+            {"name": "X Bad", "in": "header", "schema": string},
+            {"name": "Host", "in": "header", "required": true, "schema": string},
+            {"name": "sid", "in": "cookie", "schema": string},
+            {"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
+            {"name": "doc", "in": "query", "content": {"application/json": {}}},
+            {"name": "tags", "in": "query", "style": "pipeDelimited", "schema": {"type": "array"}},
+        ],
+    });
+    let form = json!({"operationId": "form", "requestBody": {"content": {"multipart/form-data": {}}}});
+    let paths = json!({"/x": {"get": operation, "head": {}, "post": form}, "/a/../b": {"get": {}}});
+    let sections = import_document(&document("3.1.0", &paths)).unwrap();
+    assert_eq!(
+        sections.skipped,
+        [
+            "HEAD /x: tools cannot use this method",
+            "GET /x: its header \"X Bad\", whose name is not valid",
+            "GET /x: its header Host, which the server writes itself",
+            "GET /x: its optional cookie \"sid\"",
+            "GET /x: its parameter \"filter\" is an object",
+            "GET /x: its parameter \"doc\" is a document, not a value",
+            "POST /x: its request body is multipart/form-data; JSON and plain text can be sent",
+            "GET /a/../b: it makes no valid tool: the address \"https://pets.example/v1/a/../b\" holds `.` or `..` as a step of its path",
+        ]
+    );
+    for part in [
+        "X-Trace = \"{{ args.X_Trace | default('') }}\"",
+        "&tags={% for item in args.tags %}{% if not loop.first %}%7C",
+    ] {
+        assert!(sections.tools.contains(part), "{part} in\n{}", sections.tools);
+    }
+}
+
+#[test]
+fn list_in_a_path_text_body_control_character_and_long_names_are_written_correctly() {
+    let ids = json!([{"name": "ids", "in": "path", "required": true, "schema": {"type": "array"}}]);
+    let text = json!({"required": true, "content": {"text/plain": {"schema": {"type": "string"}}}});
+    let long = "n".repeat(80);
+    let paths = json!({
+        "/l/{ids}": {"get": {"operationId": "list", "parameters": ids}},
+        "/t": {"post": {"operationId": "text", "requestBody": text}},
+        "/1": {"get": {"operationId": long}},
+        "/2": {"get": {"operationId": long}},
+    });
+    let mut document = document("3.1.0", &paths);
+    document["info"]["title"] = json!("A\u{7}B\rC");
+    let sections = import_document(&document).unwrap();
+    assert!(!sections.about.contains(char::is_control), "{:?}", sections.about);
+    let in_path = "/l/{% for item in args.ids %}{% if not loop.first %},{% endif %}{{ item }}{% endfor %}";
+    assert!(sections.tools.contains(in_path), "{}", sections.tools);
+    assert!(
+        sections.tools.contains("headers = { Content-Type = \"text/plain; charset=utf-8\" }"),
+        "{}",
+        sections.tools
+    );
+    assert_eq!(sections.names.iter().map(String::len).max(), Some(64));
+    assert!(sections.names[3].ends_with("n_2"), "{:?}", sections.names);
 }
