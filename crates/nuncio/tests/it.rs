@@ -59,6 +59,8 @@ mod diff;
 mod direct_messages;
 #[path = "it/disk.rs"]
 mod disk;
+#[path = "it/documents.rs"]
+mod documents;
 #[path = "it/earlier_data.rs"]
 mod earlier_data;
 #[path = "it/hotel.rs"]
