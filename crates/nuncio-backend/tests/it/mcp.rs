@@ -66,6 +66,7 @@ async fn mcp_import_list_selects_tools_and_unknown_or_duplicate_tools_are_refuse
     let clash = [section("a", "plain", "import = true"), section("b", "plain", "import = true")];
     let why = resolve(&clash).await.unwrap_err();
     assert!(why.starts_with("the MCP servers `a` and `b` both have a tool `pid`"), "{why}");
+    assert!(why.contains("`import = [\"search\"]`"), "{why}");
 
     let why = resolve(&[section("a", "bad-schema", "import = true")]).await.unwrap_err();
     assert!(
@@ -73,7 +74,7 @@ async fn mcp_import_list_selects_tools_and_unknown_or_duplicate_tools_are_refuse
         "{why}"
     );
     let why = resolve(&[section("a", "odd-name", "import = true")]).await.unwrap_err();
-    assert!(why.contains("`make reservation`") && why.contains("`only`"), "{why}");
+    assert!(why.contains("`make reservation`") && why.contains("`import = [\"search\"]`"), "{why}");
     assert!(resolve(&[section("a", "odd-name", "import = [\"pid\"]")]).await.is_ok());
 
     let declared = [tool("pid", r#"{ command = ["echo", "mine"] }"#), section("a", "plain", "import = true")];

@@ -26,7 +26,7 @@ pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, St
             let tool = import_tool(server, import, tool)?;
             if let Some(other) = imported.get(&tool.name) {
                 return Err(format!(
-                    "the MCP servers `{other}` and `{server}` both have a tool `{}`; say with `only` which of them to import it from",
+                    "the MCP servers `{other}` and `{server}` both have a tool `{}`; name the tools to import from one of them, such as `import = [\"search\"]`, instead of `import = true`",
                     tool.name
                 ));
             }
@@ -99,8 +99,9 @@ fn selected_tools<'a>(
 
 fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Tool) -> Result<Tool, String> {
     let place = || format!("the tool `{}` of the MCP server `{server}` cannot be imported", tool.name);
-    let name = ToolName::parse(&tool.name)
-        .map_err(|error| format!("{}: {error}; name those you need with `only`", place()))?;
+    let name = ToolName::parse(&tool.name).map_err(|error| {
+        format!("{}: {error}; name the tools to import instead, such as `import = [\"search\"]`", place())
+    })?;
     let input = Schema::compile_arguments(Value::Object((*tool.input_schema).clone()))
         .map_err(|error| format!("{}, since its input schema does not compile: {error}", place()))?;
     let output = tool.output_schema.as_deref().map(|schema| Schema::compile(Value::Object(schema.clone())));
