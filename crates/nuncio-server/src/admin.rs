@@ -1,6 +1,7 @@
 //! The admin API: the operator's commands. A running server executes them, sent over a socket that only its owner may
 //! open; while no server runs, the command line executes them itself. Both use [`AdminApi::carry_out`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,9 @@ use replies::{
 pub use socket::{ServerReplyOrDataDir, ask, ask_or_lock};
 pub(crate) use socket::{is_served, listen};
 pub(crate) use users::InviteServer;
+
+/// Largest number of characters in the name of a key.
+const MAX_KEY_NAME: usize = 64;
 
 /// Largest number of audit records in one reply.
 const MAX_LISTED_RECORDS: usize = 1000;
@@ -214,6 +218,7 @@ impl AdminApi {
         let engine = &self.engine;
         match command {
             AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term }) => {
+                self.check_new_key(name.as_deref(), &scopes).await?;
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
                 let new = NewApiKeyRequest { name, person, scopes, role, term };
@@ -249,6 +254,7 @@ impl AdminApi {
                     (Some(end), false) => GrantTerm::Until(end),
                     (None, false) => GrantTerm::UntilRevoked,
                 };
+                self.check_new_grant(&principal, &term).await?;
                 // Without a server, no agent is loaded, so there is nothing to compare with.
                 let checked = self.server().is_some();
                 if checked {
@@ -353,6 +359,58 @@ impl AdminApi {
         }
     }
 
+    /// Refuses a name by which a key could not be found again, and a scope that no served agent has.
+    async fn check_new_key(&self, name: Option<&str>, scopes: &[ScopeId]) -> Result<(), OperatorError> {
+        let refused = |message: String| Err(OperatorError::new(Code::BadRequest, message));
+        if let Some(name) = name {
+            let length = name.chars().count();
+            if length == 0 || length > MAX_KEY_NAME || name.trim() != name || name.chars().any(char::is_control) {
+                return refused(format!(
+                    "the name of a key has 1 to {MAX_KEY_NAME} characters, no control characters, and no space at its start or end"
+                ));
+            }
+            let keys = self.engine.access().keys().await?;
+            if let Some(key) = keys.iter().find(|key| key.revoked_at.is_none() && key.name.as_deref() == Some(name)) {
+                return refused(format!(
+                    "the key {} is named {name:?} already; choose another name, or replace its secret with `nuncio key rotate {}`",
+                    key.id, key.id
+                ));
+            }
+        }
+        // Without a server, no agent is loaded, so there is nothing to compare with.
+        if self.server().is_none() {
+            return Ok(());
+        }
+        let agents = self.engine.agents().list();
+        let exists = |scope: &ScopeId| {
+            let scope = std::slice::from_ref(scope);
+            agents.iter().any(|agent| self.engine.access().check_grantable(&agent.name, scope).is_ok())
+        };
+        let Some(unknown) = scopes.iter().find(|scope| !exists(scope)) else { return Ok(()) };
+        let known: BTreeSet<_> = agents.iter().flat_map(|agent| &agent.scopes).map(|scope| scope.id.as_str()).collect();
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        let message = format!("no agent of this server has the scope {unknown}; their scopes: {known}");
+        Err(OperatorError::new(Code::ScopeUnknown, message))
+    }
+
+    /// Refuses a grant that would never apply: to a key that does not exist, or until a past time.
+    async fn check_new_grant(&self, principal: &Principal, term: &GrantTerm) -> Result<(), OperatorError> {
+        if let Principal::Key(id) = principal {
+            let keys = self.engine.access().keys().await?;
+            if !keys.iter().any(|key| key.id == *id && key.revoked_at.is_none()) {
+                let message = format!("there is no valid key {id}; `nuncio key list` shows the ids of all keys");
+                return Err(OperatorError::new(Code::KeyNotFound, message));
+            }
+        }
+        match term {
+            GrantTerm::Until(end) if *end <= self.engine.now() => {
+                let message = format!("{end} is over, so the grant would never apply; name a later time");
+                Err(OperatorError::new(Code::BadRequest, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn decide_approval(&self, id: &ApprovalId, answer: ApprovalAnswer) -> Result<Value, OperatorError> {
         let approval = self.engine.approvals().decide_approval(id, answer, Principal::Operator).await?;
         reply(DecidedApproval { approval })
@@ -380,7 +438,7 @@ impl AdminApi {
     }
 }
 
-/// Serialises a reply. The JSON value sorts object keys, so that the bytes do not depend on the order of fields.
+/// Serialises a reply.
 fn reply(reply: impl Serialize) -> Result<Value, OperatorError> {
     serde_json::to_value(reply).map_err(|error| OperatorError::new(Code::Internal, error.to_string()))
 }

@@ -306,7 +306,7 @@ pub(crate) enum GrantSubcommand {
         /// Scopes to grant
         #[arg(required = true, value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// End of the grant, such as 2027-01-01T00:00:00Z
+        /// End of the grant: a span such as 12h or 30d, a day or a time such as 2027-01-01T00:00:00Z
         #[arg(long, value_name = "TIME", conflicts_with = "once")]
         until: Option<String>,
         /// Grant for one call only

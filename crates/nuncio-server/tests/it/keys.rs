@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::audit::AuditEvent;
+use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::KeyTerm;
+use nuncio_engine::ports::store::{KeyRole, KeyTerm};
 use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, this_account};
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
@@ -163,7 +165,7 @@ async fn key_with_an_expiry_in_the_past_is_not_created() {
 #[tokio::test]
 async fn rotated_key_keeps_its_grants_and_its_old_secret_is_refused() {
     let gateway = start(&ManualClock::new()).await;
-    let old = create(&gateway, "app", &["rooms:read"], None).await;
+    let old = create(&gateway, "app", &["console:tasks"], None).await;
     let id = old["id"].as_str().unwrap();
     let grant = AdminCommand::GrantCreate {
         principal: Principal::try_from(format!("key:{id}")).unwrap(),
@@ -300,7 +302,17 @@ async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
 #[tokio::test]
 async fn rotation_by_an_ambiguous_key_name_changes_nothing() {
     let gateway = start(&ManualClock::new()).await;
-    let (one, two) = (create(&gateway, "app", &[], None).await, create(&gateway, "app", &[], None).await);
+    let one = create(&gateway, "app", &[], None).await;
+    // Earlier versions created several keys with one name.
+    let same_name = NewApiKeyRequest {
+        name: Some("app".to_owned()),
+        person: None,
+        scopes: KeyScopes::All,
+        role: KeyRole::App,
+        term: None,
+    };
+    let (_, secret) = gateway.engine().access().create_key(same_name).await.unwrap();
+    let two = json!({"key": secret});
     let error = gateway.order(rotate("app")).await.unwrap_err();
     assert_eq!(error.code, Code::KeyNotFound);
     assert!(error.message.contains("rotate one by its id"), "{}", error.message);

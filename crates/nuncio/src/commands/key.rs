@@ -11,7 +11,7 @@ use nuncio_server::{KeylessAccess, SystemClock};
 use owo_colors::OwoColorize as _;
 
 use super::confirm::confirm;
-use super::consumer::wrapped;
+use super::consumer::{print_note, wrapped};
 use super::operator::{ask_or_lock, moment, parse_scopes, parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
 use crate::output::{print_list, text, text_of_all, text_or_dash, wrong_usage};
@@ -28,10 +28,17 @@ pub(crate) async fn run(
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let scopes = parse_scopes(&scopes)?;
+            let is_new = matches!(data.path.try_exists(), Ok(false));
             let effect = announce_closing(&data, yes, json).await?;
             let command = AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term });
             run_command(&data, command, json, |created: KeyWithSecret| {
                 print_secret(&created, format!("Keep it: it is not shown again. {effect}").trim_end());
+                if is_new {
+                    print_note(&format!(
+                        "no server runs with the data directory {0}, which is new; the key works only at a server that is started with --data {0}",
+                        data.path.display()
+                    ));
+                }
             })
             .await
         }

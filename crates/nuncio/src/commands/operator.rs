@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anstream::{eprintln, println};
 use anyhow::Context as _;
@@ -11,6 +12,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
 use nuncio_engine::record::AuditFilter;
 use nuncio_server::admin::replies::{
     ApprovalList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, PrunedRecords, RevokedGrant,
@@ -24,7 +26,7 @@ use serde_json::Value;
 use super::audit_list;
 use super::consumer::print_note;
 use crate::cli::{ApproveSubcommand, AuditSubcommand, DataDirCommand, DataDirOption, GrantSubcommand};
-use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
+use crate::output::{cell, counted, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command in the running server, or in this process if no server runs. Creates a missing data directory only
 /// for commands that add something.
@@ -77,6 +79,16 @@ pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     Timestamp::try_from(if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") })
 }
 
+/// Parses the end of a grant: a duration from now, a day or a time.
+fn end_of_grant(text: &str) -> Result<Timestamp, String> {
+    match span_seconds(text) {
+        Some(seconds) => Ok(SystemClock.now().after(Duration::from_secs(seconds))),
+        None => moment(text).map_err(|_| {
+            format!("--until {text:?}: write a duration such as 90m, 12h or 30d, a day such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")
+        }),
+    }
+}
+
 pub(super) fn parse_scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
     texts.iter().map(|text| parsed(ScopeId::parse(text))).collect()
 }
@@ -111,7 +123,7 @@ pub(crate) async fn grant(
                 principal: parsed(Principal::try_from(principal))?,
                 agent: parsed(AgentName::parse(&agent))?,
                 scopes: parse_scopes(&scopes)?,
-                until: until.map(|text| parsed(Timestamp::try_from(text))).transpose()?,
+                until: until.map(|text| parsed(end_of_grant(&text))).transpose()?,
                 once,
             };
             run_command(&data, command, json, |reply: CreatedGrant| {
@@ -186,7 +198,8 @@ pub(crate) async fn audit(
         AuditSubcommand::List { agent, tool, caller, since, after, limit } => {
             let since = since.map(|text| parsed(audit_list::earliest(&text))).transpose()?;
             let filter = AuditFilter { agent, tool, caller, since };
-            let is_filtered = filter != AuditFilter::default();
+            // A part of the log may be empty although tools were called.
+            let is_filtered = filter != AuditFilter::default() || after.is_some() || limit == 0;
             let command = AdminCommand::AuditList { after, limit, filter };
             run_command(&data, command, json, |list| audit_list::print(&list, is_filtered)).await
         }
@@ -196,16 +209,16 @@ pub(crate) async fn audit(
         AuditSubcommand::Prune { before } => {
             let command = AdminCommand::AuditPrune { before: parsed(moment(&before))? };
             run_command(&data, command, json, |reply: PrunedRecords| {
-                println!("Deleted {} records; the others stay verifiable.", reply.pruned);
+                println!("Deleted {}; the others stay verifiable.", counted(reply.pruned, "record"));
             })
             .await
         }
         AuditSubcommand::Verify => {
             run_command(&data, AdminCommand::AuditVerify, json, |chain: AuditVerification| {
                 println!(
-                    "{} {} records, each following from the one before; {} signed checkpoints agree.",
+                    "{} {}, each following from the one before; {} signed checkpoints agree.",
                     "intact:".green().bold(),
-                    chain.records,
+                    counted(chain.records, "record"),
                     chain.checkpoints
                 );
                 if let Some(pruned) = chain.pruned {

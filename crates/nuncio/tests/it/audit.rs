@@ -85,6 +85,10 @@ async fn audit_list_is_newest_first_with_key_names_within_eighty_columns_and_can
     assert!(shown.contains("phone") && !shown.contains("key:key_"), "{shown}");
     let none = home.nuncio(&["audit", "list", "--tool", "nothing"]).run().stdout;
     assert_eq!(none, "No record matches.\n");
+    for part in [["--limit", "0"], ["--after", "999"]] {
+        let none = home.nuncio(&[&["audit", "list"], &part[..]].concat()).run().stdout;
+        assert_eq!(none, "No record matches.\n", "tools were called");
+    }
 }
 
 /// Data directory of a stopped server, with three audit records and a checkpoint after the last.

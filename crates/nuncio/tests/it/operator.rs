@@ -80,11 +80,9 @@ async fn grant_adds_a_scope_to_a_key_and_revocation_removes_it() {
     assert_eq!(home.json_command(&["grant", "revoke", id]).failure().0, "grant_not_found");
     assert_ne!(note().await, "noted");
 
-    home.json_command(&["grant", "create", &caller, "script", "notes:write", "--until", "2001-01-01T00:00:00Z"]).json();
-    assert_ne!(note().await, "noted", "what has ended has ended");
     let codes: Vec<_> = home.audit().iter().map(|record| record["decision"]["code"].clone()).collect();
     let refused = || json!("scope_not_granted");
-    assert_eq!(codes, [refused(), Value::Null, refused(), refused()]);
+    assert_eq!(codes, [refused(), Value::Null, refused()]);
 }
 
 #[test]
@@ -203,4 +201,48 @@ async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
         assert_eq!(server.aap_with_key(key).get("/sessions").await.0, 200);
     }
     assert_eq!(home.json_command(&["key", "rotate", "tablet"]).failure().0, "key_not_found");
+}
+
+#[test]
+fn key_with_an_unknown_scope_or_an_unusable_name_is_not_created() {
+    let home = TestAgentFolder::with_agent(&format!(
+        "{SCRIPTED}\n[[scope]]\nid = \"notes:write\"\nlabel = \"Write notes\"\ndescription = \"Writes notes.\"\nsensitivity = \"low\"\n"
+    ));
+    home.key(&["--name", "phone"]);
+    let create = |arguments: &[&str]| home.json_command(&[&["key", "create"], arguments].concat()).failure();
+    let long = "x".repeat(65);
+    for name in ["", " phone", "two\nlines", "phone", &long] {
+        assert_eq!(create(&["--name", name]).0, "bad_request", "{name:?}");
+    }
+    let _server = home.start();
+    let (code, message) = create(&["--scope", "notes:wriet"]);
+    assert_eq!(code, "scope_unknown");
+    assert!(message.contains("notes:write"), "{message}");
+    home.key(&["--scope", "notes:write", "--scope", "console:tasks"]);
+    assert_eq!(home.json_command(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 2);
+    home.json_command(&["key", "revoke", "phone"]).json();
+    home.key(&["--name", "phone"]);
+}
+
+#[test]
+fn grant_to_a_missing_key_or_until_a_past_time_is_refused() {
+    let home = TestAgentFolder::script();
+    home.key(&[]);
+    let create = |arguments: &[&str]| {
+        let command = [&["grant", "create"], arguments].concat();
+        home.json_command(&command).failure().0
+    };
+    assert_eq!(create(&["key:key_nobody", "script", "notes:write"]), "key_not_found");
+    let past = ["anonymous", "script", "notes:write", "--until", "2001-01-01"];
+    assert_eq!(create(&past), "bad_request");
+    assert_eq!(home.json_command(&["grant", "list"]).json()["grants"], json!([]));
+}
+
+#[test]
+fn key_created_in_a_new_data_directory_comes_with_a_note() {
+    let home = TestAgentFolder::script();
+    let first = home.nuncio(&["key", "create"]).run();
+    assert!(first.stderr.replace('\n', " ").contains("which is new"), "{first:?}");
+    let second = home.nuncio(&["key", "create"]).run();
+    assert!(!second.stderr.contains("which is new"), "{second:?}");
 }
