@@ -30,6 +30,23 @@ fn is_unsafe(c: char) -> bool {
     is_unprintable(c) && c != '\n' && c != '\t'
 }
 
+/// Makes every line break of a streamed text a line feed.
+#[derive(Debug, Default)]
+pub(super) struct LineBreaks {
+    /// Whether the text so far ends with a carriage return, to which a line feed may belong.
+    after_return: bool,
+}
+
+impl LineBreaks {
+    pub(super) fn normalized(&mut self, piece: &str) -> String {
+        let own = if self.after_return { piece.strip_prefix('\n').unwrap_or(piece) } else { piece };
+        if !piece.is_empty() {
+            self.after_return = piece.ends_with('\r');
+        }
+        own.replace("\r\n", "\n").replace('\r', "\n")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +56,12 @@ mod tests {
         assert_eq!(clean("a\x1b[2Jb\x07"), "a\\u{1b}[2Jb\\u{7}");
         assert_eq!(clean("rm \u{202e}x"), "rm \\u{202e}x");
         assert_eq!(clean("a\r\nb\tü 你好"), "a\nb\tü 你好");
+    }
+
+    #[test]
+    fn line_break_of_two_characters_stays_one_when_it_arrives_in_two_pieces() {
+        let mut breaks = LineBreaks::default();
+        let text: String = ["a\r", "\nb\r\nc\r", "", "d\n"].map(|piece| breaks.normalized(piece)).concat();
+        assert_eq!(text, "a\nb\nc\nd\n");
     }
 }

@@ -12,7 +12,7 @@ const DIM: &str = "\u{1b}[2m";
 const CODE: &str = "\u{1b}[36m";
 const RESET: &str = "\u{1b}[0m";
 
-/// Prints Markdown text as a stream. The text must be free of control characters.
+/// Prints Markdown text as a stream, in time linear in the text. The text must be free of control characters.
 #[derive(Debug)]
 pub(crate) struct MarkdownPrinter {
     wrap: WordWrapper,
@@ -99,7 +99,7 @@ impl MarkdownPrinter {
             return;
         }
         if !self.in_line {
-            if !complete && may_be_mark(&self.held) {
+            if !complete && self.held.len() <= inline::MAX_HELD && may_be_mark(&self.held) {
                 return;
             }
             self.begin_line(complete, out);
@@ -253,6 +253,25 @@ mod tests {
         }
         assert_eq!(printed(80, "\\*a\\*"), "*a*\n");
         assert_eq!(printed(80, "你好**世界**！"), "你好<b>世界</>！\n");
+    }
+
+    /// A printer whose time grows with the square of a line would take hours for these lines.
+    #[test]
+    fn line_of_marks_that_nothing_closes_is_printed_as_it_is_however_long_it_is() {
+        const LENGTH: usize = 400_000;
+        let marks = ["**a ", "_a ", "*a **b ***c ", "[a](b ", "[a ", "![a](", "~~a ", "[", "#"];
+        let mut lines: Vec<_> = marks.iter().map(|mark| mark.repeat(LENGTH / mark.len())).collect();
+        lines.push((1..900).map(|run| "`".repeat(run) + "a").collect());
+        for line in lines {
+            let mut printer = MarkdownPrinter::new(None);
+            let at_once = printer.push(&line) + &printer.end();
+            let pieces = line.as_bytes().chunks(1000).map(|piece| str::from_utf8(piece).unwrap());
+            let mut streamed: String = pieces.map(|piece| printer.push(piece)).collect();
+            streamed.push_str(&printer.end());
+            for printed in [at_once, streamed] {
+                assert!(printed.trim_end() == line.trim_end(), "{}", &line[..20]);
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use nuncio_core::turn::StopReason;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::clean::clean;
+use super::clean::{LineBreaks, clean};
 use super::markdown::MarkdownPrinter;
 use super::options;
 use super::texts::ChatTexts;
@@ -26,6 +26,8 @@ pub(super) struct ChatScreen {
     pub(super) texts: ChatTexts,
     json: bool,
     wrap: WordWrapper,
+    /// The line breaks of the text block that is being printed.
+    breaks: LineBreaks,
     /// Prints the agent's Markdown; none without a terminal, where programs read the text as it is.
     markdown: Option<MarkdownPrinter>,
     /// The kind of the text block that is being printed.
@@ -35,7 +37,7 @@ pub(super) struct ChatScreen {
 impl ChatScreen {
     pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
         let markdown = std::io::stdout().is_terminal().then(|| MarkdownPrinter::new(width()));
-        Self { texts, json, wrap: WordWrapper::new(width()), markdown, open_block: None }
+        Self { texts, json, wrap: WordWrapper::new(width()), breaks: LineBreaks::default(), markdown, open_block: None }
     }
 
     pub(super) fn update(&mut self, update: &TurnUpdate) {
@@ -253,10 +255,12 @@ impl ChatScreen {
         if self.open_block != Some(kind) {
             self.end_block();
             self.open_block = Some(kind);
+            self.breaks = LineBreaks::default();
         }
+        let piece = self.breaks.normalized(piece);
         let out = match (kind, &mut self.markdown) {
-            (OutputKind::Text, Some(markdown)) => markdown.push(&clean(piece)),
-            _ => self.wrap.push(&clean(piece)),
+            (OutputKind::Text, Some(markdown)) => markdown.push(&clean(&piece)),
+            _ => self.wrap.push(&clean(&piece)),
         };
         self.put(kind, &out);
     }

@@ -1,5 +1,7 @@
 //! Emphasis, code and links within a line.
 
+use std::collections::HashSet;
+
 use super::{BOLD, CODE, DIM, MarkdownPrinter};
 
 const ITALIC: &str = "\u{1b}[3m";
@@ -7,9 +9,15 @@ const UNDERLINED: &str = "\u{1b}[4m";
 const STRUCK: &str = "\u{1b}[9m";
 
 /// Number of bytes that an opening mark may hold back.
-const MAX_HELD: usize = 2000;
+pub(super) const MAX_HELD: usize = 2000;
+
+/// Longest run of backticks that begins code. Each length that nothing closes costs one search of the line.
+const MAX_CODE_RUN: usize = 8;
 
 const MARKS: [char; 7] = ['\\', '`', '*', '_', '~', '[', '!'];
+
+/// Marks, with their length, that nothing closes in the rest of a line. Looking for them again would take quadratic time.
+type UnclosedMarks = HashSet<(char, usize)>;
 
 /// What begins at a mark. Lengths are in bytes.
 enum InlineMark<'a> {
@@ -39,11 +47,12 @@ impl MarkdownPrinter {
     /// Prints a part of a line, and returns the number of bytes whose meaning is known.
     pub(super) fn print_inline(&mut self, line: &str, complete: bool, out: &mut String) -> usize {
         let mut at = 0;
+        let mut unclosed = UnclosedMarks::new();
         while let Some(found) = line[at..].find(MARKS) {
             self.print_text(&line[at..at + found], out);
             at += found;
             let rest = &line[at..];
-            let length = match read(rest, self.before, complete || rest.len() > MAX_HELD) {
+            let length = match read(rest, self.before, complete || rest.len() > MAX_HELD, &mut unclosed) {
                 InlineMark::Open => return at,
                 InlineMark::Text { text, length } => {
                     self.print_text(text, out);
@@ -87,11 +96,14 @@ impl MarkdownPrinter {
 }
 
 /// Reads what begins at the mark that `rest` begins with. `before` is the character before the mark.
-fn read(rest: &str, before: Option<char>, complete: bool) -> InlineMark<'_> {
+fn read<'a>(rest: &'a str, before: Option<char>, complete: bool, unclosed: &mut UnclosedMarks) -> InlineMark<'a> {
     let open_or = |length: usize| match complete {
         true => InlineMark::Text { text: &rest[..length], length },
         false => InlineMark::Open,
     };
+    if let Some(after) = rest.strip_prefix('\\') {
+        return if after.is_empty() { open_or(1) } else { escaped(rest) };
+    }
     let Some(mark) = rest.chars().next() else { return InlineMark::Open };
     let run = rest.chars().take_while(|c| *c == mark).count();
     let Some(next) = rest[run..].chars().next() else {
@@ -99,15 +111,15 @@ fn read(rest: &str, before: Option<char>, complete: bool) -> InlineMark<'_> {
     };
     let literal = || InlineMark::Text { text: &rest[..run], length: run };
     match mark {
-        '\\' => escaped(rest),
-        '`' => match closing(rest, mark, run, |_, _| true) {
+        '`' if run > MAX_CODE_RUN => literal(),
+        '`' => match closing(rest, mark, run, unclosed, |_, _| true) {
             // More of the mark may follow.
             Some(end) if end + run == rest.len() && !complete => InlineMark::Open,
             Some(end) => InlineMark::Code { text: rest[run..end].trim(), length: end + run },
             None => open_or(run),
         },
-        '[' if run == 1 => link(rest, 1).unwrap_or_else(|| open_or(1)),
-        '!' if run == 1 && next == '[' => link(rest, 2).unwrap_or_else(|| open_or(1)),
+        '[' if run == 1 => link(rest, 1, unclosed).unwrap_or_else(|| open_or(1)),
+        '!' if run == 1 && next == '[' => link(rest, 2, unclosed).unwrap_or_else(|| open_or(1)),
         '*' | '_' | '~' => {
             let inside_word = mark == '_' && before.is_some_and(char::is_alphanumeric);
             let styles: &[&str] = match (mark, run) {
@@ -123,7 +135,7 @@ fn read(rest: &str, before: Option<char>, complete: bool) -> InlineMark<'_> {
             let closes = |last: char, after: Option<char>| {
                 !last.is_whitespace() && (mark != '_' || !after.is_some_and(char::is_alphanumeric))
             };
-            match closing(rest, mark, run, closes) {
+            match closing(rest, mark, run, unclosed, closes) {
                 // More of the mark may follow.
                 Some(end) if end + run == rest.len() && !complete => InlineMark::Open,
                 Some(end) => InlineMark::Styled { styles, text: &rest[run..end], length: end + run },
@@ -140,7 +152,16 @@ fn escaped(rest: &str) -> InlineMark<'_> {
 }
 
 /// Position in bytes of the run of `length` marks that closes the one at the beginning; `None` if there is none.
-fn closing(rest: &str, mark: char, length: usize, closes: impl Fn(char, Option<char>) -> bool) -> Option<usize> {
+fn closing(
+    rest: &str,
+    mark: char,
+    length: usize,
+    unclosed: &mut UnclosedMarks,
+    closes: impl Fn(char, Option<char>) -> bool,
+) -> Option<usize> {
+    if unclosed.contains(&(mark, length)) {
+        return None;
+    }
     let mut at = length;
     while let Some(found) = rest[at..].find(mark) {
         let start = at + found;
@@ -151,18 +172,26 @@ fn closing(rest: &str, mark: char, length: usize, closes: impl Fn(char, Option<c
         }
         at = start + run;
     }
+    unclosed.insert((mark, length));
     None
 }
 
-/// Reads `[text](url)` or `![text](url)`, whose text begins at `begin`; `None` if it is not complete. If no `(` follows
-/// the text, the opening bracket is plain text.
-fn link(rest: &str, begin: usize) -> Option<InlineMark<'_>> {
-    let middle = begin + rest[begin..].find(']')?;
-    let after = rest[middle + 1..].chars().next()?;
-    if after != '(' {
+/// Reads `[text](url)` or `![text](url)`, whose text begins at `begin`; `None` if it is not complete. If another bracket
+/// or no `(` follows the text, the opening bracket is plain text.
+fn link<'a>(rest: &'a str, begin: usize, unclosed: &mut UnclosedMarks) -> Option<InlineMark<'a>> {
+    let middle = begin + rest[begin..].find(['[', ']'])?;
+    let mut following = rest[middle..].chars();
+    let (bracket, after) = (following.next()?, following.next());
+    if bracket == '[' || after? != '(' {
         return Some(InlineMark::Text { text: &rest[..begin], length: begin });
     }
-    let end = middle + 2 + rest[middle + 2..].find(')')?;
+    if unclosed.contains(&(')', 1)) {
+        return None;
+    }
+    let Some(end) = rest[middle + 2..].find(')').map(|end| middle + 2 + end) else {
+        unclosed.insert((')', 1));
+        return None;
+    };
     let url = rest[middle + 2..end].split_whitespace().next().unwrap_or_default();
     Some(InlineMark::Link { text: &rest[begin..middle], url, length: end + 1 })
 }
