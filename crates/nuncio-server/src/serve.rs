@@ -282,8 +282,9 @@ impl Server {
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
         let source = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
-        let base =
-            options.public_url.map_or_else(|| server_url::published(&addresses, tls.is_some()), |url| url.to_string());
+        let base = options
+            .public_url
+            .map_or_else(|| server_url::by_listening(&addresses, tls.is_some()), |url| url.to_string());
         let dids = Dids::open(data.private_files(), &base, source, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
         let localhost = match (with.dev, &with.extra_ca) {
@@ -468,7 +469,7 @@ impl Server {
     /// The URL of the server for people on this machine.
     #[must_use]
     pub fn url(&self) -> String {
-        server_url::for_this_machine(&self.addresses, self.tls)
+        server_url::by_listening(&self.addresses, self.tls)
     }
 
     /// The URL of the server for people in the same network, if it listens on all addresses of this machine.

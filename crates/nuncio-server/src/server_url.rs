@@ -2,20 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// The URL in published documents without `--public-url`: with the name `localhost` if the server listens on loopback.
-pub(crate) fn published(addresses: &[SocketAddr], tls: bool) -> String {
+/// The URL without `--public-url`, for people on this machine and in published documents. A server that listens on
+/// loopback or on all addresses is `localhost`: nobody can open an unspecified address.
+pub(crate) fn by_listening(addresses: &[SocketAddr], tls: bool) -> String {
     match addresses.first() {
-        Some(address) if address.ip().is_loopback() => with_host(&format!("localhost:{}", address.port()), tls),
+        Some(address) if address.ip().is_loopback() || address.ip().is_unspecified() => {
+            with_host(&format!("localhost:{}", address.port()), tls)
+        }
         Some(address) => with_host(&address.to_string(), tls),
         None => String::new(),
-    }
-}
-
-/// The URL for people on this machine. A server that listens on all addresses is reached as `localhost`.
-pub(crate) fn for_this_machine(addresses: &[SocketAddr], tls: bool) -> String {
-    match addresses.first() {
-        Some(address) if address.ip().is_unspecified() => with_host(&format!("localhost:{}", address.port()), tls),
-        _ => published(addresses, tls),
     }
 }
 
@@ -49,9 +44,9 @@ mod tests {
         let all: SocketAddr = "0.0.0.0:7400".parse().unwrap();
         let six: SocketAddr = "[::]:7400".parse().unwrap();
         let one: SocketAddr = "192.0.2.7:80".parse().unwrap();
-        assert_eq!(for_this_machine(&[all], false), "http://localhost:7400");
-        assert_eq!(for_this_machine(&[six], true), "https://localhost:7400");
-        assert_eq!(for_this_machine(&[one], false), "http://192.0.2.7:80");
+        assert_eq!(by_listening(&[all], false), "http://localhost:7400");
+        assert_eq!(by_listening(&[six], true), "https://localhost:7400");
+        assert_eq!(by_listening(&[one], false), "http://192.0.2.7:80");
         assert_eq!(in_network(&[one], false), None);
         assert!(in_network(&[all], false).is_none_or(|url| !url.contains("0.0.0.0")));
     }

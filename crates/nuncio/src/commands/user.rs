@@ -1,10 +1,12 @@
 //! `nuncio user`: people with an account, and their devices.
 
 use anstream::{eprintln, println};
+use nuncio_core::address::{is_in_clear, is_local};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::admin::replies::{ForgottenUser, RevokedDevices, UserDevices, UserInvitation, UserList};
 use owo_colors::OwoColorize as _;
+use url::Url;
 
 use super::operator::{parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, UserSubcommand};
@@ -69,6 +71,24 @@ fn print_invitation(invitation: &UserInvitation) {
         "Send the link to that person alone: it lets one device in, once. Opened in a browser, it explains what to do."
             .dimmed()
     );
+    if let Some(limit) = link_limit(link) {
+        eprintln!("{} {limit}", "note".yellow().bold());
+    }
+}
+
+/// Why other machines cannot use an invite link; `None` if they can.
+fn link_limit(link: &str) -> Option<&'static str> {
+    let url = Url::parse(link).ok()?;
+    if is_local(&url) {
+        return Some(
+            "The link works on this machine alone. For other machines, serve with --public-url https://YOUR-HOST (behind \
+             a proxy) or with --tls-cert and --tls-key, then invite again.",
+        );
+    }
+    is_in_clear(&url).then_some(
+        "The link uses plain http, so devices on other machines refuse it. Serve with --tls-cert and --tls-key, or with \
+         --public-url https://YOUR-HOST behind a proxy, then invite again.",
+    )
 }
 
 /// Prints the QR code of an invite link on standard error.

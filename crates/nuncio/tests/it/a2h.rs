@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::home::TestAgentFolder;
-use crate::process::Server;
+use crate::process::{Server, until};
 
 fn manifest(number: usize, required: bool) -> Value {
     let names: Vec<String> = if required { vec![format!("arg_{number}")] } else { Vec::new() };
@@ -104,6 +104,45 @@ async fn user_commands_invite_people_and_list_and_revoke_devices() {
     assert_eq!(home.nuncio(&["--json", "user", "revoke", "ada", &ada.id]).run().failure().0, "device_not_found");
     assert_eq!(home.nuncio(&["--json", "user", "revoke", "ada", "--all"]).run().json()["revoked"], json!([]));
     server.stop();
+}
+
+/// A link of a server without a public https address cannot be used elsewhere, and says so.
+#[tokio::test]
+async fn invite_of_a_server_on_all_addresses_works_on_this_machine_alone() {
+    let home = TestAgentFolder::script();
+    let served = home.nuncio(&["serve", "--listen", "0.0.0.0:0", "--open"]).start_interactive();
+    until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
+    let stdout = served.stdout();
+    let page = stdout.lines().find_map(|line| line.trim().strip_prefix("page")).unwrap().trim().to_owned();
+    let invited = home.nuncio(&["user", "invite", "ada"]).run();
+    assert!(invited.stdout.starts_with("http://localhost:"), "{invited:?}");
+    assert!(
+        invited.stderr.contains("works on this machine alone") && invited.stderr.contains("--public-url"),
+        "{invited:?}"
+    );
+    let http = crate::client::builder().build().unwrap();
+    let skills = http.get(format!("{page}.well-known/skill-sharing")).send().await.unwrap().text().await.unwrap();
+    assert!(
+        skills.contains("http://localhost:") && !skills.contains("0.0.0.0") && !served.stderr().contains("0.0.0.0"),
+        "{skills}"
+    );
+    served.interrupt();
+    served.wait_for_end();
+}
+
+#[tokio::test]
+async fn invite_names_what_other_machines_need_only_if_the_link_has_no_https() {
+    let limit = |public_url: &'static str| async move {
+        let home = TestAgentFolder::script();
+        let server = home.serve().arg("--public-url").arg(public_url).start();
+        let invited = home.nuncio(&["user", "invite", "ada"]).run();
+        server.stop();
+        assert!(invited.stdout.starts_with(public_url), "{invited:?}");
+        invited.stderr
+    };
+    assert!(limit("http://agents.example").await.contains("plain http"));
+    let stderr = limit("https://agents.example").await;
+    assert!(!stderr.contains("plain http") && !stderr.contains("this machine alone"), "{stderr}");
 }
 
 /// Every stored version has one notification for the person and one for the agent; no other version has any.
