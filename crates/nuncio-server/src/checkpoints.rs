@@ -65,9 +65,9 @@ impl Checkpoints {
         self.writing.lock().await
     }
 
-    /// Writes the checkpoint at a start, after the records of recovery, and logs missing checkpoints or records. A
-    /// server with a damaged audit chain starts nevertheless: `nuncio audit verify` names the position.
-    pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), OperatorError> {
+    /// Logs checkpoints or records that are missing at a start, before this process adds records. A server with a damaged
+    /// audit chain starts nevertheless: `nuncio audit verify` names the position.
+    pub(crate) async fn report_missing(&self, engine: &Engine) -> Result<(), OperatorError> {
         let head = engine.records().audit_head().await?;
         match self.read() {
             Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
@@ -84,10 +84,14 @@ impl Checkpoints {
             },
             Err(error) => tracing::error!(%error, "the audit checkpoints cannot be read; see `nuncio audit verify`"),
         }
+        Ok(())
+    }
+
+    /// Writes the first checkpoint of a start.
+    pub(crate) async fn begin(&self, engine: &Engine) {
         if let Err(error) = self.write(engine).await {
             tracing::error!(%error, "no audit checkpoint could be written");
         }
-        Ok(())
     }
 
     /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file. Returns the

@@ -335,6 +335,8 @@ impl Server {
             programs,
             served: ServedFiles::default(),
         };
+        let checkpoints = Checkpoints::open(&data)?;
+        checkpoints.report_missing(&engine).await?;
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
@@ -353,8 +355,7 @@ impl Server {
 
         let signer =
             Arc::new(WebhookSigner::new(data.signing_key("webhook.key")?, settings.webhooks.secret()?.as_deref()));
-        let checkpoints = Checkpoints::open(&data)?;
-        checkpoints.begin(&engine).await?;
+        checkpoints.begin(&engine).await;
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
         let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::client::call;
-use crate::home::TestAgentFolder;
+use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::process::until;
 
 const SECRET: &str = "sk-live-f3a9c2d7e1b84650";
@@ -106,6 +106,17 @@ async fn serve_warns_once_about_a_proxy_that_is_not_in_trusted_proxies() {
             assert_eq!(log.lines().filter(is_warning).count(), usize::from(!listed), "{name}: {log}");
         }
     }
+}
+
+#[test]
+fn first_start_of_an_agent_with_device_tools_warns_of_nothing_in_the_audit_record() {
+    let tool = "\n[[scope]]\nid = \"filesystem:read\"\nlabel = \"Read files\"\nsensitivity = \"medium\"\n\n[[tool]]\nname = \"read_file\"\n\
+                description = \"Reads a file.\"\nscope = \"filesystem:read\"\ninput = { type = \"object\" }\n\
+                run = { device = true }\n";
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{tool}"));
+    let log = home.start().kill9();
+    assert!(!log.contains("checkpoint"), "{log}");
+    assert!(holds(&home.data(), "filesystem:read"), "the start stored the agent's manifest");
 }
 
 #[tokio::test]
