@@ -1,40 +1,72 @@
 // Displays Markdown of an agent. Elements are made one by one: markup in the text stays text.
+// The time is linear in the text, whatever an agent or a tool writes: no expression below can match a part in two ways.
 
 import { element, printable } from "./dom.js";
-import { inline } from "./markdown-inline.js";
+import { filled, inline } from "./markdown-inline.js";
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/;
-const RULE = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
+const FENCE = /^ {0,3}(`{3,}|~{3,}(?!~))[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])([ \t]+)(.*)$/;
 const QUOTE = /^ {0,3}> ?/;
-const DELIMITERS = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 
 /** Number of quotes and lists that may be inside each other; deeper ones are shown as text. */
 const MAX_DEPTH = 6;
+
+/** Unfinished text that is read again with every piece, in characters. Of a longer one, pieces are collected. */
+const READ_AT_ONCE = 2000;
+
+/** Pieces are collected until the unfinished text has grown by one part in so many. */
+const GROWTH = 16;
 
 /** A text that may grow at its end. Finished blocks stay as they are; only the last ones are made again. */
 export class MarkdownText {
   root = element("div", { class: "text markdown" });
   /** The text of the blocks that may change. */
   #rest = "";
+  /** The text after it that is not shown yet. */
+  #collected = "";
   #open = [];
+  /** Whether the text so far ends with a carriage return, to which a line feed may belong. */
+  #afterReturn = false;
 
   constructor(text = "") {
     this.append(text);
+    this.end();
   }
 
   append(piece) {
-    this.#rest += printable(piece);
-    const found = blocks(this.#rest.split("\n"), 0);
-    for (const node of this.#open) node.remove();
-    this.root.append(...found.map(({ node }) => node));
+    if (piece === "") return;
+    const own = this.#afterReturn && piece.startsWith("\n") ? piece.slice(1) : piece;
+    this.#afterReturn = piece.endsWith("\r");
+    this.#collected += printable(own.replace(/\r\n?/g, "\n"));
+    if (this.#collected.length * GROWTH > this.#rest.length - READ_AT_ONCE) this.end();
+  }
+
+  /** Shows all of the text. More may follow. */
+  end() {
+    if (this.#collected === "") return;
+    this.#rest += this.#collected;
+    this.#collected = "";
+    const lines = this.#rest.split("\n");
+    const found = blocks(lines, 0);
+    const replaced = this.#open;
+    for (const node of replaced) node.remove();
+    keepImages(replaced, found);
+    for (const { node } of found) this.root.append(node);
     // After a list, the last block may turn out to be its next item.
     const kept = ["UL", "OL"].includes(found.at(-2)?.node.tagName) ? 2 : 1;
     const open = found.slice(-kept);
     this.#open = open.map(({ node }) => node);
-    if (found.length > kept) this.#rest = this.#rest.split("\n").slice(open[0].begin).join("\n");
+    if (found.length > kept) this.#rest = lines.slice(open[0].begin).join("\n");
   }
+}
+
+/** Puts the images that are already loaded in place of those that would be requested again. */
+function keepImages(replaced, found) {
+  const images = replaced.flatMap((node) => [...node.querySelectorAll("img")]);
+  if (images.length === 0) return;
+  const next = found.flatMap(({ node }) => [...node.querySelectorAll("img")]);
+  for (const [at, image] of next.entries()) if (images[at]?.isEqualNode(image)) image.replaceWith(images[at]);
 }
 
 /** The blocks of the lines: their elements, and the index of their first line. */
@@ -61,23 +93,38 @@ function block(lines, at, depth) {
   if (fence) return code(lines, at, fence[1]);
   const heading = HEADING.exec(line);
   // The headings of the page itself are above.
-  if (heading) return [element(`h${Math.min(heading[1].length + 2, 6)}`, {}, ...inline(heading[2])), at + 1];
-  if (RULE.test(line)) return [element("hr"), at + 1];
+  if (heading) return [filled(`h${Math.min(heading[1].length + 2, 6)}`, {}, inline(headingText(heading[2]))), at + 1];
+  if (isRule(line)) return [element("hr"), at + 1];
   if (depth < MAX_DEPTH && QUOTE.test(line)) return quote(lines, at, depth);
   if (depth < MAX_DEPTH && ITEM.test(line)) return list(lines, at, depth);
   if (isTable(lines, at)) return table(lines, at);
   let end = at + 1;
   while (end < lines.length && lines[end].trim() !== "" && !interrupts(lines, end, depth)) end += 1;
-  return [element("p", {}, ...inline(lines.slice(at, end).join("\n"))), end];
+  return [filled("p", {}, inline(lines.slice(at, end).join("\n"))), end];
 }
 
 /** Whether a line ends the paragraph before it. A number does so only if a list begins with it. */
 function interrupts(lines, at, depth) {
   const line = lines[at];
-  if (FENCE.test(line) || HEADING.test(line) || RULE.test(line) || isTable(lines, at)) return true;
+  if (FENCE.test(line) || HEADING.test(line) || isRule(line) || isTable(lines, at)) return true;
   if (depth >= MAX_DEPTH) return false;
   const item = ITEM.exec(line);
   return QUOTE.test(line) || (item !== null && (!/\d/.test(item[2]) || /^1[.)]$/.test(item[2])));
+}
+
+/** The text of a heading without the `#` that may close it. */
+function headingText(text) {
+  const whole = text.trimEnd();
+  let end = whole.length;
+  while (whole[end - 1] === "#") end -= 1;
+  return end === 0 || /\s/.test(whole[end - 1]) ? whole.slice(0, end).trim() : whole.trim();
+}
+
+/** Whether a line is a thematic break: three or more of one mark, and nothing else. */
+function isRule(line) {
+  if (!/^ {0,3}[-*_]/.test(line)) return false;
+  const marks = line.replace(/[ \t]/g, "");
+  return marks.length >= 3 && marks === marks[0].repeat(marks.length);
 }
 
 function code(lines, at, fence) {
@@ -91,7 +138,7 @@ function quote(lines, at, depth) {
   let end = at;
   while (end < lines.length && QUOTE.test(lines[end])) end += 1;
   const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, ""));
-  return [element("blockquote", {}, ...nodes(inner, depth + 1)), end];
+  return [filled("blockquote", {}, nodes(inner, depth + 1)), end];
 }
 
 function list(lines, at, depth) {
@@ -108,10 +155,12 @@ function list(lines, at, depth) {
       width = item[1].length + item[2].length + item[3].length;
       items.push([item[4]]);
     } else if (line.trim() === "") {
-      const next = lines.slice(end + 1).find((later) => later.trim() !== "");
-      if (next === undefined || !(ITEM.test(next) || /^\s{2,}/.test(next))) break;
+      let next = end + 1;
+      while (next < lines.length && lines[next].trim() === "") next += 1;
+      if (next === lines.length || !(ITEM.test(lines[next]) || /^\s{2}/.test(lines[next]))) break;
+      for (; end < next - 1; end += 1) items.at(-1).push("");
       items.at(-1).push("");
-    } else if (/^\s{2,}/.test(line)) {
+    } else if (/^\s{2}/.test(line)) {
       items.at(-1).push(line.slice(Math.min(width, line.length - line.trimStart().length)));
     } else if (item === null && lines[end - 1].trim() !== "" && !interrupts(lines, end, depth)) {
       items.at(-1).push(line);
@@ -120,8 +169,8 @@ function list(lines, at, depth) {
     }
   }
   const start = ordered && !/^1[.)]$/.test(first) ? String(parseInt(first, 10)) : null;
-  const made = items.map((inner) => element("li", {}, ...itemNodes(inner, depth + 1)));
-  return [element(ordered ? "ol" : "ul", { start }, ...made), end];
+  const made = items.map((inner) => filled("li", {}, itemNodes(inner, depth + 1)));
+  return [filled(ordered ? "ol" : "ul", { start }, made), end];
 }
 
 /** The content of a list item. A single paragraph needs no element of its own. */
@@ -134,15 +183,17 @@ function itemNodes(lines, depth) {
 
 function isTable(lines, at) {
   const [head, delimiters] = [lines[at], lines[at + 1]];
-  return head.includes("|") && delimiters !== undefined && delimiters.includes("-") && DELIMITERS.test(delimiters) && cells(head).length === cells(delimiters).length;
+  if (!head.includes("|") || !delimiters?.includes("-")) return false;
+  const marks = cells(delimiters);
+  return marks.every((mark) => /^:?-+:?$/.test(mark)) && cells(head).length === marks.length;
 }
 
 function table(lines, at) {
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end += 1;
-  const row = (line, tag) => element("tr", {}, ...cells(line).map((cell) => element(tag, {}, ...inline(cell))));
+  const row = (line, tag) => filled("tr", {}, cells(line).map((cell) => filled(tag, {}, inline(cell))));
   const body = lines.slice(at + 2, end).map((line) => row(line, "td"));
-  const made = element("table", {}, element("thead", {}, row(lines[at], "th")), element("tbody", {}, ...body));
+  const made = element("table", {}, element("thead", {}, row(lines[at], "th")), filled("tbody", {}, body));
   return [element("div", { class: "table", tabindex: "0" }, made), end];
 }
 

@@ -12,7 +12,7 @@ export class Transcript {
   #decide;
   /** The article for the agent's output, one between two messages of the user. */
   #answer = null;
-  /** The block that is being written: its kind, its element, and `append` for the next piece. */
+  /** The block that is being written: its kind, its element, `append` for the next piece, `end` after the last. */
   #writing = null;
   /** The calls since the last user message, by id. */
   #cards = new Map();
@@ -161,13 +161,13 @@ export class Transcript {
   #paragraph(voice, text) {
     if (voice === "text") {
       const markdown = new MarkdownText(text);
-      return { root: markdown.root, append: (piece) => markdown.append(piece) };
+      return { root: markdown.root, append: (piece) => markdown.append(piece), end: () => markdown.end() };
     }
     const node = document.createTextNode(printable(text));
     const body = element("p", { class: "text" }, node);
     const summary = element("summary", { text: say("thinking") });
     const append = (piece) => node.appendData(printable(piece));
-    return { root: element("details", { class: "thinking" }, summary, body), append };
+    return { root: element("details", { class: "thinking" }, summary, body), append, end: () => {} };
   }
 
   #call(call) {
@@ -188,6 +188,7 @@ export class Transcript {
   }
 
   #close() {
+    this.#writing?.end();
     this.#writing?.root.classList.remove("writing");
     this.#writing = null;
   }

@@ -39,6 +39,7 @@ async fn markdown_of_an_answer_becomes_elements_and_markup_stays_text() {
             "| a | b |\n|---|---|\n| 1 | **2** |",
             "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td><strong>2</strong></td></tr></tbody></table></div>",
         ),
+        ("Title\r\n\r\n- a\r\n- b\r\n\r\n---\r\nx\ry", "<p>Title</p><ul><li>a</li><li>b</li></ul><hr></hr><p>x\ny</p>"),
         ("a line\nand 2 * 3 snake_case_name **open", "<p>a line\nand 2 * 3 snake_case_name **open</p>"),
         (
             "<img src=x onerror=alert(1)><script>alert(1)</script>",
@@ -49,6 +50,64 @@ async fn markdown_of_an_answer_becomes_elements_and_markup_stays_text() {
     }
     assert_eq!(visit.browser.eval("document.querySelectorAll('.markdown img, .markdown script').length").await, 0);
     visit.assert_no_browser_errors().await;
+}
+
+/// Runs a script with the page's module for Markdown; the result is what it returns.
+async fn with_markdown_module(visit: &ChatPage, script: &str) -> serde_json::Value {
+    let whole = format!(
+        "const done = arguments[arguments.length - 1];
+         const module = (name) => import(document.querySelector('script[src$=\"/main.js\"]').src.replace('main.js', name));
+         (async () => {{
+           const {{ MarkdownText }} = await module('markdown.js');
+           const {{ page }} = await module('page.js');
+           {script}
+         }})().then(done, (error) => done(String(error)));"
+    );
+    visit.browser.run_async(&whole).await
+}
+
+/// A page whose time grows with the square of a text would need hours for these texts.
+#[tokio::test]
+async fn answer_of_marks_that_nothing_closes_is_shown_however_long_it_is() {
+    let visit = ChatPage::script().await;
+    let script = r##"
+        const size = 400000;
+        const of = (mark) => mark.repeat(size / mark.length);
+        const texts = [
+          "#" + of(" ") + "a\rb", "# " + of("# ") + "a", "|\n" + of(" ") + "x-", "|\n" + of("-") + "x", of("["), of("!["),
+          of("~") + "`", of("* ") + "x", "[a](" + of(" ") + "x", "[a](b" + of(" ") + "x", "[a](" + of("()") + "<",
+          of("[a](b "), of("[a]("), "[" + of("\\a"), "http://" + of(".") + "x", of("http://["), of("**a "), of("_a "),
+          of("*a **b ***c "), Array.from({ length: 800 }, (_, run) => "`".repeat(run + 1) + "a").join(""), of("\\"),
+          "- a" + of("\n") + "- b", of("a\n"), of("|\n"), of("> "),
+        ];
+        return texts.map((text) => new MarkdownText(text).root.childNodes.length);"##;
+    let blocks = with_markdown_module(&visit, script).await;
+    let all_shown = blocks.as_array().is_some_and(|blocks| blocks.iter().all(|count| count.as_u64() > Some(0)));
+    assert!(all_shown, "{blocks}");
+}
+
+#[tokio::test]
+async fn streamed_answer_becomes_the_same_elements_as_a_whole_one_and_keeps_its_images() {
+    let visit = ChatPage::script().await;
+    let script = r##"
+        page.agent.images.data = true;
+        const image = "![dot](data:image/png;base64,iVBORw0KGgo=)";
+        const text = `# A\r\n\r\n- one ${image}\r\n- two\r\n\r\n1. x\n\n| a |\n|---|\n| b |\n\n${"word ".repeat(2000)}\n\nend`;
+        const whole = new MarkdownText(text).root.innerHTML;
+        const results = [];
+        for (const size of [1, 7, 5000]) {
+          const streamed = new MarkdownText();
+          const images = new Set();
+          for (let at = 0; at < text.length; at += size) {
+            streamed.append(text.slice(at, at + size));
+            streamed.root.querySelectorAll("img").forEach((one) => images.add(one));
+          }
+          streamed.end();
+          results.push([streamed.root.innerHTML === whole, images.size]);
+        }
+        return results;"##;
+    let results = with_markdown_module(&visit, script).await;
+    assert_eq!(results, json!([[true, 1], [true, 1], [true, 1]]));
 }
 
 #[tokio::test]
