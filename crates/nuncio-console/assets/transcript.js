@@ -7,6 +7,12 @@ import { MarkdownText } from "./markdown.js";
 import { page, say } from "./page.js";
 import { ToolCard, picture } from "./tool-card.js";
 
+/** The nodes of a message; parts in backquotes are code. */
+const coded = (message) =>
+  printable(message)
+    .split("`")
+    .map((part, index) => (index % 2 === 1 ? element("code", { text: part }) : document.createTextNode(part)));
+
 export class Transcript {
   #root;
   #decide;
@@ -58,12 +64,16 @@ export class Transcript {
     this.#answer = null;
   }
 
-  /** Displays an error with its code. */
+  /** Displays an error with its code. The server's message is in English; in another language it is a detail. */
   failure(message, code) {
     this.#close();
-    const words = element("p", { text: message });
+    const meaning = page.faults[code];
+    const words = element("p", meaning ? { text: meaning } : {}, ...(meaning ? [] : coded(message)));
+    const details = meaning
+      ? element("details", {}, element("summary", { text: say("details") }), element("p", { lang: "en" }, ...coded(message)))
+      : null;
     const lookUp = code ? element("p", { class: "quiet", text: say("code", { code }) }) : null;
-    this.#root.append(element("div", { class: "note wrong", role: "alert" }, words, lookUp));
+    this.#root.append(element("div", { class: "note wrong", role: "alert" }, words, details, lookUp));
     this.#answer = null;
   }
 

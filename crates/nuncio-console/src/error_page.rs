@@ -3,10 +3,11 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
 use http::StatusCode;
+use nuncio_core::Code;
 use nuncio_http::pages::{Language, LanguageThemeSwitches, headers};
 
-use crate::assets;
 use crate::texts::Texts;
+use crate::{assets, fault_texts};
 
 /// What an error page shows.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct ErrorTemplate<'a> {
     assets: &'static str,
     heading: &'static str,
     status: u16,
+    /// What the error means in the language of the page; `None` if only the message says it.
+    said: Option<&'static str>,
     message: &'a str,
     code: Option<&'a str>,
 }
@@ -46,6 +49,10 @@ impl ErrorPage<'_> {
             assets: assets::folder(),
             heading: text.error.heading(self.status),
             status: self.status.as_u16(),
+            said: match self.language {
+                Language::English => None,
+                Language::Chinese => self.code.and_then(Code::parse).and_then(fault_texts::chinese),
+            },
             message: self.message,
             code: self.code,
         };

@@ -6,6 +6,7 @@
 //! | `join` | `/join`: what an invite link is for, and the command that uses it |
 //! | `inbox` | `/console/tasks`: tasks for people, and signing in |
 //! | `error_page` | errors as pages |
+//! | `fault_texts` | what errors mean, in Chinese |
 //! | `schema` | what pages show of a JSON Schema |
 //! | `texts` | the texts of both languages, from `locales/` |
 //! | `assets` | the files in `assets/`, compiled in |
@@ -28,6 +29,7 @@ use nuncio_http::front::ProtocolFront;
 
 mod assets;
 mod error_page;
+mod fault_texts;
 mod home;
 mod inbox;
 mod join;

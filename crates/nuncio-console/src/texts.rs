@@ -43,7 +43,7 @@ texts! {
     }
     /// Error pages.
     ErrorTexts {
-        not_found, needs_key, not_allowed, not_for_browsers, too_many, server, other, home,
+        not_found, needs_key, not_allowed, not_for_browsers, too_many, server, other, home, details,
     }
     /// The sign-in page of the console.
     SignInTexts {

@@ -1,18 +1,31 @@
 //! Data for the scripts of the home page: the shown agent, the texts of the scripts, whether to ask for a key.
 
+use nuncio_core::Code;
 use nuncio_core::agent::{AapCapabilities, Agent, OptionValueType};
 use serde_json::{Value, json};
 
 use super::{Language, Texts, embeddable_json};
+use crate::fault_texts;
 
 pub(super) fn data(agent: Option<&Agent>, language: Language, needs_key: bool) -> String {
     embeddable_json(&json!({
         "language": language.tag(),
         "texts": Texts::of(language).script,
+        "faults": faults(language),
         "needsKey": needs_key,
         "aap": "/aap",
         "agent": agent.map(|agent| agent_data(agent, language)),
     }))
+}
+
+/// What errors mean by their code, in a language other than that of the server's messages.
+fn faults(language: Language) -> Value {
+    match language {
+        Language::English => json!({}),
+        Language::Chinese => {
+            Code::ALL.iter().filter_map(|code| Some((code.as_str(), fault_texts::chinese(*code)?))).collect()
+        }
+    }
 }
 
 fn agent_data(agent: &Agent, language: Language) -> Value {

@@ -182,11 +182,27 @@ async fn address_that_does_not_exist_is_a_page_for_browsers_and_json_for_program
     let browser = Browser::open(BrowserSettings { language: "zh-CN", ..BrowserSettings::default() }).await;
     browser.go(&format!("{}/nowhere", server.url())).await;
     assert_eq!(browser.eval("document.querySelector('h1').innerText").await, "这个地址没有页面");
-    assert!(browser.eval("document.body.innerText").await.as_str().unwrap().contains("nuncio explain not_found"));
+    let shown = browser.eval("document.body.innerText").await.as_str().unwrap().to_owned();
+    assert!(shown.contains("nuncio explain not_found") && shown.contains("这个地址没有任何内容。"), "{shown}");
+    assert_eq!(browser.eval("document.querySelector('details').open").await, false, "the English message is a detail");
     browser.click("[data-language=en]").await;
     browser.until("document.querySelector('h1').innerText === 'There is no page at this address'").await;
     let answer = reqwest::get(format!("{}/nowhere", server.url())).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn failure_of_an_answer_is_in_chinese_with_the_english_message_as_a_detail() {
+    let reader = BrowserSettings { language: "zh-CN", ..BrowserSettings::default() };
+    let visit = ChatPage::to(TestAgentFolder::script(), reader).await;
+    visit.play(json!([[{"throw": "write `nuncio lint` first"}]])).await;
+    visit.browser.until("document.querySelector('.wrong')").await;
+    let told = visit.browser.eval("document.querySelector('.wrong').innerText").await;
+    let told = told.as_str().unwrap();
+    assert!(told.contains("智能体出错") && told.contains("brain_failed") && !told.contains("first"), "{told}");
+    let detail = "document.querySelector('.wrong details').textContent";
+    let detail = visit.browser.eval(detail).await.as_str().unwrap().to_owned();
+    assert!(detail.contains("nuncio lint") && !detail.contains('`'), "{detail}");
 }
 
 #[tokio::test]
