@@ -36,16 +36,20 @@ struct WindowTable<K> {
 struct EventTimes(VecDeque<Timestamp>);
 
 impl EventTimes {
-    fn take(&mut self, limit: WindowLimit, now: Timestamp) -> Result<(), Duration> {
+    fn take(&mut self, limit: WindowLimit, now: Timestamp) -> Result<Timestamp, Duration> {
         self.forget(limit.span, now);
         if self.0.len() >= limit.count {
             let oldest = self.0.get(self.0.len() - limit.count).copied().unwrap_or(now);
             return Err(now.until(oldest.after(limit.span)));
         }
+        Ok(self.push(now))
+    }
+
+    fn push(&mut self, time: Timestamp) -> Timestamp {
         // The times stay in order if the clock is set back.
-        let last = self.0.back().copied().unwrap_or(now);
-        self.0.push_back(now.max(last));
-        Ok(())
+        let time = self.0.back().map_or(time, |last| time.max(*last));
+        self.0.push_back(time);
+        time
     }
 
     fn forget(&mut self, span: Duration, now: Timestamp) {
@@ -63,8 +67,20 @@ impl<K> Default for KeyedWindowLimiter<K> {
 }
 
 impl<K: Hash + Eq + Clone> KeyedWindowLimiter<K> {
-    /// Counts one event of a key. The error is the time to wait.
-    pub fn take(&self, limit: WindowLimit, key: &K, now: Timestamp) -> Result<(), Duration> {
+    /// Counts events that happened before, for example in a previous process; `events` are in the order of their times.
+    pub fn load(&self, events: impl IntoIterator<Item = (K, Timestamp)>) {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, time) in events {
+            if table.events.contains_key(&key) || table.events.len() < MAX_KEYS {
+                table.events.entry(key).or_default().push(time);
+            } else {
+                table.shared.push(time);
+            }
+        }
+    }
+
+    /// Counts one event of a key and returns the time at which it counts. The error is the time to wait.
+    pub fn take(&self, limit: WindowLimit, key: &K, now: Timestamp) -> Result<Timestamp, Duration> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !table.events.contains_key(key) && table.events.len() >= MAX_KEYS {
             if table.swept.after(SWEEP_INTERVAL) <= now {
@@ -81,11 +97,13 @@ impl<K: Hash + Eq + Clone> KeyedWindowLimiter<K> {
         table.events.entry(key.clone()).or_default().take(limit, now)
     }
 
-    /// Takes back the last event of a key, which did not happen after all. An event that counted for the shared window
-    /// stays.
-    pub fn give_back(&self, key: &K) {
-        if let Some(events) = self.0.lock().unwrap_or_else(PoisonError::into_inner).events.get_mut(key) {
-            events.0.pop_back();
+    /// Takes back the event of a key that counted at `time`, because it did not happen after all. An event that counted
+    /// for the shared window stays.
+    pub fn give_back(&self, key: &K, time: Timestamp) {
+        if let Some(EventTimes(times)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).events.get_mut(key)
+            && let Some(index) = times.iter().rposition(|counted| *counted == time)
+        {
+            times.remove(index);
         }
     }
 }
@@ -106,12 +124,12 @@ mod tests {
     fn event_beyond_the_limit_waits_until_the_oldest_leaves_the_window() {
         let windows = KeyedWindowLimiter::default();
         for time in [0, 10_000, 20_000] {
-            assert_eq!(windows.take(LIMIT, &"a", at(time)), Ok(()));
+            assert_eq!(windows.take(LIMIT, &"a", at(time)), Ok(at(time)));
         }
         assert_eq!(windows.take(LIMIT, &"a", at(20_000)), Err(Duration::from_secs(40)));
-        assert_eq!(windows.take(LIMIT, &"b", at(20_000)), Ok(()), "each key has its own window");
+        assert_eq!(windows.take(LIMIT, &"b", at(20_000)), Ok(at(20_000)), "each key has its own window");
         assert_eq!(windows.take(LIMIT, &"a", at(59_999)), Err(Duration::from_millis(1)));
-        assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Ok(()));
+        assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Ok(at(60_000)));
         assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Err(Duration::from_secs(10)));
     }
 
@@ -119,10 +137,31 @@ mod tests {
     fn event_given_back_can_be_used_again() {
         let windows = KeyedWindowLimiter::default();
         let one = WindowLimit { count: 1, ..LIMIT };
-        assert!(windows.take(one, &(), at(0)).is_ok());
+        let counted = windows.take(one, &(), at(0)).unwrap();
         assert!(windows.take(one, &(), at(0)).is_err());
-        windows.give_back(&());
+        windows.give_back(&(), counted);
         assert!(windows.take(one, &(), at(0)).is_ok());
+    }
+
+    #[test]
+    fn later_event_keeps_its_time_when_an_earlier_one_is_given_back() {
+        let windows = KeyedWindowLimiter::default();
+        let failed = windows.take(LIMIT, &(), at(0)).unwrap();
+        for time in [30_000, 40_000] {
+            assert!(windows.take(LIMIT, &(), at(time)).is_ok());
+        }
+        windows.give_back(&(), failed);
+        assert_eq!(windows.take(LIMIT, &(), at(50_000)), Ok(at(50_000)));
+        assert_eq!(windows.take(LIMIT, &(), at(60_000)), Err(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn loaded_events_count_until_they_leave_the_window() {
+        let windows = KeyedWindowLimiter::default();
+        windows.load([("a", at(0)), ("b", at(5_000)), ("a", at(10_000)), ("a", at(10_000))]);
+        assert_eq!(windows.take(LIMIT, &"a", at(20_000)), Err(Duration::from_secs(40)));
+        assert_eq!(windows.take(LIMIT, &"b", at(20_000)), Ok(at(20_000)));
+        assert_eq!(windows.take(LIMIT, &"a", at(60_000)), Ok(at(60_000)));
     }
 
     #[test]
@@ -148,7 +187,7 @@ mod tests {
             for step in steps {
                 now += step;
                 match windows.take(LIMIT, &(), at(now)) {
-                    Ok(()) => accepted.push(now),
+                    Ok(_) => accepted.push(now),
                     Err(wait) => {
                         let wait = i64::try_from(wait.as_millis()).unwrap();
                         prop_assert!(wait > 0 && accepted.iter().any(|time| time + 60_000 == now + wait));

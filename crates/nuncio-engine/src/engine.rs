@@ -264,8 +264,10 @@ impl Engine {
         Self { services: Arc::new(services) }
     }
 
-    /// Closes turns, calls and approvals that the previous process left open. Called once, before requests are served.
+    /// Closes turns, calls and approvals that the previous process left open, and counts the tool calls that it relayed
+    /// in the last minute. Called once, before requests are served.
     pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
+        self.services.relay.load_recent_calls().await?;
         let lasting = self.services.drafts.lasting_approvals().await?;
         self.services.conversations.recover(&lasting).await
     }

@@ -264,6 +264,7 @@ macro_rules! store_contract {
                 reading_relayed_messages_starts_after_the_given_number,
                 message_is_claimed_by_only_one_device,
                 only_one_of_many_concurrent_claims_succeeds,
+                tool_calls_are_found_from_a_time_on,
                 deleted_message_numbers_are_not_reused,
                 old_message_deletion_keeps_newer_messages_after_the_clock_was_set_back,
                 conversations_survive_reopening,

@@ -10,6 +10,7 @@ use nuncio_core::conversation::{
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::rate_window::WindowLimit;
+use nuncio_core::time::Timestamp;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
 use crate::access::{AuthenticationMethod, Caller};
@@ -65,12 +66,12 @@ impl RelayService {
             let held = self.store.member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
             let taken = self.take_call(&post);
             let done = match &taken {
-                Ok(()) => self.commit_post(&held, &post).await,
+                Ok(at) => self.commit_post(&held, &post, *at).await,
                 // A repeated message gets its receipt even when the rate limit is reached.
                 Err(_) => Ok(Some(Conflict::Exists)),
             };
-            if taken.is_ok() && !matches!(done, Ok(None)) {
-                self.return_call(&post);
+            if let (Ok(at), false) = (&taken, matches!(done, Ok(None))) {
+                self.return_call(&post, *at);
             }
             let again = match done? {
                 Some(Conflict::Moved) => continue,
@@ -84,7 +85,7 @@ impl RelayService {
                     Err(ConsentError::new(Code::MessageClash, message))
                 }
                 (None, Err(too_many)) => Err(too_many),
-                (None, Ok(())) => Err(ConsentError::new(Code::Internal, "the message was forgotten at once")),
+                (None, Ok(_)) => Err(ConsentError::new(Code::Internal, "the message was forgotten at once")),
             };
         }
     }
@@ -95,6 +96,7 @@ impl RelayService {
         &self,
         held: &MemberConversation,
         post: &NewMessage,
+        at: Timestamp,
     ) -> Result<Option<Conflict>, ConsentError> {
         let conversation = &held.conversation;
         if conversation.kind == ConversationType::H2a {
@@ -111,7 +113,7 @@ impl RelayService {
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
             revision: conversation.revision,
-            at: self.context.now(),
+            at,
             post: post.clone(),
             to: conversation.members.iter().filter(is_notified).cloned().collect(),
         };
@@ -121,21 +123,31 @@ impl RelayService {
         }
     }
 
-    fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
-        let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
+    /// Counts a tool call. The result is the time of the message, which is stored with it, so that the window is the
+    /// same after a restart.
+    fn take_call(&self, post: &NewMessage) -> Result<Timestamp, ConsentError> {
+        let now = self.context.now();
+        let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(now) };
         let per_minute = self.context.limits.relay.tool_calls_per_minute.max(1);
         let limit = WindowLimit { count: usize::try_from(per_minute).unwrap_or(usize::MAX), span: MINUTE };
-        self.tool_calls.take(limit, agent, self.context.now()).map_err(|wait| {
+        self.tool_calls.take(limit, agent, now).map_err(|wait| {
             ConsentError::rate_limited(wait, |seconds| {
                 format!("an agent calls at most {per_minute} tools in any 60 s; try again in {seconds} s")
             })
         })
     }
 
-    fn return_call(&self, post: &NewMessage) {
+    fn return_call(&self, post: &NewMessage, at: Timestamp) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            self.tool_calls.give_back(agent);
+            self.tool_calls.give_back(agent, at);
         }
+    }
+
+    /// Counts the tool calls of the last minute that a previous process accepted.
+    pub(crate) async fn load_recent_calls(&self) -> Result<(), EngineError> {
+        let since = self.context.now().before(MINUTE);
+        self.tool_calls.load(self.store.tool_calls_since(since).await?);
+        Ok(())
     }
 
     /// Messages of a conversation with a number above `after`, in order; at most `limit`, and never more than 100.

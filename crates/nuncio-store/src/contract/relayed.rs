@@ -7,7 +7,7 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
-use super::consent_sample::recipient;
+use super::consent_sample::{agent_id, recipient};
 use super::relay_sample::{
     agent, begin, client_id, conversation_id, device_id, group, of_two, place_of, post, posted, send, with_members,
 };
@@ -336,6 +336,30 @@ pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabas
     let winner = outcomes.iter().position(Result::is_ok).unwrap();
     let claim = store.claim(&place_of("cnv_1", 1)).await.unwrap().unwrap();
     assert_eq!(claim.device, device_id(&format!("dev_{winner}")));
+}
+
+pub async fn tool_calls_are_found_from_a_time_on(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let (ada, first, second) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
+    assert_eq!(store.tool_calls_since(later(0)).await.unwrap(), []);
+    made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
+    let (content_type, subtype) = (ContentType::Artifact, Some(MsgSubtype::ArtifactToolCall));
+    let call = |sender: &RelayParty, name: &str| NewMessage { content_type, subtype, ..post(sender, name) };
+    for (conversation, message, at) in [
+        ("cnv_1", call(&first, "m1"), 1),
+        ("cnv_1", call(&first, "m2"), 2),
+        ("cnv_2", call(&second, "m1"), 3),
+        ("cnv_1", post(&first, "m3"), 4),
+        ("cnv_1", post(&ada, "m1"), 5),
+        ("cnv_1", call(&first, "m4"), 6),
+    ] {
+        made(&*store, [send(conversation, &message, &[], at)]).await;
+    }
+    let (one, two) = (agent_id("agt_1"), agent_id("agt_2"));
+    let all = [(one.clone(), later(1)), (one.clone(), later(2)), (two, later(3)), (one, later(6))];
+    for (since, expected) in [(0, &all[..]), (2, &all[1..]), (3, &all[2..]), (6, &all[3..]), (7, &[])] {
+        assert_eq!(store.tool_calls_since(later(since)).await.unwrap(), expected, "{since}");
+    }
 }
 
 pub async fn deleted_message_numbers_are_not_reused(place: &dyn TestDatabase) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
-use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, MsgSubtype, NewMessage, ToolCallClaim};
+use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::MemberConversation;
@@ -219,10 +219,29 @@ impl RelayStore for SqliteStore {
         self.readers.point(|connection| claim_of(connection, place))
     }
 
+    async fn tool_calls_since(&self, time: Timestamp) -> Result<Vec<(AgentId, Timestamp)>, StoreError> {
+        // Walks back from the last message to the first older one, so that no index of times is needed.
+        let sql = "SELECT sender, at FROM relay_messages
+             WHERE place > coalesce(
+                 (SELECT place FROM relay_messages WHERE at < ?1 ORDER BY place DESC LIMIT 1), 0)
+               AND subtype = ?2
+             ORDER BY place";
+        let params = (time.as_millis(), to_json(&MsgSubtype::ArtifactToolCall)?);
+        let calls = self.readers.all(sql, params, |row| Ok((rows::text_form(row, 0)?, rows::moment(row, 1)?))).await?;
+        Ok(calls.into_iter().filter_map(|(sender, at)| Some((agent_of(sender)?, at))).collect())
+    }
+
     async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError> {
         let sql = "SELECT at FROM relay_messages ORDER BY place LIMIT 1";
         let oldest = self.readers.first(sql, [], |row| rows::moment(row, 0))?;
         Ok(oldest.is_some_and(|oldest| oldest < time))
+    }
+}
+
+fn agent_of(sender: RelayParty) -> Option<AgentId> {
+    match sender {
+        RelayParty::Agent(id) => Some(id),
+        RelayParty::Person(_) => None,
     }
 }
 

@@ -165,6 +165,9 @@ pub trait RelayStore: Send + Sync {
     ) -> Result<Vec<ConversationMessage>, StoreError>;
     /// The claim of a device on a message.
     async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError>;
+    /// Senders and times of the tool calls at or after `time`, in the order of arrival. If the clock was set back, those
+    /// that arrived before an older message are missing.
+    async fn tool_calls_since(&self, time: Timestamp) -> Result<Vec<(AgentId, Timestamp)>, StoreError>;
     /// Whether the message stored first is older than `time`.
     async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

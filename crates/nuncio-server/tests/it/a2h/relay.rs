@@ -5,11 +5,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
-use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hResponse, ExternalAgent, TestDevice, artifact, text};
+use nuncio_testkit::a2h::{A2hResponse, AnonymousA2hClient, ExternalAgent, TestDevice, artifact, text};
+use nuncio_testkit::{Gateway, Method};
 use serde_json::{Value, json};
 
 use super::{A2hTestServer, agent_body, seed};
+use crate::agents::{DESK, desk};
 
 /// The person `ada`, an agent that she has a relation with, and their conversation.
 pub(super) struct RelayConversation {
@@ -355,6 +356,26 @@ async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
         assert_eq!(scene.agent.post(&scene.conversation, &call(number)).await.status, 201, "{number}");
     }
     assert_eq!(scene.agent.post(&scene.conversation, &call(160)).await.status, 429);
+}
+
+#[tokio::test]
+async fn tool_calls_of_the_last_minute_count_after_a_restart() {
+    let mut scene = RelayConversation::start().await;
+    let call = |number: usize| artifact(&format!("c{number}"), "artifact_tool_call", json!({"n": number}));
+    assert_eq!(scene.agent.post(&scene.conversation, &call(0)).await.status, 201);
+    scene.world.clock.advance(Duration::from_secs(20));
+    for number in 1..60 {
+        assert_eq!(scene.agent.post(&scene.conversation, &call(number)).await.status, 201, "{number}");
+    }
+    scene.world.clock.advance(Duration::from_secs(20));
+    let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&scene.world.clock);
+    let restarted = builder.data(scene.world.gateway.data_as_after_a_crash()).start().await;
+    scene.agent.server = AnonymousA2hClient::at(restarted.url());
+    let refused = scene.agent.post(&scene.conversation, &call(60)).await;
+    assert_eq!((refused.status, &refused.headers["retry-after"].to_str().unwrap()), (429, &"20"));
+    scene.world.clock.advance(Duration::from_secs(20));
+    assert_eq!(scene.agent.post(&scene.conversation, &call(60)).await.status, 201, "the first call is a minute old");
+    assert_eq!(scene.agent.post(&scene.conversation, &call(61)).await.status, 429);
 }
 
 #[tokio::test]
