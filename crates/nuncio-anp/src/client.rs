@@ -73,7 +73,8 @@ pub struct AnpClientOptions {
     pub local: LocalDidScheme,
     /// Challenge that the proof of a description must contain, if this client sent one to the publisher.
     pub challenge: Option<String>,
-    /// Forms of proofs that are accepted on descriptions.
+    /// Forms of proofs that are accepted on descriptions. With the literal form, descriptions are fetched with
+    /// `?proof=literal`.
     pub proof_forms: AcceptedProofForms,
 }
 

@@ -1,7 +1,9 @@
 //! Resolves a target to an agent description and verifies the description.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use nuncio_identity::proof::AcceptedProofForms;
 use nuncio_identity::{BoundDocument, Did};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -22,9 +24,12 @@ struct FetchedDescription {
 
 const MAX_NOTED_FAULTS: usize = 5;
 
+/// Parameter of a description's address that asks for the literal form of the proof.
+const PROOF_FORM: (&str, &str) = ("proof", "literal");
+
 #[derive(Debug, Clone)]
 pub struct VerifiedDescription {
-    /// URL from which the description was fetched.
+    /// URL of the description, without the form of its proof.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
@@ -104,7 +109,7 @@ impl AnpClient {
         let read = self.read_description(url, &named_host).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named_host).await;
         let did = read.description.did.clone();
-        Ok(self.described(url.clone(), named_host, read, &lookup, did.as_deref()))
+        Ok(self.described(without_proof_form(url), named_host, read, &lookup, did.as_deref()))
     }
 
     fn described(
@@ -143,9 +148,33 @@ impl AnpClient {
     }
 
     async fn read_description(&self, url: &Url, named_host: &UserNamedHost) -> Result<FetchedDescription, ClientError> {
-        let value = self.http.document(url, named_host, AnpDocumentType::AgentDescription.max_bytes()).await?;
+        let mut address = url.clone();
+        if self.options.proof_forms == AcceptedProofForms::WithLiteral
+            && !url.query_pairs().any(|it| asks_for_literal(&it))
+        {
+            address.query_pairs_mut().append_pair(PROOF_FORM.0, PROOF_FORM.1);
+        }
+        let value = self.http.document(&address, named_host, AnpDocumentType::AgentDescription.max_bytes()).await?;
         tolerate(url, value)
     }
+}
+
+/// Removes the parameter that asks for the literal form. The form of the proof is not part of a description's address,
+/// so that DID document and description name the address without it.
+fn without_proof_form(url: &Url) -> Url {
+    let mut bare = url.clone();
+    if url.query_pairs().any(|it| asks_for_literal(&it)) {
+        bare.set_query(None);
+        let others: Vec<_> = url.query_pairs().filter(|it| !asks_for_literal(it)).collect();
+        if !others.is_empty() {
+            bare.query_pairs_mut().extend_pairs(others);
+        }
+    }
+    bare
+}
+
+fn asks_for_literal((name, value): &(Cow<'_, str>, Cow<'_, str>)) -> bool {
+    (name.as_ref(), value.as_ref()) == PROOF_FORM
 }
 
 /// Parses a description leniently: known deviations of other software are accepted and listed in the notes.

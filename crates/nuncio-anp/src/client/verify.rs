@@ -169,10 +169,12 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
             checks.verified(CheckSubject::Service, "the DID leads back to this description");
         }
         Some(other) => {
-            let endpoint = plain(&other.endpoint);
+            let (endpoint, here) = (plain(&other.endpoint), display_url(claimed.url));
+            // The displayed address omits the query.
+            let query = if claimed.url.query().is_some() { " with a query" } else { "" };
             checks.refuted(
                 CheckSubject::Service,
-                format!("{} is described at {endpoint}, not at {}", bound.did(), display_url(claimed.url)),
+                format!("{} is described at {endpoint}, not at {here}{query}", bound.did()),
             );
         }
         None => {

@@ -98,29 +98,63 @@ async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usabl
     }
 }
 
+/// Description of the test agent with the proof that the text of ANP-07 defines.
+fn description_with_literal_proof() -> Value {
+    let Value::Object(mut members) = description(|_| {}) else { panic!("an object") };
+    let key = hotel_did().url("key-1");
+    let options = ProofOptions { verification_method: &key, created: NOW, domain: None, challenge: None };
+    sign_literal(&mut members, &hotel_key(), &options);
+    Value::Object(members)
+}
+
+async fn described_with(server: &TestServer, named: &str, proof_forms: AcceptedProofForms) -> VerifiedDescription {
+    let options = AnpClientOptions { proof_forms, ..AnpClientOptions::default() };
+    let world = TestClient::with_options(&[("grand-hotel.example", server)], None, options);
+    world.client.describe(&target(named)).await.unwrap()
+}
+
 #[tokio::test]
 async fn literal_proof_of_anp_07_is_verified_only_on_request() {
-    let signed = |changed: bool| {
-        let Value::Object(mut members) = description(|_| {}) else { panic!("an object") };
-        let key = hotel_did().url("key-1");
-        let options = ProofOptions { verification_method: &key, created: NOW, domain: None, challenge: None };
-        sign_literal(&mut members, &hotel_key(), &options);
-        if changed {
-            members.insert("name".to_owned(), json!("Grander Hotel"));
-        }
-        Value::Object(members)
-    };
-    let good = describing(move || signed(false)).await;
-    let bad = describing(move || signed(true)).await;
-    let proof = async |server: &TestServer, proof_forms| {
-        let options = AnpClientOptions { proof_forms, ..AnpClientOptions::default() };
-        let world = TestClient::with_options(&[("grand-hotel.example", server)], None, options);
-        described(&world.client).await.checks.of(CheckSubject::Proof).unwrap().clone()
+    let good = grand_hotel(|request, _| {
+        request.line().starts_with(AD_LINE).then(|| TestReply::json(&description_with_literal_proof()))
+    })
+    .await;
+    let bad = grand_hotel(|request, _| {
+        request.line().starts_with(AD_LINE).then(|| {
+            let mut changed = description_with_literal_proof();
+            changed["name"] = json!("Grander Hotel");
+            TestReply::json(&changed)
+        })
+    })
+    .await;
+    let proof = async |server: &TestServer, forms| {
+        described_with(server, AD, forms).await.checks.of(CheckSubject::Proof).unwrap().clone()
     };
     use AcceptedProofForms::{DataIntegrity, WithLiteral};
     assert!(matches!(proof(&good, DataIntegrity).await, CheckOutcome::Unverified { .. }));
     assert!(matches!(proof(&good, WithLiteral).await, CheckOutcome::Verified { .. }));
     assert!(matches!(proof(&bad, WithLiteral).await, CheckOutcome::Refuted { .. }));
+}
+
+#[tokio::test]
+async fn literal_proof_is_requested_and_leaves_the_address_of_the_description_unchanged() {
+    let literal_line = format!("{AD_LINE}?proof=literal");
+    let asked = literal_line.clone();
+    let hotel = grand_hotel(move |request, _| {
+        (request.line() == asked).then(|| TestReply::json(&description_with_literal_proof()))
+    })
+    .await;
+    let literal_ad = format!("{AD}?proof=literal");
+    for (number, named) in [AD, hotel_did().as_str(), &literal_ad].into_iter().enumerate() {
+        let agent = described_with(&hotel, named, AcceptedProofForms::WithLiteral).await;
+        for subject in [CheckSubject::Proof, CheckSubject::Service, CheckSubject::Address] {
+            let outcome = agent.checks.of(subject);
+            assert!(matches!(outcome, Some(CheckOutcome::Verified { .. })), "{named} {subject:?}: {outcome:?}");
+        }
+        assert_eq!((agent.url.as_str(), hotel.hits(&literal_line), hotel.hits(AD_LINE)), (AD, number + 1, 0));
+    }
+    described_with(&hotel, AD, AcceptedProofForms::DataIntegrity).await;
+    assert_eq!(hotel.hits(AD_LINE), 1, "nobody asked for the literal form");
 }
 
 #[tokio::test]
