@@ -15,7 +15,7 @@ use nuncio_core::message::{Content, Message, ToolCall};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
 use super::fold::TurnFold;
-use super::reconcile::{self, TurnAnchor};
+use super::reconcile::{self, RESULT_REQUESTS, TurnAnchor};
 use super::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate, UnansweredCall, history_kind};
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
@@ -45,6 +45,8 @@ pub struct TurnExchange<'a> {
     clean: bool,
     /// Whether a running turn was joined and no event has arrived.
     joining: bool,
+    /// Whether the agent's first output of this turn has arrived.
+    output_began: bool,
 }
 
 enum ExchangePhase {
@@ -52,13 +54,19 @@ enum ExchangePhase {
     Reading(Box<TurnStream>),
     Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
     Reconciling(BoxFuture<'static, (TurnAnchor, Option<Vec<Message>>)>),
-    /// The turn ended, and the results of allowed calls that were not streamed are looked up in the history.
+    /// The results of allowed calls that were not streamed are looked up in the history.
     LoadingResults {
-        stop: TurnStop,
-        received: TurnCompleteness,
+        held: HeldEvent,
         looking: BoxFuture<'static, Vec<(CallId, Content)>>,
     },
     Over,
+}
+
+/// What arrived instead of the results of allowed calls, and is handled after they were looked up.
+enum HeldEvent {
+    /// The first output of the turn, which follows the results.
+    Output(TurnEvent, Box<TurnStream>),
+    Stop(TurnStop, TurnCompleteness),
 }
 
 impl<'a> TurnExchange<'a> {
@@ -89,6 +97,7 @@ impl<'a> TurnExchange<'a> {
             interrupted: false,
             clean: false,
             joining: false,
+            output_began: false,
         }
     }
 
@@ -127,7 +136,7 @@ impl<'a> TurnExchange<'a> {
                             if self.interrupted { TurnCompleteness::Continued } else { TurnCompleteness::Whole };
                         self.stopped(stop, received);
                     }
-                    event => self.ready.extend(self.fold.take(event)),
+                    event => self.take(event),
                 }
             }
             Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
@@ -170,31 +179,78 @@ impl<'a> TurnExchange<'a> {
                     None => self.give_up(),
                 }
             }
-            ExchangePhase::LoadingResults { stop, received, looking } => {
+            ExchangePhase::LoadingResults { looking, .. } => {
                 let results = ready!(looking.poll_unpin(context));
-                let (stop, received) = (stop.clone(), *received);
-                for (call, content) in results {
-                    self.conversation.messages.push(Message::tool(call.clone(), content.clone()));
-                    self.ready.push_back(TurnUpdate::Result { call, content });
-                }
-                self.end(stop, received);
+                self.resume_after(results);
             }
             ExchangePhase::Over => {}
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Handles `turn_stop`. Some servers do not stream the results of calls that this turn allowed; they are taken from
-    /// the history if the agent offers it.
-    fn stopped(&mut self, stop: TurnStop, received: TurnCompleteness) {
-        let silent: Vec<CallId> = self.granted.iter().filter(|call| !self.fold.has_answer(call)).cloned().collect();
-        match history_kind(&self.conversation.agent) {
-            Some(kind) if !silent.is_empty() => {
-                let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
-                let looking = reconcile::poll_results(client, session, kind, silent).boxed();
-                self.phase = ExchangePhase::LoadingResults { stop, received, looking };
+    /// Handles an event other than `turn_stop`. Some servers do not stream the results of calls that this turn allowed,
+    /// and store them before the agent goes on: at its first output the results are looked up in the history, so that
+    /// they are reported before it.
+    fn take(&mut self, event: TurnEvent) {
+        let is_output = !matches!(
+            event,
+            TurnEvent::TurnStart | TurnEvent::ToolResult { .. } | TurnEvent::Unknown { .. } | TurnEvent::TurnStop(_)
+        );
+        let begins = is_output && !self.output_began;
+        self.output_began |= is_output;
+        let looking = if begins { self.look_up_results(1) } else { None };
+        let Some(looking) = looking else { return self.ready.extend(self.fold.take(event)) };
+        match std::mem::replace(&mut self.phase, ExchangePhase::Over) {
+            ExchangePhase::Reading(stream) => {
+                self.phase = ExchangePhase::LoadingResults { held: HeldEvent::Output(event, stream), looking };
             }
-            _ => self.end(stop, received),
+            other => {
+                self.phase = other;
+                self.ready.extend(self.fold.take(event));
+            }
+        }
+    }
+
+    /// Handles `turn_stop`. Results that are still missing are looked up in the history once more, because some servers
+    /// store a turn only at its end.
+    fn stopped(&mut self, stop: TurnStop, received: TurnCompleteness) {
+        match self.look_up_results(RESULT_REQUESTS) {
+            Some(looking) => {
+                self.phase = ExchangePhase::LoadingResults { held: HeldEvent::Stop(stop, received), looking };
+            }
+            None => self.end(stop, received),
+        }
+    }
+
+    /// Looks up the results of allowed calls that have none, with at most `requests` requests; `None` if there are no
+    /// such calls, or the agent offers no history.
+    fn look_up_results(&self, requests: usize) -> Option<BoxFuture<'static, Vec<(CallId, Content)>>> {
+        let silent: Vec<CallId> = self.granted.iter().filter(|call| !self.fold.has_answer(call)).cloned().collect();
+        let kind = history_kind(&self.conversation.agent).filter(|_| !silent.is_empty())?;
+        let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
+        Some(reconcile::poll_results(client, session, kind, silent, requests).boxed())
+    }
+
+    /// Reports the results that were looked up, and goes on with the event that was held back for them.
+    fn resume_after(&mut self, results: Vec<(CallId, Content)>) {
+        let ExchangePhase::LoadingResults { held, .. } = std::mem::replace(&mut self.phase, ExchangePhase::Over) else {
+            return;
+        };
+        match held {
+            HeldEvent::Output(event, stream) => {
+                self.phase = ExchangePhase::Reading(stream);
+                for (call, content) in results {
+                    self.ready.extend(self.fold.take(TurnEvent::ToolResult { call, content }));
+                }
+                self.ready.extend(self.fold.take(event));
+            }
+            HeldEvent::Stop(stop, received) => {
+                for (call, content) in results {
+                    self.conversation.messages.push(Message::tool(call.clone(), content.clone()));
+                    self.ready.push_back(TurnUpdate::Result { call, content });
+                }
+                self.end(stop, received);
+            }
         }
     }
 

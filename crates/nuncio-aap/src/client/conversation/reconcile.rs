@@ -19,7 +19,7 @@ const HISTORY_DELAYS: [Duration; 5] = [
     Duration::from_secs(2),
 ];
 /// Number of history requests for results of a turn that has ended. Servers store a turn at its end.
-const RESULT_REQUESTS: usize = 3;
+pub(super) const RESULT_REQUESTS: usize = 3;
 
 /// State of the conversation before the interrupted turn, used to find the turn in the history.
 #[derive(Debug)]
@@ -134,16 +134,18 @@ pub(super) async fn poll_history(
     (anchor, None)
 }
 
-/// Looks for the results of `calls` in the history of a turn that has ended. Results that it lacks are left out.
+/// Looks for the results of `calls` in the history, with at most `requests` requests. Results that it lacks are left
+/// out.
 pub(super) async fn poll_results(
     client: Client,
     session: String,
     kind: HistoryKind,
     calls: Vec<CallId>,
+    requests: usize,
 ) -> Vec<(CallId, Content)> {
     let mut found = Vec::new();
-    for pause in &HISTORY_DELAYS[..RESULT_REQUESTS] {
-        tokio::time::sleep(*pause).await;
+    for pause in HISTORY_DELAYS.into_iter().take(requests) {
+        tokio::time::sleep(pause).await;
         match client.history(&session, kind).await {
             Ok(history) => found = results(since_user(&history), &calls),
             Err(error) if error.is_not_found() => break,
