@@ -150,10 +150,14 @@ impl RpcError {
         self.data.as_ref()?.get("anp_code")?.as_str()
     }
 
-    /// Error code with the number of this error, if the number is known.
+    /// The error by its number or, if the number is another implementation's own, by its machine-readable code
+    /// (ANP-06 §11).
     #[must_use]
     pub fn known_code(&self) -> Option<ErrorCode> {
-        ErrorCode::from_code(self.code)
+        ErrorCode::from_code(self.code).or_else(|| {
+            let word = self.anp_code()?;
+            ErrorCode::ALL.iter().copied().find(|it| it.anp_code() == Some(word))
+        })
     }
 }
 
@@ -169,5 +173,21 @@ impl From<&NegotiationRefusal> for RpcError {
         let details: Map<_, _> = lists.chain(nearest).map(|(name, value)| (name.to_owned(), value)).collect();
         let error = Self::new(refusal.cause).with_message(&refusal.message);
         if details.is_empty() { error } else { error.with_details(details.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_is_known_by_its_number_or_by_its_machine_readable_code() {
+        let known = |error: Value| serde_json::from_value::<RpcError>(error).unwrap().known_code();
+        let outdated = Some(ErrorCode::UnsupportedCandidateProfile);
+        let data = json!({"anp_code": "meta.unsupported_candidate_profile"});
+        assert_eq!(known(json!({"code": 1603, "message": "x"})), outdated);
+        assert_eq!(known(json!({"code": -32000, "message": "x", "data": data})), outdated);
+        assert_eq!(known(json!({"code": -32000, "message": "x", "data": {"anp_code": ""}})), None);
+        assert_eq!(known(json!({"code": -32000, "message": "x", "data": "meta.unsupported_candidate_profile"})), None);
     }
 }
