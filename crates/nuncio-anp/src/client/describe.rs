@@ -10,7 +10,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, display_url, plain};
-use super::target::{AgentTarget, UserNamedHost, authority};
+use super::target::{AgentTarget, UserNamedHost, authority, did_authority};
 use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
@@ -53,8 +53,8 @@ impl VerifiedDescription {
     /// the agent's DID.
     #[must_use]
     pub fn is_on_own_host(&self, url: &Url) -> bool {
-        let of_did = self.did().is_some_and(|did| Some(did.host()) == url.host_str());
-        self.named_host.is_host_of(url) || self.url.host() == url.host() || of_did
+        let of_did = self.did().is_some_and(|did| did_authority(did) == authority(url));
+        self.named_host.is_host_of(url) || authority(&self.url) == authority(url) || of_did
     }
 }
 

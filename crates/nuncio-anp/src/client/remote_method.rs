@@ -124,6 +124,15 @@ impl AnpClient {
                     format!("{} has no interface {:?}", display_url(&agent.url), plain(id.unwrap_or_default()));
                 return Err(ClientError::new(Reason::BadAgreement, message));
             };
+            if !agent.is_on_own_host(url) {
+                let message = format!(
+                    "the interface {:?} at {} was agreed upon, which is on another host and which {} does not describe",
+                    plain(id.unwrap_or_default()),
+                    display_url(url),
+                    display_url(&agent.url)
+                );
+                return Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"));
+            }
             let interface =
                 Interface::new(id.unwrap_or_default().to_owned(), Interface::STRUCTURED, "openrpc", String::new());
             return Ok((methods(&interface, &self.openrpc(agent, url).await?, url)?, None));

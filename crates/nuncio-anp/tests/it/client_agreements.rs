@@ -256,6 +256,19 @@ async fn agreed_url_is_used_and_its_difference_from_the_description_is_reported(
 }
 
 #[tokio::test]
+async fn agreed_interface_that_only_another_host_describes_is_not_called() {
+    let hotel = changing(|it| {
+        it["selected"]["interface"] = json!("interface.unknown");
+        it["selected"]["url"] = json!("https://elsewhere.example/tools.json");
+    })
+    .await;
+    let (_folder, file) = temporary_file();
+    let refused = run(&hotel, &file).await.0.unwrap_err();
+    assert!(refused.reason == Reason::BadAgreement && refused.message.contains("another host"), "{refused}");
+    assert_eq!(hotel.hits(RPC), 0);
+}
+
+#[tokio::test]
 async fn human_authorization_in_a_negotiation_result_is_reported_before_the_call() {
     let hotel = changing(|it| it["execution"]["requiresHumanAuthorization"] = json!(true)).await;
     let (_folder, file) = temporary_file();
