@@ -12,7 +12,7 @@ use super::error::{ClientError, Reason, plain};
 use super::negotiate::{Agreement, NegotiationRequest};
 use super::remote_method::RemoteMethod;
 use super::target::AgentTarget;
-use crate::negotiation::ExecutionMode;
+use crate::negotiation::{ExecutionMode, SecurityProfile};
 
 const DESCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 pub(super) const MAX_CACHED_DESCRIPTIONS: usize = 256;
@@ -91,6 +91,9 @@ impl AnpClient {
     ) -> Result<Value, ClientError> {
         let (agent, read_now) = self.described_agent(target).await?;
         delegate.on_step(InvocationStep::Described(&agent));
+        if read_now {
+            self.check_service(&agent, method).await?;
+        }
         let failed = match self.attempt(&agent, method, delegate, timeout).await {
             Ok(result) => return Ok(result),
             Err(failed) => failed,
@@ -112,6 +115,25 @@ impl AnpClient {
             self.forget_agreements(&agent);
         }
         again
+    }
+
+    /// Asks the agent's message service for its current capabilities before the first call: they override a cached
+    /// agreement, and what the description says about a named method (ANP-06 §3.4, §6.4). A new negotiation asks by
+    /// itself. A named method is called even if the service says nothing.
+    async fn check_service(&self, agent: &VerifiedDescription, method: &MethodChoice) -> Result<(), ClientError> {
+        agent.checks.ensure_trusted()?;
+        let has_service =
+            agent.document.as_ref().is_some_and(|bound| bound.document().service("ANPMessageService").is_some());
+        let wanted = match method {
+            MethodChoice::Method(_) if has_service => vec![SecurityProfile::TransportProtected],
+            MethodChoice::Negotiate(needs) if self.has_agreed(agent, needs) => needs.securities(),
+            _ => return Ok(()),
+        };
+        match (self.refresh(agent).await, method) {
+            (Ok(runtime), _) => runtime.ensure_supported(&wanted),
+            (Err(error), MethodChoice::Method(_)) if error.reason != Reason::Untrusted => Ok(()),
+            (Err(error), _) => Err(error),
+        }
     }
 
     async fn attempt(

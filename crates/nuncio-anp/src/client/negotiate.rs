@@ -86,7 +86,7 @@ impl NegotiationRequest {
     }
 
     /// Security profiles that this client supports, plus the requested one, so that any profile can be requested.
-    fn securities(&self) -> Vec<SecurityProfile> {
+    pub(super) fn securities(&self) -> Vec<SecurityProfile> {
         let usual = SecurityProfile::TransportProtected;
         [Some(usual), self.security.filter(|it| *it != usual)].into_iter().flatten().collect()
     }
@@ -155,6 +155,12 @@ impl AnpClient {
             self.agreements.put(self, agent, needs, &agreement);
         }
         Ok(agreement)
+    }
+
+    /// Whether the agent itself made a cached agreement that is still valid.
+    pub(super) fn has_agreed(&self, agent: &VerifiedDescription, needs: &NegotiationRequest) -> bool {
+        let cached = self.agreements.get(self, agent, needs);
+        cached.is_some_and(|agreement| matches!(agreement.decided, ChosenBy::Agent(_)))
     }
 
     pub fn forget_agreements(&self, agent: &VerifiedDescription) {

@@ -4,7 +4,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_anp::client::{
@@ -21,6 +22,7 @@ use crate::client_fixtures::{
 use crate::client_negotiate::supporting;
 
 const NEGOTIATE: &str = "anp.negotiate";
+const CAPABILITIES: &str = "anp.get_capabilities";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
 fn wish() -> NegotiationRequest {
@@ -278,10 +280,52 @@ async fn human_authorization_in_a_negotiation_result_is_reported_before_the_call
     }
 }
 
+/// Test server whose service supports only end-to-end encryption from the moment the switch is on.
+async fn hotel_with_strict_switch() -> (TestServer, Arc<AtomicBool>) {
+    let strict = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&strict);
+    let hotel = grand_hotel(move |request, _| {
+        let asks = request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
+        let profiles = ["anp.meta.negotiation.v1"];
+        (asks && strict.load(Ordering::SeqCst)).then(|| supporting(request, &profiles, &["direct-e2ee"]))
+    })
+    .await;
+    (hotel, switch)
+}
+
+#[tokio::test]
+async fn stored_agreement_is_not_used_once_the_service_supports_other_security_profiles() {
+    let (hotel, strict) = hotel_with_strict_switch().await;
+    let (_folder, file) = temporary_file();
+    run(&hotel, &file).await.0.unwrap();
+    strict.store(true, Ordering::SeqCst);
+    let (refused, _) = run(&hotel, &file).await;
+    assert_eq!(refused.unwrap_err().reason, Reason::NotAgreed);
+    assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (1, 1), "nothing was called under the old agreement");
+    strict.store(false, Ordering::SeqCst);
+    run(&hotel, &file).await.0.unwrap();
+    assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (2, 2));
+}
+
+#[tokio::test]
+async fn named_method_is_not_called_while_the_service_requires_another_security_profile() {
+    let (hotel, strict) = hotel_with_strict_switch().await;
+    let call = async || {
+        let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
+        let method = MethodChoice::Method("search_rooms".to_owned());
+        let values = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+        world.client.invoke_with(&AgentTarget::parse(AD).unwrap(), &method, &values, None).await
+    };
+    assert_eq!(call().await.unwrap()["called"], "search_rooms");
+    strict.store(true, Ordering::SeqCst);
+    let refused = call().await.unwrap_err();
+    assert!(refused.reason == Reason::NotAgreed && refused.message.contains("direct-e2ee"), "{refused}");
+    assert_eq!(hotel.hits(RPC), 1);
+}
+
 #[tokio::test]
 async fn security_profile_that_the_service_does_not_support_now_is_neither_requested_nor_used() {
-    let asks =
-        |request: &ReceivedRequest| request.line() == "POST /anp" && request.json()["method"] == "anp.get_capabilities";
+    let asks = |request: &ReceivedRequest| request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
     let strict = grand_hotel(move |request, _| {
         asks(request).then(|| supporting(request, &["anp.meta.negotiation.v1"], &["direct-e2ee"]))
     })
