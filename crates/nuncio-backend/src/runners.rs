@@ -114,6 +114,13 @@ impl ToolRunner {
         Self { fetch, servers: mcp::McpConnections::new(Arc::clone(&services)), services, skills, peers, devices }
     }
 
+    /// Keeps agreements with other agents in this file, which need not exist.
+    #[must_use]
+    pub fn with_agreement_file(mut self, path: PathBuf) -> Self {
+        self.peers = self.peers.with_agreement_file(path);
+        self
+    }
+
     /// Sets the folder of an agent's file, which is the working directory of its programs and the base of its relative
     /// paths. Must be called before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {

@@ -184,7 +184,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let allow = AllowedAddresses::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
-    let runners = Arc::new(ToolRunner::new(ToolRunnerConfig {
+    let runners = ToolRunner::new(ToolRunnerConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::clone(&fetch) as _,
         clock: Arc::clone(&with.clock),
@@ -194,7 +194,8 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         working_dir: data.path().to_owned(),
         confined: true,
         mcp_start: settings.limits.mcp_start(),
-    }));
+    });
+    let runners = Arc::new(runners.with_agreement_file(data.path().join("agreements.json")));
     let entropy = Arc::new(SystemEntropy);
     let secret_key = data.secret_key(&*entropy)?;
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;

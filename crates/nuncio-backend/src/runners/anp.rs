@@ -1,14 +1,17 @@
 //! Tools that are ANP methods of other agents.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
-    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, Invocation, LocalDidScheme, MethodChoice,
-    NegotiationRequest, Reason,
+    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, InvocationDelegate, InvocationStep,
+    LocalDidScheme, MethodChoice, NegotiationRequest, Reason, RemoteMethod,
 };
 use nuncio_core::agent::{AnpMethod, AnpRun};
+use nuncio_core::text::plain;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
+use serde_json::{Map, Value};
 
 /// ANP client for agents of other hosts. Descriptions, tokens and agreements are cached.
 #[derive(Debug)]
@@ -31,6 +34,12 @@ impl RemoteAgentRunner {
         Self { client, signers: OnceLock::new(), clock }
     }
 
+    /// Keeps agreements in this file too, so that they last when the server restarts.
+    pub(super) fn with_agreement_file(mut self, path: PathBuf) -> Self {
+        self.client = self.client.with_agreement_file(path);
+        self
+    }
+
     pub(super) fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
         // Later calls have no effect.
         let _ = self.signers.set(signers);
@@ -39,15 +48,44 @@ impl RemoteAgentRunner {
     /// Calls an ANP method. The request is signed with the DID of the tool's agent, if the agent has a signer.
     pub(super) async fn run(&self, run: &AnpRun, call: &RunCall) -> Result<ToolOutput, RunError> {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
-        let invocation = Invocation {
-            target: AgentTarget::parse(&run.target).map_err(|error| failure(&error))?,
-            method: method_choice(&run.method),
-            arguments: call.arguments.clone(),
-            timeout: Some(self.clock.now().until(call.deadline)),
-        };
+        let target = AgentTarget::parse(&run.target).map_err(|error| failure(&error))?;
+        let timeout = Some(self.clock.now().until(call.deadline));
         call.program_start.report();
-        let outcome = self.client.clone().signed_by(signer).invoke(&invocation).await;
+        let client = self.client.clone().signed_by(signer);
+        let outcome = client.invoke_with(&target, &method_choice(&run.method), &LoggedCall(call), timeout).await;
         outcome.map(ToolOutput::json).map_err(|error| failure(&error))
+    }
+}
+
+/// A call of a tool, whose agreement is logged where it differs from what the operator might expect.
+struct LoggedCall<'a>(&'a RunCall);
+
+impl InvocationDelegate for LoggedCall<'_> {
+    fn argument_names(&self) -> Vec<&str> {
+        self.0.arguments.argument_names()
+    }
+
+    fn arguments(&self, method: &RemoteMethod) -> Map<String, Value> {
+        self.0.arguments.arguments(method)
+    }
+
+    fn on_step(&self, step: InvocationStep<'_>) {
+        let (agent, tool) = (&self.0.agent.name, &self.0.tool.name);
+        match step {
+            InvocationStep::Described(_) => {}
+            InvocationStep::Prepared { method, agreement, .. } => {
+                let negotiation = agreement.map(|agreement| plain(&agreement.result.negotiation_id));
+                for note in agreement.into_iter().flat_map(|agreement| &agreement.notes) {
+                    tracing::warn!(%agent, %tool, negotiation, note, "the agreement differs from the description");
+                }
+                if method.asks_a_person {
+                    tracing::info!(%agent, %tool, negotiation, "a person at the other agent must agree to the call");
+                }
+            }
+            InvocationStep::Outdated(error) => {
+                tracing::info!(%agent, %tool, error = %error.message, "negotiating again");
+            }
+        }
     }
 }
 
