@@ -1,6 +1,8 @@
 //! Comparison of two manifests: which changes need new consent, by the table of the A2H specification (§2.5).
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
 
 use super::verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
 
@@ -22,17 +24,33 @@ use read::{ParsedManifest, UnreadableManifest};
 #[must_use]
 pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
     let mut report = VerdictBuilder::new(*policy);
-    let (old, new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
+    let [old, new] = [old, new].map(|side| side.filter(|manifest| !manifest.is_null()).map(with_typed_arguments));
+    let (old, new) = (old.as_deref(), new.as_deref());
+    let history: Vec<Value> = history.iter().map(|earlier| with_typed_arguments(earlier).into_owned()).collect();
     match (old.map(ParsedManifest::read).transpose(), new.map(ParsedManifest::read).transpose()) {
         (Ok(None), Ok(None)) => {}
         (Ok(Some(_)), Ok(Some(_))) if old == new => {}
-        (Ok(Some(old)), Ok(Some(new))) => both(&old, &new, history, &mut report),
+        (Ok(Some(old)), Ok(Some(new))) => both(&old, &new, &history, &mut report),
         (Ok(None), Ok(Some(new))) => added(&new, &mut report),
         (Ok(Some(old)), Ok(None)) => cleared(&old, &mut report),
         (Err(why), _) => unreadable(&why, old, new, ManifestSide::Old, &mut report),
         (_, Err(why)) => unreadable(&why, old, new, ManifestSide::New, &mut report),
     }
     report.verdict
+}
+
+/// The manifest with `"type": "object"` in input schemas without a type, because arguments are always an object: with
+/// and without it a tool accepts the same calls.
+fn with_typed_arguments(manifest: &Value) -> Cow<'_, Value> {
+    let is_untyped = |tool: &Value| tool["input_schema"].as_object().is_some_and(|input| !input.contains_key("type"));
+    let mut manifest = Cow::Borrowed(manifest);
+    if manifest["tools"].as_array().is_some_and(|tools| tools.iter().any(is_untyped)) {
+        let tools = manifest.to_mut()["tools"].as_array_mut().into_iter().flatten();
+        for tool in tools.filter(|tool| is_untyped(tool)) {
+            tool["input_schema"]["type"] = json!("object");
+        }
+    }
+    manifest
 }
 
 fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut VerdictBuilder) {

@@ -232,6 +232,25 @@ fn changed_type_is_breaking_at_any_depth_unless_only_the_notation_changed() {
 }
 
 #[test]
+fn type_object_added_to_or_removed_from_an_untyped_schema_is_no_change() {
+    let properties = json!({"p": {"type": "string"}});
+    for (untyped, typed) in [
+        (json!({"properties": properties}), json!({"type": "object", "properties": properties})),
+        (json!({}), json!({"type": "object"})),
+    ] {
+        let (untyped, typed) = (with_schema(&untyped), with_schema(&typed));
+        for (old, new) in [(&untyped, &typed), (&typed, &untyped)] {
+            assert_eq!(judge(old, new), ChangeVerdict::default(), "{old} {new}");
+        }
+    }
+    for harmless in [json!({"maxLength": 3}), json!({"minimum": 3}), json!({"items": {"type": "string"}})] {
+        assert!(!judge(&with_schema(&json!({})), &with_schema(&harmless)).breaking, "{harmless}");
+    }
+    let narrowed = json!({"type": "object", "properties": {"p": {"type": "number"}}});
+    assert!(judge(&with_schema(&json!({"properties": properties})), &with_schema(&narrowed)).breaking);
+}
+
+#[test]
 fn changed_type_finding_has_a_witness_unless_the_type_was_widened() {
     let verdict = judge(&taking(&json!({"type": "string"})), &taking(&json!({"type": "integer"})));
     assert_eq!(rules(&verdict), BTreeSet::from(["type_changed"]), "{verdict:?}");
@@ -437,7 +456,8 @@ fn unreadable_manifest_or_invalid_schema_is_breaking() {
         assert!(rules(&verdict).contains("unreadable"));
     }
     // An invalid schema affects only its own tool.
-    for schema in [json!({"type": 1}), json!({"$ref": "#/nowhere"}), json!({"pattern": "("}), json!(false)] {
+    let bad_pattern = json!({"properties": {"a": {"type": "string", "pattern": "("}}});
+    for schema in [json!({"type": 1}), json!({"$ref": "#/nowhere"}), bad_pattern, json!(false)] {
         let verdict = manifests(Some(&good), Some(&with_schema(&schema)), &[], &ChangePolicy::default());
         assert_eq!((verdict.breaking, scopes(&verdict)), (true, vec!["x:y"]), "{schema}");
     }
