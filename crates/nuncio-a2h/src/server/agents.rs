@@ -38,7 +38,7 @@ pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathP
     let caller_if_known = visitor(&request)?;
     let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
     let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
-    Ok(unless_known(request.headers(), tag(&view), || revalidated(data(StatusCode::OK, &view))))
+    Ok(revalidated(unless_known(request.headers(), tag(&view), || data(StatusCode::OK, &view))))
 }
 
 /// `PATCH /a2h/agents/{id}`: changes an agent account, publishes a manifest, or both.

@@ -53,7 +53,7 @@ pub(super) async fn version(
     };
     let whole = ManifestView { capability_manifest: Some(written(&found)), ..view(&found) };
     let tag = etag(json!(whole).to_string().as_bytes());
-    Ok(unless_known(&headers, tag, || revalidated(data(StatusCode::OK, whole))))
+    Ok(revalidated(unless_known(&headers, tag, || data(StatusCode::OK, whole))))
 }
 
 fn view(version: &ManifestVersion) -> ManifestView {

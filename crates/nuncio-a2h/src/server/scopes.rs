@@ -13,5 +13,5 @@ use crate::wire::scope::bundle;
 pub(super) async fn list(State(a2h): State<A2hServerState>, headers: HeaderMap) -> Response {
     let page = Page { data: bundle(&a2h.presets), next_cursor: None };
     let tag = etag(json!(page).to_string().as_bytes());
-    unless_known(&headers, tag, || revalidated(answer(StatusCode::OK, &page)))
+    revalidated(unless_known(&headers, tag, || answer(StatusCode::OK, &page)))
 }
