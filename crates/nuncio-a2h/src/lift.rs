@@ -178,11 +178,11 @@ pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
     Ok(backup)
 }
 
-/// Parsed `If-Match` header with manifest hashes.
+/// Parsed `If-Match` header with entity tags of an account or hashes of its manifest, without quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IfMatchHeader {
     Any,
-    OneOf(Vec<Digest>),
+    OneOf(Vec<String>),
 }
 
 impl IfMatchHeader {
@@ -191,7 +191,7 @@ impl IfMatchHeader {
         if text.trim() == "*" {
             return Ok(Self::Any);
         }
-        let tag = |part: &str| -> Result<Option<Digest>, EngineError> {
+        let tag = |part: &str| -> Result<Option<String>, EngineError> {
             let part = part.trim();
             let (weak, quoted) = part.strip_prefix("W/").map_or((false, part), |rest| (true, rest));
             let tag = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -199,19 +199,19 @@ impl IfMatchHeader {
                 let message = "If-Match must be the manifest's hash in double quotes, or *";
                 EngineError::new(Code::BadHeader, message)
             })?;
-            // An `ETag` of this server is the manifest's hash, a dot and a digest of the rest.
-            let hash = tag.split_once('.').map_or(tag, |(hash, _)| hash);
-            Ok(Digest::parse(hash).filter(|_| !weak))
+            Ok((!weak).then(|| tag.to_owned()))
         };
         let tags: Result<Vec<_>, _> = text.split(',').map(tag).collect();
         Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
     }
 
-    /// Manifest hash that an update requires: the current hash if the header matches it, else one that never matches.
-    pub(crate) fn wanted(&self, current: Option<Digest>) -> Digest {
-        let fits =
-            |hash: &Digest| matches!(self, Self::Any) || matches!(self, Self::OneOf(some) if some.contains(hash));
-        current.filter(fits).unwrap_or(Digest::ZERO)
+    /// Whether an account with this entity tag and this manifest is one that the header allows to change.
+    pub(crate) fn allows(&self, tag: &str, manifest: Option<Digest>) -> bool {
+        let hash = manifest.map(|hash| hash.to_string());
+        match self {
+            Self::Any => true,
+            Self::OneOf(tags) => tags.iter().any(|wanted| wanted == tag || Some(wanted) == hash.as_ref()),
+        }
     }
 }
 
@@ -266,18 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn if_match_accepts_only_a_star_or_a_strong_tag_of_the_current_hash() {
-        let hash = Digest::of_bytes(b"x");
-        let other = Digest::of_bytes(b"y");
-        let wanted = |text: &str, current| IfMatchHeader::read(text).unwrap().wanted(current);
-        assert_eq!(wanted(&format!("\"{hash}\""), Some(hash)), hash);
-        assert_eq!(wanted(&format!("\"{other}\", \"{hash}\""), Some(hash)), hash);
-        assert_eq!(wanted(&format!("\"{hash}.0123456789abcdef\""), Some(hash)), hash);
-        assert_eq!(wanted("*", Some(hash)), hash);
-        for stale in [format!("\"{other}\""), format!("W/\"{hash}\""), "\"abc\"".to_owned()] {
-            assert_ne!(wanted(&stale, Some(hash)), hash, "{stale}");
+    fn if_match_accepts_a_star_the_strong_tag_of_the_account_or_the_hash_of_its_manifest() {
+        let (hash, other) = (Digest::of_bytes(b"x"), Digest::of_bytes(b"y"));
+        let tag = format!("{hash}.0123456789abcdef");
+        let allows = |text: &str| IfMatchHeader::read(text).unwrap().allows(&tag, Some(hash));
+        for current in ["*".to_owned(), format!("\"{tag}\""), format!("\"{hash}\""), format!("\"{other}\", \"{hash}\"")]
+        {
+            assert!(allows(&current), "{current}");
         }
-        assert_ne!(wanted("*", None), hash);
+        let old_account = format!("\"{hash}.fedcba9876543210\"");
+        for stale in [format!("\"{other}\""), format!("W/\"{hash}\""), "\"abc\"".to_owned(), old_account] {
+            assert!(!allows(&stale), "{stale}");
+        }
+        let bare = |text: &str| IfMatchHeader::read(text).unwrap().allows(".0123456789abcdef", None);
+        assert!(bare("*") && bare("\".0123456789abcdef\"") && !bare("\"\"") && !bare(&format!("\"{hash}\"")));
         assert!(IfMatchHeader::read("abc").is_err());
     }
 

@@ -49,8 +49,10 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let patch = lift::patch(&body)?;
     let account = a2h.engine.accounts().account(&id).await?;
-    let wanted = wanted.map(|wanted| wanted.wanted(account.manifest_hash));
-    let is_stale = wanted.is_some_and(|hash| account.manifest_hash != Some(hash));
+    let is_stale = match &wanted {
+        Some(wanted) => !wanted.allows(&tag_text(&a2h.whole(&account, Some(&by)).await?), account.manifest_hash),
+        None => false,
+    };
     let Some(raw) = body.capability_manifest.as_deref() else {
         if body.change_note.is_some() {
             return Err(lift::wrong("change_note says something about a capability_manifest, and there is none").into());
@@ -66,16 +68,19 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     };
     let manifest = lift::manifest(raw);
     let mut webhook_secret = None;
-    if let Some(patch) = patch {
+    if patch.is_some() || is_stale {
         // The manifest is checked before the account is changed, so that normally both changes are made or neither.
         a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
-        if is_stale {
-            return Err(lost_update_error(&account));
-        }
+    }
+    if is_stale {
+        return Err(lost_update_error(&account));
+    }
+    if let Some(patch) = patch {
         webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
     }
     let note = body.change_note.as_deref();
-    let published = a2h.engine.manifests().publish_manifest(&by, &id, manifest, wanted, note).await;
+    let current = wanted.map(|_| account.manifest_hash.unwrap_or(Digest::ZERO));
+    let published = a2h.engine.manifests().publish_manifest(&by, &id, manifest, current, note).await;
     let publication = published.map_err(A2hError::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
     view.webhook_secret = webhook_secret.map(|secret| SecretText(secret.text()));
@@ -152,12 +157,17 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
     response
 }
 
-/// `ETag` of an account: the hash of its manifest, by which `If-Match` compares, and the digest of what the caller sees.
 fn tag(view: &AgentView) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{}\"", tag_text(view))).expect("hex and a dot in quotes are a header value")
+}
+
+/// `ETag` of an account without quotes: the hash of its manifest, and the digest of what the caller sees. `If-Match`
+/// takes the whole or the hash alone.
+fn tag_text(view: &AgentView) -> String {
     let seen = AgentView { token: None, webhook_secret: None, manifest_change: None, ..view.clone() };
     let digest = Digest::of_json(&json!(seen)).to_string();
     let hash = view.capability_manifest_hash.map(|hash| hash.to_string()).unwrap_or_default();
-    HeaderValue::try_from(format!("\"{hash}.{}\"", &digest[..16])).expect("hex and a dot in quotes are a header value")
+    format!("{hash}.{}", &digest[..16])
 }
 
 impl A2hServerState {

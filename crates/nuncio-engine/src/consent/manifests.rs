@@ -60,8 +60,8 @@ pub(super) struct PlannedPublication {
 
 impl ManifestService {
     /// Publishes a manifest; `None` clears it. Publishing the same manifest again changes nothing. Each person who
-    /// consented is judged against the version they accepted. `if_match` must name the current hash; `None` accepts
-    /// any.
+    /// consented is judged against the version they accepted. `if_match` must name the current hash, or
+    /// [`Digest::ZERO`] if there is no manifest; `None` accepts any.
     pub async fn publish_manifest(
         &self,
         by: &Caller,
@@ -88,7 +88,7 @@ impl ManifestService {
         let _turn = self.locks.enter(agent).await;
         loop {
             let account = self.accounts.owned(by, agent).await?;
-            if if_match.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+            if if_match.is_some_and(|hash| account.manifest_hash.unwrap_or(Digest::ZERO) != hash) {
                 return Err(stale(&account));
             }
             let planned = self.plan(by, &account, checked.as_ref(), note).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nuncio_core::manifest::{LARGE_BYTES, MAX_BYTES};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::TestDevice;
+use nuncio_testkit::a2h::{A2hResponse, TestDevice};
 use serde_json::{Value, json};
 
 use super::{A2hTestServer, agent_body, seed, with_required, with_scope};
@@ -115,7 +115,15 @@ async fn manifest_or_account_update_with_a_stale_if_match_is_refused() {
     assert_eq!(patch("*", json!({"display_name": "In time"})).await.status, 200);
     assert_eq!(patch(&hash, body).await.refusal(), (400, "BAD_HEADER"));
     ada.publish(&id, &Value::Null).await;
-    assert_eq!(patch("*", json!({"capability_manifest": seed()})).await.status, 412, "there is none any more");
+    assert_eq!(patch(&tag, json!({"capability_manifest": seed()})).await.status, 412, "there is none any more");
+    let etag = |answer: &A2hResponse| answer.headers["etag"].to_str().unwrap().to_owned();
+    let bare = etag(&ada.get(&path).await);
+    assert_eq!(patch(&bare, json!({"display_name": "Bare"})).await.status, 200, "{bare}");
+    assert_eq!(patch(&bare, json!({"display_name": "Late"})).await.status, 412, "the name changed since");
+    assert_eq!(patch("*", json!({"display_name": "Named"})).await.status, 200);
+    let bare = etag(&ada.get(&path).await);
+    assert_eq!(patch(&bare, json!({"capability_manifest": seed()})).await.status, 200);
+    assert_eq!(patch(&bare, json!({"capability_manifest": seed()})).await.status, 412);
 }
 
 /// A2H §2.3 and acceptance row 1, measured on canonical bytes.
