@@ -131,16 +131,17 @@ impl CallHandler {
         malformed: MalformedCall,
     ) -> Result<(), DeviceError> {
         let RelayParty::Agent(agent) = &message.sender else { return Ok(()) };
-        let MalformedCall { call_id, why } = malformed;
+        let MalformedCall { call_id, why, denial } = malformed;
         tracing::warn!(%agent, call = %call_id, why, "refused a malformed call");
         let (conversation, seq, envelope) = (&message.conversation, message.seq, message.envelope);
         let origin = CallOrigin { agent, conversation, seq, envelope };
         if self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await? == ClaimResult::Elsewhere {
             return Ok(());
         }
-        let outcome = match message.conversation_type {
-            ConversationType::Group => denied(DenialReason::ToolNotSupportedInGroup),
-            _ => failed(ToolErrorCode::InvalidArguments, &format!("the call cannot be read: {why}")),
+        let outcome = match (message.conversation_type, denial) {
+            (ConversationType::Group, _) => denied(DenialReason::ToolNotSupportedInGroup),
+            (_, Some(reason)) => denied(reason),
+            (_, None) => failed(ToolErrorCode::InvalidArguments, &format!("the call cannot be read: {why}")),
         };
         self.respond(conversation, ToolResponse { call_id, outcome }).await;
         Ok(())

@@ -48,6 +48,8 @@ fn readable_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 pub struct MalformedCall {
     pub call_id: CallId,
     pub why: String,
+    /// Set if the call is well formed JSON, but names a tool or a scope that no manifest can declare.
+    pub denial: Option<DenialReason>,
 }
 
 impl MalformedCall {
@@ -60,11 +62,17 @@ impl MalformedCall {
         }
         let call_id = CallId::parse(artifact["call_id"].as_str()?).ok()?;
         // Each member is checked by itself, because an error of the whole call does not name the member at fault.
-        let why = ["tool_name", "arguments", "permission_scope", "timeout_ms"].into_iter().find_map(|member| {
-            let why = artifact.get(member).map_or_else(|| Some("is missing".to_owned()), |value| fault(member, value));
-            why.map(|why| format!("artifact.{member} {why}"))
-        });
-        why.map(|why| Self { call_id, why })
+        ["tool_name", "arguments", "permission_scope", "timeout_ms"].into_iter().find_map(|member| {
+            let value = artifact.get(member);
+            let why = value.map_or_else(|| Some("is missing".to_owned()), |value| fault(member, value))?;
+            let denial = match member {
+                "tool_name" => Some(DenialReason::ToolNotDeclared),
+                "permission_scope" => Some(DenialReason::ScopeNotGranted),
+                _ => None,
+            };
+            let denial = denial.filter(|_| value.is_some_and(Value::is_string));
+            Some(Self { call_id: call_id.clone(), why: format!("artifact.{member} {why}"), denial })
+        })
     }
 }
 
@@ -166,19 +174,20 @@ mod tests {
             "permission_scope": "filesystem:read", "timeout_ms": 5000,
         }});
         assert_eq!(MalformedCall::read(&good), None);
-        for (member, value) in [
-            ("tool_name", json!(1)),
-            ("tool_name", json!("no spaces")),
-            ("permission_scope", json!(null)),
-            ("permission_scope", json!("")),
-            ("timeout_ms", json!("5000")),
-            ("timeout_ms", json!(-1)),
+        for (member, value, denial) in [
+            ("tool_name", json!(1), None),
+            ("tool_name", json!("no spaces"), Some(DenialReason::ToolNotDeclared)),
+            ("permission_scope", json!(null), None),
+            ("permission_scope", json!(""), Some(DenialReason::ScopeNotGranted)),
+            ("timeout_ms", json!("5000"), None),
+            ("timeout_ms", json!(-1), None),
         ] {
             let mut wrong = good.clone();
             wrong["artifact"][member] = value;
             assert!(serde_json::from_value::<ArtifactPayload>(wrong.clone()).is_err(), "{wrong}");
             let malformed = MalformedCall::read(&wrong).unwrap();
             assert!(malformed.call_id.as_str() == "call_1" && malformed.why.contains(member), "{malformed:?}");
+            assert_eq!(malformed.denial, denial, "{malformed:?}");
         }
         for member in ["tool_name", "arguments", "permission_scope", "timeout_ms"] {
             let mut wrong = good.clone();

@@ -102,6 +102,34 @@ async fn malformed_call_is_answered_with_the_reason_and_not_run() {
     assert_eq!(ada.tool.runs(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn call_of_a_name_that_no_manifest_can_declare_is_denied() {
+    let scene = RelayAndAgentFixture::start().await;
+    let ada = scene.ada(&["location:read"]).await;
+    let conversation = scene.conversation().await;
+    for (number, (tool, scope, reason)) in
+        [("no spaces", "location:read", DenialReason::ToolNotDeclared), ("where", "", DenialReason::ScopeNotGranted)]
+            .into_iter()
+            .enumerate()
+    {
+        let id = format!("call_{number}");
+        let artifact = json!({
+            "subtype": "tool_call", "call_id": id, "tool_name": tool, "arguments": {}, "permission_scope": scope,
+            "timeout_ms": 5000,
+        });
+        let malformed = async {
+            ada.prompt.questions(number + 1).await;
+            let payload = json!({"type": "artifact", "artifact": artifact});
+            let outbox = scene.agent.peer.outbox();
+            outbox.send_artifact(&conversation, MsgSubtype::ArtifactToolCall, payload).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(scene.call_named(&id, "where", json!({})), malformed);
+        assert!(matches!(&answer, Err(ToolError::Denied(found)) if *found == reason), "{answer:?}");
+        ada.prompt.will_say(&[PromptAnswer::No]);
+    }
+    assert_eq!(ada.tool.runs(), 0);
+}
+
 /// A call beyond the relay's limit waits until a call of the last minute is a minute old. Meanwhile messages change the
 /// session keys.
 #[tokio::test(flavor = "multi_thread")]
