@@ -56,6 +56,7 @@ pub(super) fn message(code: Code) -> Option<&'static str> {
         Code::BundleRefused => "公布的密钥无效。",
         Code::KeysNotFound => "没有公布的密钥。",
         Code::BackupNotFound => "没有密钥备份。",
+        Code::QueueFull => "连接数已达上限，请稍后重试。",
         Code::PermissionDenied => "没有执行此操作的权限。",
         Code::ShuttingDown => "服务器正在停止，请稍后重试。",
         Code::StoreUnavailable => "存储暂不可用，请稍后重试。",
