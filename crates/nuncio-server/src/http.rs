@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use ::http::uri::Authority;
 use ::http::{HeaderValue, StatusCode, Uri, Version, header};
 use axum::Router;
 use axum::extract::Request;
@@ -228,17 +229,27 @@ fn limit_refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Resp
     connection::refusal(shared, request).or_else(|| rate::refusal(shared, request))
 }
 
-/// The refusal of an HTTP/1.1 request without `Host`, or of any request with two (RFC 9112 §3.2). Proxies on the way
-/// might take another host than this server.
+/// The refusal of an HTTP/1.1 request without `Host`, or of any request with two or an invalid one (RFC 9112 §3.2).
+/// Proxies on the way might take another host than this server.
 fn host_refusal(shared: &MiddlewareState, request: &Request) -> Option<Response> {
-    let message = match request.headers().get_all(header::HOST).iter().count() {
-        0 if request.version() == Version::HTTP_11 => {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let message = match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => {
             "the request has no Host header; send the name of this server in it"
         }
-        0 | 1 => return None,
-        _ => "the request has more than one Host header; send one",
+        (Some(host), None) if !is_host(host) => {
+            "the Host header is invalid; send the name of this server in it, with the port if it is not the usual one"
+        }
+        (None, _) | (Some(_), None) => return None,
+        (Some(_), Some(_)) => "the request has more than one Host header; send one",
     };
     Some(shared.refuse(request.uri().path(), &EngineError::new(Code::BadHeader, message)))
+}
+
+/// Whether a `Host` header is one name or address, with or without a port.
+fn is_host(value: &HeaderValue) -> bool {
+    // A comma joins two headers; a host name has none, although the syntax of URIs allows it.
+    value.to_str().is_ok_and(|text| !text.contains(['@', ',']) && text.parse::<Authority>().is_ok())
 }
 
 /// Adds a `Host` header to HTTP/2 requests, which have the host in their URI.

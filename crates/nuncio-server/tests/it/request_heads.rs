@@ -46,7 +46,7 @@ async fn too_large_and_malformed_request_heads_get_a_json_error() {
 }
 
 #[tokio::test]
-async fn http_1_1_request_without_a_host_or_with_two_is_refused() {
+async fn http_1_1_request_without_a_host_with_two_or_with_an_invalid_one_is_refused() {
     let gateway = gateway().await;
     let ask = async |line: &str, headers: &str| {
         gateway.raw(format!("{line}\r\nConnection: close\r\n{headers}\r\n")).await.unwrap()
@@ -62,6 +62,12 @@ async fn http_1_1_request_without_a_host_or_with_two_is_refused() {
         let refused = ask(line, headers).await;
         assert_eq!((refused.status, refused.code().as_str()), (400, "bad_header"), "{line}: {refused:?}");
         assert!(refused.json()["error"].as_str().unwrap().contains("Host"), "{refused:?}");
+    }
+    for host in
+        ["", "local host", "localhost, evil.example", "ada@localhost", "http://localhost", "[::1", "localhost/x"]
+    {
+        let refused = ask("GET /aap/meta HTTP/1.1", &format!("Host: {host}\r\n")).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "bad_header"), "{host}: {refused:?}");
     }
     // Every protocol has its own error format.
     let skill = ask("GET /skills/desk/echo.json HTTP/1.1", "").await;
