@@ -15,8 +15,10 @@ use super::MiddlewareState;
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
-const EXPOSED_HEADERS: HeaderValue =
-    HeaderValue::from_static("retry-after, x-request-id, www-authenticate, authentication-info, link, etag");
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "retry-after, x-request-id, www-authenticate, authentication-info, accept-signature, link, etag, location, \
+     content-language, idempotency-replayed",
+);
 
 #[derive(Debug)]
 pub(super) struct AllowedOrigins {

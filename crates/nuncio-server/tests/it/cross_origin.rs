@@ -303,6 +303,8 @@ async fn rate_limited_response_to_another_origin_has_cors_headers() {
     let slowed = send(&gateway, "GET /aap/sessions", &headers, "").await;
     assert_eq!((slowed.status, slowed.header("access-control-allow-origin")), (429, Some("*")));
     let exposed: Vec<_> = slowed.header("access-control-expose-headers").unwrap().split(", ").collect();
-    // A page that signs with a DID reads its access token from `Authentication-Info`.
-    assert!(["retry-after", "authentication-info"].iter().all(|name| exposed.contains(name)), "{exposed:?}");
+    // A page that signs with a DID reads what to sign from `Accept-Signature`, and its token from
+    // `Authentication-Info`.
+    let needed = ["retry-after", "authentication-info", "accept-signature", "location", "idempotency-replayed"];
+    assert!(needed.iter().all(|name| exposed.contains(name)), "{exposed:?}");
 }
