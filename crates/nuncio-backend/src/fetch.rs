@@ -148,6 +148,9 @@ impl GuardedFetch {
         match host {
             Host::Domain(name) if self.allow.host(name) => return Ok(&clients.configured),
             Host::Domain(_) if is_this_machine(&host) => return Err("it names this machine".into()),
+            Host::Domain(name) if is_private_name(name) => {
+                return Err("its host name exists only inside a private network".into());
+            }
             Host::Domain(_) => {}
             Host::Ipv4(address) => check(address.into())?,
             Host::Ipv6(address) => check(address.into())?,
@@ -253,6 +256,14 @@ fn is_this_machine(host: &Host<&str>) -> bool {
         Host::Ipv4(address) => address.is_loopback(),
         Host::Ipv6(address) => address.is_loopback(),
     }
+}
+
+/// Whether a host name never exists in the public DNS: without a dot, or below a name reserved for private networks
+/// (RFC 6762, RFC 7686, RFC 8375, and `internal` by ICANN).
+fn is_private_name(name: &str) -> bool {
+    let name = bare_name(name);
+    let is_below = |reserved: &&str| name.strip_suffix(*reserved).is_some_and(|rest| rest.ends_with('.'));
+    !name.contains('.') || ["local", "internal", "onion", "home.arpa"].iter().any(|reserved| is_below(reserved))
 }
 
 /// Parses a header name; refuses names that only the HTTP client itself may set.
