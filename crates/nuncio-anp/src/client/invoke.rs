@@ -126,7 +126,7 @@ impl AnpClient {
             agent.document.as_ref().is_some_and(|bound| bound.document().service("ANPMessageService").is_some());
         let wanted = match method {
             MethodChoice::Method(_) if has_service => vec![SecurityProfile::TransportProtected],
-            MethodChoice::Negotiate(needs) if self.has_agreed(agent, needs) => needs.securities(),
+            MethodChoice::Negotiate(needs) if self.agreements.has_agreed(self, agent, needs) => needs.securities(),
             _ => return Ok(()),
         };
         match (self.refresh(agent).await, method) {

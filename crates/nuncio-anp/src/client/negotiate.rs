@@ -157,12 +157,6 @@ impl AnpClient {
         Ok(agreement)
     }
 
-    /// Whether the agent itself made a cached agreement that is still valid.
-    pub(super) fn has_agreed(&self, agent: &VerifiedDescription, needs: &NegotiationRequest) -> bool {
-        let cached = self.agreements.get(self, agent, needs);
-        cached.is_some_and(|agreement| matches!(agreement.decided, ChosenBy::Agent(_)))
-    }
-
     pub fn forget_agreements(&self, agent: &VerifiedDescription) {
         self.agreements.forget_all(agent, self.http.clock.now());
     }

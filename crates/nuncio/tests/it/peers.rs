@@ -66,7 +66,10 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
         assert!(output.contains("room-101"), "{output}");
     }
     let agreements = travel_home.data().join("agreements.json");
-    assert!(std::fs::read_to_string(agreements).unwrap().contains(&hotel_did), "agreements last when the server restarts");
+    assert!(
+        std::fs::read_to_string(agreements).unwrap().contains(&hotel_did),
+        "agreements last when the server restarts"
+    );
     // Invalid arguments are reported with the hotel's error message.
     let ran = run(&travel_home, &["--json", "invoke", &ad(&travel, "travel"), "rooms"]);
     assert_eq!(ran.status, Some(1));

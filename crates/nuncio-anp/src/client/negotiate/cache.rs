@@ -80,6 +80,16 @@ impl AgreementCache {
         Some(Agreement { reused: true, ..found.agreement })
     }
 
+    /// Whether the agent itself made a cached agreement that is still valid.
+    pub(in crate::client) fn has_agreed(
+        &self,
+        client: &AnpClient,
+        agent: &VerifiedDescription,
+        needs: &NegotiationRequest,
+    ) -> bool {
+        self.get(client, agent, needs).is_some_and(|agreement| matches!(agreement.decided, ChosenBy::Agent(_)))
+    }
+
     pub(super) fn put(
         &self,
         client: &AnpClient,
