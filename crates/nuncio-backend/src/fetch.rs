@@ -263,7 +263,7 @@ fn is_this_machine(host: &Host<&str>) -> bool {
 fn is_private_name(name: &str) -> bool {
     let name = bare_name(name);
     let is_below = |reserved: &&str| name.strip_suffix(*reserved).is_some_and(|rest| rest.ends_with('.'));
-    !name.contains('.') || ["local", "internal", "onion", "home.arpa"].iter().any(|reserved| is_below(reserved))
+    !name.contains('.') || ["local", "internal", "onion", "home.arpa"].iter().any(is_below)
 }
 
 /// Parses a header name; refuses names that only the HTTP client itself may set.
