@@ -126,8 +126,13 @@ pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Attacke
     Ok("each changed record is named, and no other".to_owned())
 }
 
-/// A tool that needs both a permission and an operator's approval.
+/// A tool that needs both a permission and an operator's approval, and a scope that does not permit it.
 const APPROVED_TOOL: &str = r#"
+[[scope]]
+id = "payment:read"
+label = "See payments"
+sensitivity = "low"
+
 [[scope]]
 id = "payment:write"
 label = "Pay"
@@ -146,7 +151,7 @@ pub(super) async fn changed_grant_or_approval_of_a_call_is_named_by_explain(
     target: AttackedBinary,
 ) -> anyhow::Result<String> {
     let mut server = target.server().agent(scripted_agent(APPROVED_TOOL)).start()?;
-    let made = server.run(&["--json", "key", "create", "--scope", "rooms:read"])?.json()?;
+    let made = server.run(&["--json", "key", "create", "--scope", "payment:read"])?.json()?;
     let (id, key) = (made["id"].as_str().context("no id")?, made["key"].as_str().context("no key")?);
     let granted = server.run(&["grant", "create", &format!("key:{id}"), "desk", "payment:write"])?;
     ensure!(granted.status == Some(0), "{granted:?}");
