@@ -24,7 +24,7 @@ fn registry_page() -> Value {
                 "required": ["name"],
                 "properties": {"name": {"type": "string"}, "url": {"type": "string"}},
             },
-            "origin": {"type": "string", "description": "The host whose index it is in."},
+            "origin": {"type": "string", "description": "Origin of the host whose index lists the skill."},
             "tags": {"type": "array", "items": {"type": "string"}},
             "last_seen": {"type": "string", "format": "date-time"},
         },
@@ -34,7 +34,7 @@ fn registry_page() -> Value {
         "required": ["skills"],
         "properties": {
             "skills": {"type": "array", "items": {"allOf": [{"$ref": "#/$defs/SkillIndexEntry"}, found]}},
-            "next_cursor": {"type": "string", "description": "On every page but the last."},
+            "next_cursor": {"type": "string", "description": "The `cursor` of the next page; absent on the last page."},
         },
     })
 }
