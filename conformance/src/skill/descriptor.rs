@@ -220,7 +220,7 @@ async fn descriptor_has_every_declared_field(api: &SkillServer) -> CheckVerdict 
         ("name", json!("All fields")),
         ("version", json!("2.1.0")),
         ("capability_type", json!("plugin")),
-        ("description", json!("Says its inputs back.")),
+        ("description", json!("Returns its inputs.")),
         ("access", json!("public")),
         ("auth", json!({ "type": "none" })),
         ("tags", json!(["probe", "all"])),
