@@ -177,7 +177,7 @@ impl Brain for ModelBrain {
 
     /// History window in bytes: four times `window_tokens`, whose default is 100,000, or 8,000 for Ollama.
     fn history_need(&self, _exchange: &[Message]) -> HistoryNeed {
-        HistoryNeed::Window(provider::window(&self.spec))
+        HistoryNeed::SummarizedWindow(provider::window(&self.spec))
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct CompactedHistory {
     system: Vec<Message>,
     newest: Vec<Message>,
     /// Dropped messages and the number of the first kept one; `None` when everything fits.
-    pub(crate) left_out: Option<(u64, Vec<Message>)>,
+    pub(crate) left_out: Option<(u64, Vec<StoredMessage>)>,
 }
 
 impl CompactedHistory {
@@ -71,9 +71,8 @@ pub(crate) fn compact(
     }
     let newest = rest.split_off(first_kept);
     let until = newest.first().map_or(summarised, |stored| stored.number);
-    let plain = |messages: &[&StoredMessage]| messages.iter().map(|stored| stored.message.clone()).collect();
-    let left_out = (!rest.is_empty()).then(|| (until, plain(&rest)));
-    CompactedHistory { system, newest: plain(&newest), left_out }
+    let left_out = (!rest.is_empty()).then(|| (until, rest.into_iter().cloned().collect()));
+    CompactedHistory { system, newest: newest.into_iter().map(|stored| stored.message.clone()).collect(), left_out }
 }
 
 pub(crate) fn summary_message(summary: &HistorySummary) -> Message {

@@ -150,10 +150,10 @@ impl ConversationService {
             (HistoryKind::Compacted, Err(_)) | (HistoryKind::Full, _) => HistoryNeed::Everything,
         };
         let mut history = HistoryTail::empty(session.next_message);
-        if let HistoryNeed::Window(window) = need {
+        if let HistoryNeed::Window(window) | HistoryNeed::SummarizedWindow(window) = need {
             let summary = session.summary.as_ref();
             let from = summary.map_or(0, |summary| summary.until);
-            let messages = history.window(&*self.store, &session.id, window, from).await?;
+            let messages = history.window(&*self.store, &session.id, window, from, false).await?;
             return Ok(compact(&messages, summary, Some(window)).with(summary));
         }
         let messages = history.everything(&*self.store, &session.id).await?;

@@ -17,7 +17,7 @@ use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
 use super::begin::PermissionResponder;
-use super::history::{compact, summary_message};
+use super::history::{compact, json_size, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
@@ -98,35 +98,52 @@ impl RunningTurn {
         self.history.read_newer(store, session, self.session.next_message).await?;
         let exchange = self.history.newest_exchange(store, session).await?;
         let need = *self.need.insert(self.served.brain.history_need(&exchange));
-        let mut compacted = match need {
+        let (window, summarizes) = match need {
             HistoryNeed::NewestExchange => return Ok(exchange),
             HistoryNeed::Everything => {
                 let messages = self.history.everything(store, session).await?;
                 return Ok(messages.into_iter().map(|stored| stored.message).collect());
             }
-            HistoryNeed::Window(window) => {
-                let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
-                let messages = self.history.window(store, session, window, from).await?;
-                compact(&messages, self.session.summary.as_ref(), Some(window))
-            }
+            HistoryNeed::Window(window) => (window, false),
+            HistoryNeed::SummarizedWindow(window) => (window, true),
         };
-        let Some((until, left_out)) = compacted.left_out.take() else {
-            return Ok(compacted.with(self.session.summary.as_ref()));
-        };
-        let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
-        earlier.extend(left_out);
-        let asked = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
-        let summed_up = tokio::select! {
-            text = self.served.brain.summarize(asked) => text,
-            () = self.turn.cancellation().cancelled() => None,
-            () = self.conversations.context.clock.sleep_until(self.deadline) => None,
-        };
-        let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
-        let summary = HistorySummary { until, text };
-        let change = SessionChange::SetSummary { session: session.clone(), summary: summary.clone() };
-        self.conversations.context.commit_one(change).await?;
-        self.session.summary = Some(summary);
+        let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
+        let messages = self.history.window(store, session, window, from, summarizes).await?;
+        let mut compacted = compact(&messages, self.session.summary.as_ref(), Some(window));
+        if let Some((until, left_out)) = compacted.left_out.take().filter(|_| summarizes) {
+            self.summarize(left_out, until, window).await?;
+        }
         Ok(compacted.with(self.session.summary.as_ref()))
+    }
+
+    /// Adds messages to the summary, as many whole exchanges at a time as fit the brain's window. `until` is the number
+    /// of the message after them. What the brain does not summarise now is offered again in the next step.
+    async fn summarize(&mut self, left_out: Vec<StoredMessage>, until: u64, window: usize) -> Result<(), EngineError> {
+        let mut rest = left_out.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
+            let mut bytes = 0;
+            let is_next_part = |bytes, next: &StoredMessage| {
+                bytes > 0 && bytes + json_size(&next.message) > window && matches!(next.message, Message::User { .. })
+            };
+            while let Some(next) = rest.next_if(|next| !is_next_part(bytes, next)) {
+                bytes += json_size(&next.message);
+                earlier.push(next.message);
+            }
+            let until = rest.peek().map_or(until, |next| next.number);
+            let prompt = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
+            let text = tokio::select! {
+                text = self.served.brain.summarize(prompt) => text,
+                () = self.turn.cancellation().cancelled() => None,
+                () = self.conversations.context.clock.sleep_until(self.deadline) => None,
+            };
+            let Some(text) = text else { break };
+            let summary = HistorySummary { until, text };
+            let change = SessionChange::SetSummary { session: self.turn.session.clone(), summary: summary.clone() };
+            self.conversations.context.commit_one(change).await?;
+            self.session.summary = Some(summary);
+        }
+        Ok(())
     }
 
     fn prompt(&self, history: Vec<Message>) -> BrainPrompt {

@@ -11,8 +11,9 @@ use nuncio_core::message::Message;
 use crate::ports::brain::HistoryNeed;
 use crate::ports::store::{EncodedMessage, MessageStore, StoreError, StoredMessage};
 
-/// Number of messages in the first read of older messages; each further read doubles it, up to [`MAX_PAGE`].
-const FIRST_PAGE: usize = 16;
+/// Number of messages in the first read of older messages; each further read doubles it, up to [`MAX_PAGE`]. Small,
+/// because each message may have several megabytes.
+const FIRST_PAGE: usize = 4;
 const MAX_PAGE: usize = 1024;
 /// Assumed overhead per message, in bytes.
 const OVERHEAD_BYTES: usize = 64;
@@ -26,9 +27,9 @@ pub(super) struct HistoryTail {
     first: u64,
     next: u64,
     json_bytes: usize,
-    /// System messages numbered below `first`, once they were read. Only the messages that a session began with can be
-    /// system messages.
-    system: Option<Vec<Message>>,
+    /// System messages that were dropped or not read, once they were read separately; those numbered `first` or above
+    /// are also in `messages`. Only the messages that a session began with can be system messages.
+    system: Option<Vec<EncodedMessage>>,
 }
 
 impl HistoryTail {
@@ -39,7 +40,9 @@ impl HistoryTail {
 
     /// Approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
-        self.json_bytes + OVERHEAD_BYTES * self.messages.len()
+        let system = self.system.as_deref().unwrap_or_default();
+        let system_bytes: usize = system.iter().map(|message| message.json.len()).sum();
+        self.json_bytes + system_bytes + OVERHEAD_BYTES * (self.messages.len() + system.len())
     }
 
     /// Adds a stored message if it follows the last one. Otherwise a message between the two is missing, and both are
@@ -91,17 +94,18 @@ impl HistoryTail {
         }
     }
 
-    /// Messages for a brain with a window of `window` bytes: system messages, and the newest ones from `from` on. At
-    /// most about twice the window is read, so that what leaves the window can be summarised.
+    /// Messages for a brain with a window of `window` bytes: system messages, and the newest ones from `from` on. Unless
+    /// `reads_all`, no more is read than fills the window.
     pub(super) async fn window(
         &mut self,
         store: &dyn MessageStore,
         session: &SessionId,
         window: usize,
         from: u64,
+        reads_all: bool,
     ) -> Result<Vec<StoredMessage>, StoreError> {
         let mut page = FIRST_PAGE;
-        while self.first > from && self.json_bytes <= 2 * window {
+        while self.first > from && (reads_all || self.json_bytes <= window) {
             self.read_page(store, session, &mut page).await?;
         }
         let mut messages = Vec::with_capacity(self.messages.len());
@@ -109,8 +113,9 @@ impl HistoryTail {
             if self.system.is_none() {
                 self.system = Some(system_messages(store, session, self.first).await?);
             }
-            let system = self.system.iter().flatten();
-            messages.extend(system.map(|message| StoredMessage { number: 0, turn: 0, message: message.clone() }));
+            for message in self.system.iter().flatten().filter(|message| message.number < self.first) {
+                messages.push(message.decode()?);
+            }
         }
         // Turn 0 may hold system messages that precede `from`.
         let needed = self.messages.iter().filter(|message| message.number >= from || message.turn == 0);
@@ -138,7 +143,7 @@ impl HistoryTail {
         match need {
             HistoryNeed::NewestExchange if !has_pending => *self = Self::empty(self.next),
             HistoryNeed::NewestExchange | HistoryNeed::Everything => {}
-            HistoryNeed::Window(window) => {
+            HistoryNeed::Window(window) | HistoryNeed::SummarizedWindow(window) => {
                 while self.json_bytes > 2 * window {
                     let Some(dropped) = self.messages.pop_front() else { break };
                     self.json_bytes -= dropped.json.len();
@@ -182,7 +187,7 @@ async fn system_messages(
     store: &dyn MessageStore,
     session: &SessionId,
     before: u64,
-) -> Result<Vec<Message>, StoreError> {
+) -> Result<Vec<EncodedMessage>, StoreError> {
     let mut end = before.min(FIRST_PAGE as u64);
     loop {
         let first = store.messages_before(session, end, usize::try_from(end).unwrap_or(usize::MAX)).await?;
@@ -192,9 +197,8 @@ async fn system_messages(
             continue;
         }
         let mut system = Vec::new();
-        for message in first.iter().rev().filter(|message| message.turn == 0) {
-            let message = message.decode()?.message;
-            if matches!(message, Message::System { .. }) {
+        for message in first.into_iter().rev().filter(|message| message.turn == 0) {
+            if matches!(message.decode()?.message, Message::System { .. }) {
                 system.push(message);
             }
         }
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn exchange_that_the_tail_holds_is_not_read() {
+    fn exchange_held_by_the_tail_is_not_read_from_the_store() {
         let mut store = history(1000);
         let mut tail = HistoryTail::empty(2001);
         tail.push(&store.add(2001, 1001, said(0, "another")));
@@ -302,20 +306,54 @@ mod tests {
     }
 
     #[test]
-    fn window_of_a_long_history_has_system_messages_and_reads_about_twice_its_size() {
+    fn window_of_a_long_history_has_system_messages_and_reads_about_its_size() {
         let store = history(1000);
         let window = 1000;
         let mut tail = HistoryTail::empty(2001);
-        let messages = now(tail.window(&store, &id(), window, 0));
+        let messages = now(tail.window(&store, &id(), window, 0, false));
         assert_eq!(messages[0].message, said(2, "be kind"));
         assert_eq!(messages.last().map(|last| last.number), Some(2000));
-        assert!(messages.len() < 200, "{}", messages.len());
-        assert!(*store.read.lock().unwrap() < 200);
-        tail.trim(HistoryNeed::Window(window), false);
-        assert!(tail.json_bytes <= 2 * window);
+        assert!(messages.len() < 100, "{}", messages.len());
+        assert!(*store.read.lock().unwrap() < 100);
+    }
+
+    #[test]
+    fn turns_after_the_first_read_no_history_that_the_tail_holds() {
+        let mut store = history(1000);
+        let window = 1000;
+        let mut tail = HistoryTail::empty(2001);
+        now(tail.window(&store, &id(), window, 0, false));
         let read = *store.read.lock().unwrap();
-        now(tail.window(&store, &id(), window / 2, 0));
-        assert_eq!(*store.read.lock().unwrap(), read, "a cached tail is not read again");
+        for turn in 0..200 {
+            tail.push(&store.add(2001 + 2 * turn, 1001 + turn, said(0, "question")));
+            tail.push(&store.add(2002 + 2 * turn, 1001 + turn, said(1, "answer")));
+            tail.trim(HistoryNeed::Window(window), false);
+            assert!(tail.json_bytes <= 2 * window);
+            now(tail.window(&store, &id(), window, 0, false));
+        }
+        assert_eq!(*store.read.lock().unwrap(), read);
+    }
+
+    #[test]
+    fn messages_up_to_the_last_summary_are_all_read_for_the_next_summary() {
+        let mut store = history(1000);
+        let mut tail = HistoryTail::empty(2001);
+        tail.push(&store.add(2001, 1001, said(0, &"long ".repeat(1000))));
+        let messages = now(tail.window(&store, &id(), 1000, 1500, true));
+        let numbers: Vec<u64> = messages.iter().map(|message| message.number).filter(|number| *number > 0).collect();
+        assert_eq!(numbers, (1500..=2001).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn long_system_message_counts_towards_the_size_of_the_tail() {
+        let mut store = FakeStore::default();
+        store.add(0, 0, said(2, &"rule ".repeat(10_000)));
+        for number in 1..100 {
+            store.add(number, number, said(0, "question"));
+        }
+        let mut tail = HistoryTail::empty(100);
+        now(tail.window(&store, &id(), 100, 0, false));
+        assert!(tail.bytes() > 50_000, "{}", tail.bytes());
     }
 
     #[test]
@@ -328,7 +366,7 @@ mod tests {
             store.add(number, 1, said(0, "later"));
         }
         let mut tail = HistoryTail::empty(1000);
-        let messages = now(tail.window(&store, &id(), 100, 0));
+        let messages = now(tail.window(&store, &id(), 100, 0, false));
         assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
     }
 
@@ -341,7 +379,8 @@ mod tests {
         ) {
             let mut store = FakeStore::default();
             for number in 0..earlier {
-                store.add(number, u64::from(number > 3), said(u8::from(number % 3 == 1), "earlier"));
+                let role = if number % 3 == 1 { 1 } else if number <= 3 && number % 2 == 0 { 2 } else { 0 };
+                store.add(number, u64::from(number > 3), said(role, "earlier"));
             }
             let (mut tail, mut next) = (HistoryTail::empty(earlier), earlier);
             for (action, role, text) in steps {
@@ -364,15 +403,20 @@ mod tests {
                 now(tail.read_newer(&store, &id(), next));
                 let start = all.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
                 prop_assert_eq!(&now(tail.newest_exchange(&store, &id()))[..], &all[start..]);
+                let is_system = |message: &&Message| matches!(message, Message::System { .. });
                 if action == 5 {
                     let everything = now(tail.everything(&store, &id()));
                     prop_assert_eq!(everything.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), all);
                 } else {
-                    let window = now(tail.window(&store, &id(), 200, 0));
+                    let window = now(tail.window(&store, &id(), 200, 0, false));
                     let bytes: usize = window.iter().map(|stored| stored.encode().json.len()).sum();
                     let shown: Vec<_> = window.into_iter().map(|stored| stored.message).collect();
-                    prop_assert!(all.ends_with(&shown));
-                    prop_assert!(shown.len() == all.len() || bytes > 400);
+                    prop_assert_eq!(shown.iter().filter(is_system).count(), all.iter().filter(is_system).count());
+                    let rest = |messages: &[Message]| -> Vec<Message> {
+                        messages.iter().filter(|message| !is_system(message)).cloned().collect()
+                    };
+                    prop_assert!(rest(&all).ends_with(&rest(&shown)));
+                    prop_assert!(shown.len() == all.len() || bytes > 200);
                 }
             }
         }

@@ -65,9 +65,10 @@ pub enum BrainError {
 pub enum HistoryNeed {
     /// The newest user message and the messages after it.
     NewestExchange,
-    /// System messages and the newest exchanges, at most this many bytes of JSON. Older messages are summarised if the
-    /// brain can, or else left out.
+    /// System messages and the newest exchanges, at most this many bytes of JSON. Older messages are left out.
     Window(usize),
+    /// Like `Window`, for a brain that summarises older messages: those since the last summary are read too.
+    SummarizedWindow(usize),
     Everything,
 }
 

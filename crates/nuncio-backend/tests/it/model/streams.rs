@@ -21,7 +21,7 @@ async fn openai_request_has_all_settings_and_answer_becomes_text() {
     let messages = json!([{"role": "system", "content": "Speak French."}, {"role": "user", "content": "Hello"}]);
     assert_eq!((&body["messages"], &body["stream"]), (&messages, &json!(true)));
     assert_eq!(body["tools"][0]["function"]["name"], "add");
-    assert_eq!(thinker.brain.history_need(&[]), HistoryNeed::Window(400_000));
+    assert_eq!(thinker.brain.history_need(&[]), HistoryNeed::SummarizedWindow(400_000));
 }
 
 #[tokio::test]
