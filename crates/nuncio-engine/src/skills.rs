@@ -174,7 +174,7 @@ impl SkillAccessService {
 
     fn holds(&self, caller: &Caller, offered: &PublishedSkill) -> bool {
         let agent = &offered.served.agent.name;
-        offered.scope().is_none_or(|scope| self.access.has_scope(caller, agent, scope))
+        offered.tool.as_ref().is_none_or(|tool| self.access.tool_permission(caller, agent, tool).is_some())
     }
 }
 

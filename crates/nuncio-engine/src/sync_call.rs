@@ -87,10 +87,8 @@ impl CallService {
     #[must_use]
     pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolStatus {
         let agent = &served.agent.name;
-        let granted = tool
-            .scope
-            .as_ref()
-            .is_none_or(|scope| caller.is_some_and(|caller| self.access.has_scope(caller, agent, scope)));
+        let is_granted = |caller| self.access.tool_permission(caller, agent, tool).is_some();
+        let granted = tool.scope.is_none() || caller.is_some_and(is_granted);
         ToolStatus {
             available: !self.context.is_closing() && served.has_room(&tool.name),
             granted,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use nuncio_core::agent::Tool;
 use nuncio_core::audit::ChainHead;
 use nuncio_core::audit::references::{LedgerReference, PermissionSource};
 use nuncio_core::grant::GrantTerm;
@@ -109,15 +110,15 @@ impl AccessTable {
 }
 
 impl AccessControl {
-    /// The permission to use a tool that runs on the person's device; `None` for a caller without a person. The
-    /// person's consent decides; a key or OAuth caller also needs the scope itself. For agents whose people use another
-    /// relay, the device decides.
-    pub(crate) fn device_permission(
-        &self,
-        caller: &Caller,
-        agent: &AgentName,
-        scope: &ScopeId,
-    ) -> Option<ScopePermission> {
+    /// The caller's permission to use a tool now; whatever needs to know it asks this function. For a tool on the
+    /// person's device the person's consent decides, and a key or OAuth caller also needs the scope itself; a caller
+    /// without a person has no permission. For agents whose people use another relay, the device decides.
+    pub(crate) fn tool_permission(&self, caller: &Caller, agent: &AgentName, tool: &Tool) -> Option<ScopePermission> {
+        let Some(scope) = &tool.scope else { return Some(ScopePermission::lasting(PermissionSource::NoScope)) };
+        let now = self.context.now();
+        if !tool.on_device() {
+            return self.table.permission(caller, agent, scope, now);
+        }
         // Decided by principal, not by credential: a call that waited in the queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
         if bounded && !self.has_scope(caller, agent, scope) {
@@ -126,7 +127,7 @@ impl AccessControl {
         let person = Principal::Person(caller.person.clone()?);
         match self.context.limits.relay.elsewhere.contains(agent) {
             true => Some(ScopePermission::lasting(PermissionSource::OtherRelay)),
-            false => self.table.consents.permission(&person, agent, scope, self.context.now()),
+            false => self.table.consents.permission(&person, agent, scope, now),
         }
     }
 

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Tool;
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
-use nuncio_core::audit::references::{ApprovalReference, PermissionSource};
+use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
@@ -179,11 +179,6 @@ impl CallInProgress<'_> {
 
     /// The caller's permission to use the tool now.
     pub(super) fn permission(&self, tool: &Tool) -> Option<ScopePermission> {
-        let Some(scope) = &tool.scope else { return Some(ScopePermission::lasting(PermissionSource::NoScope)) };
-        let (access, caller, agent) = (&self.calls.access, self.call.caller, &self.call.published.agent.name);
-        match tool.on_device() {
-            true => access.device_permission(caller, agent, scope),
-            false => access.table.permission(caller, agent, scope, self.calls.context.now()),
-        }
+        self.calls.access.tool_permission(self.call.caller, &self.call.published.agent.name, tool)
     }
 }

@@ -105,6 +105,25 @@ async fn skill_of_a_device_tool_is_offered_only_to_callers_linked_to_a_person() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn skill_of_a_device_tool_is_refused_at_submission_until_the_person_consents() {
+    install_crypto();
+    let home = TestAgentFolder::with_agent(&agent_file("skill = { type = \"task\" }\n"));
+    let key = home.key(&["--person", "ada"]);
+    let server = home.start();
+    let device = SealedDevice::start(server.url(), &invite(&home, "ada"), memory(), read_file).await;
+    let consumer = Consumer::of(&server).with("authorization", format!("Bearer {key}"));
+    let submit = async || {
+        let invocation = consumer.invocation("script/read_file", &json!({"path": PLACE}));
+        consumer.try_send(invocation).await.unwrap()
+    };
+    let (status, body) = submit().await;
+    assert_eq!((status, &body["error"]["code"]), (403, &json!("PERMISSION_DENIED")), "{body}");
+    device.allow("script", &[SCOPE]).await;
+    let (status, body) = submit().await;
+    assert_eq!(status, 202, "{body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_person() {
     let house = DeviceToolSetup::new().await;
     let ask = async |key: &str| {
