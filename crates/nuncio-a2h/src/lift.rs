@@ -106,6 +106,7 @@ pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, Engine
         public: request.public,
         connection: connection(request)?,
         health_check_url,
+        expected_revision: None,
     };
     Ok((patch != AgentPatch::default()).then_some(patch))
 }

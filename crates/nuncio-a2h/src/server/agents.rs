@@ -48,25 +48,20 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let wanted = if_match(request.headers())?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let patch = lift::patch(&body)?;
-    let account = a2h.engine.accounts().account(&id).await?;
-    let is_stale = match &wanted {
-        Some(wanted) => !wanted.allows(&tag_text(&a2h.whole(&account, Some(&by)).await?), account.manifest_hash),
-        None => false,
-    };
+    let wanted = wanted.as_ref();
     let Some(raw) = body.capability_manifest.as_deref() else {
         if body.change_note.is_some() {
             return Err(lift::wrong("change_note says something about a capability_manifest, and there is none").into());
         }
         let patch = patch.ok_or_else(|| lift::wrong("nothing is to be changed: name at least one field"))?;
-        if is_stale {
-            return Err(lost_update_error(&account));
-        }
-        let changed = a2h.change(&by, &id, patch).await?;
+        let changed = a2h.change(&by, &id, patch, wanted).await?;
         let mut view = a2h.whole(&changed.account, Some(&by)).await?;
         view.webhook_secret = changed.webhook_secret.map(|secret| SecretText(secret.text()));
         return Ok(tagged(data(StatusCode::OK, &view), &view));
     };
     let manifest = lift::manifest(raw);
+    let account = a2h.engine.accounts().owned(&by, &id).await?;
+    let is_stale = a2h.is_stale(&account, &by, wanted).await?;
     let mut webhook_secret = None;
     if patch.is_some() || is_stale {
         // The manifest is checked before the account is changed, so that normally both changes are made or neither.
@@ -76,7 +71,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
         return Err(lost_update_error(&account));
     }
     if let Some(patch) = patch {
-        webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
+        webhook_secret = a2h.change(&by, &id, patch, wanted).await?.webhook_secret;
     }
     let note = body.change_note.as_deref();
     let current = wanted.map(|_| account.manifest_hash.unwrap_or(Digest::ZERO));
@@ -141,7 +136,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
 }
 
 fn lost_update_error(account: &AgentAccount) -> A2hError {
-    let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
+    let message = format!("agent {} or its manifest was changed meanwhile; read it again", account.id);
     let mut refused = A2hError::new(Code::ManifestStale, message);
     refused.status = StatusCode::PRECONDITION_FAILED;
     refused.body.error.params = json!({
@@ -186,13 +181,42 @@ impl A2hServerState {
         }
     }
 
-    /// Changes an agent account. Closes the WebSocket of an agent that switched to webhook delivery.
-    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, A2hError> {
-        let changed = self.engine.accounts().update_agent(by, id, patch).await?;
+    /// Changes an agent account if its state matches `If-Match`. Closes the WebSocket of an agent that switched to webhook
+    /// delivery.
+    async fn change(
+        &self,
+        by: &Caller,
+        id: &AgentId,
+        patch: AgentPatch,
+        wanted: Option<&IfMatchHeader>,
+    ) -> Result<UpdatedAgent, A2hError> {
+        let changed = loop {
+            let account = self.engine.accounts().owned(by, id).await?;
+            if self.is_stale(&account, by, wanted).await? {
+                return Err(lost_update_error(&account));
+            }
+            let expected_revision = wanted.map(|_| account.revision);
+            let patch = AgentPatch { expected_revision, ..patch.clone() };
+            match self.engine.accounts().update_agent(by, id, patch).await {
+                // The account changed after it was compared with `If-Match`, so it is compared again.
+                Err(error) if error.code == Code::ManifestStale => {}
+                changed => break changed?,
+            }
+        };
         if changed.account.connection != AgentConnection::Websocket {
             self.sockets.dismiss(id);
         }
         Ok(changed)
+    }
+
+    async fn is_stale(
+        &self,
+        account: &AgentAccount,
+        by: &Caller,
+        wanted: Option<&IfMatchHeader>,
+    ) -> Result<bool, EngineError> {
+        let Some(wanted) = wanted else { return Ok(false) };
+        Ok(!wanted.allows(&tag_text(&self.whole(account, Some(by)).await?), account.manifest_hash))
     }
 
     async fn whole(&self, account: &AgentAccount, caller_if_known: Option<&Caller>) -> Result<AgentView, EngineError> {

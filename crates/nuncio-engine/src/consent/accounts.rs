@@ -72,6 +72,8 @@ pub struct AgentPatch {
     pub connection: Option<AgentConnection>,
     /// New health-check URL; `Some(None)` removes it.
     pub health_check_url: Option<Option<Url>>,
+    /// Revision that the account must still have; otherwise the update fails with `manifest_stale`.
+    pub expected_revision: Option<u64>,
 }
 
 /// Service for accounts of agents: owners, tokens and webhooks.
@@ -104,6 +106,10 @@ impl AgentAccountService {
         let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
+            if patch.expected_revision.is_some_and(|expected| expected != account.revision) {
+                let message = format!("agent {id} was changed meanwhile; read it again");
+                return Err(ConsentError::new(Code::ManifestStale, message));
+            }
             let mut reached = match &patch.connection {
                 Some(wanted) => self.webhooks.plan_connection(&account, wanted).await?,
                 None => ConnectionModeChange::default(),
@@ -204,7 +210,8 @@ impl AgentAccountService {
         Ok(made.then_some(account))
     }
 
-    pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<AgentAccount, ConsentError> {
+    /// The account, if the caller owns it.
+    pub async fn owned(&self, by: &Caller, id: &AgentId) -> Result<AgentAccount, ConsentError> {
         let account = self.account(id).await?;
         if account.owner.is(&by.principal) {
             return Ok(account);

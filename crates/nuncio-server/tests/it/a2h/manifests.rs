@@ -126,6 +126,39 @@ async fn manifest_or_account_update_with_a_stale_if_match_is_refused() {
     assert_eq!(patch(&bare, json!({"capability_manifest": seed()})).await.status, 412);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_of_concurrent_account_updates_with_the_same_if_match_succeeds() {
+    let world = A2hTestServer::start().await;
+    let (ada, id) = agent(&world).await;
+    let path = format!("/agents/{id}");
+    let tag = ada.get(&path).await.headers["etag"].to_str().unwrap().to_owned();
+    let requests = (0..20).map(|number| {
+        let (server, token, path, tag) = (world.server.clone(), ada.token.clone(), path.clone(), tag.clone());
+        tokio::spawn(async move {
+            let body = json!({"display_name": format!("Name {number}")});
+            server.send_with(Method::PATCH, &path, &token, &body, &[("if-match", &tag)]).await.status
+        })
+    });
+    let mut statuses = Vec::new();
+    for request in requests.collect::<Vec<_>>() {
+        statuses.push(request.await.unwrap());
+    }
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 412).count(), 19, "{statuses:?}");
+}
+
+#[tokio::test]
+async fn stale_if_match_of_a_caller_who_is_not_the_owner_reveals_no_manifest() {
+    let world = A2hTestServer::start().await;
+    let (_, id) = agent(&world).await;
+    let eve = world.person("eve").await;
+    let body = json!({"display_name": "Mine"});
+    let stale = [("if-match", "\"0\"")];
+    let refused = world.server.send_with(Method::PATCH, &format!("/agents/{id}"), &eve.token, &body, &stale).await;
+    assert_eq!(refused.refusal(), (403, "NOT_OWNER"));
+    assert!(refused.body["error"]["params"]["manifest_hash"].is_null(), "{:?}", refused.body);
+}
+
 /// A2H §2.3 and acceptance row 1, measured on canonical bytes.
 #[tokio::test]
 async fn manifest_size_limit_applies_to_canonical_bytes_without_whitespace() {
