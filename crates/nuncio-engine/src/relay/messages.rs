@@ -145,8 +145,11 @@ impl RelayService {
 
     /// Counts the tool calls of the last minute that a previous process accepted.
     pub(crate) async fn load_recent_calls(&self) -> Result<(), EngineError> {
-        let since = self.context.now().before(MINUTE);
-        self.tool_calls.load(self.store.tool_calls_since(since).await?);
+        let now = self.context.now();
+        let mut calls = self.store.tool_calls_since(now.before(MINUTE)).await?;
+        // After the clock was set back, later times must not refuse calls for longer than a minute.
+        calls.retain(|(_, at)| *at <= now);
+        self.tool_calls.load(calls);
         Ok(())
     }
 
