@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
+use nuncio_core::audit::ChainHead;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
@@ -65,10 +66,9 @@ impl Checkpoints {
         self.writing.lock().await
     }
 
-    /// Logs checkpoints or records that are missing at a start, before this process adds records. A server with a damaged
-    /// audit chain starts nevertheless: `nuncio audit verify` names the position.
-    pub(crate) async fn report_missing(&self, engine: &Engine) -> Result<(), OperatorError> {
-        let head = engine.records().audit_head().await?;
+    /// Logs checkpoints or records that are missing at a start; `head` is the end of the chain before this process adds
+    /// records. A server with a damaged audit chain starts nevertheless: `nuncio audit verify` names the position.
+    pub(crate) fn report_missing(&self, head: ChainHead) {
         match self.read() {
             Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
                 None if head.seq > 0 => tracing::warn!(
@@ -84,7 +84,6 @@ impl Checkpoints {
             },
             Err(error) => tracing::error!(%error, "the audit checkpoints cannot be read; see `nuncio audit verify`"),
         }
-        Ok(())
     }
 
     /// Writes the first checkpoint of a start.

@@ -255,6 +255,8 @@ impl Server {
             stop: stop.clone(),
         };
         let AssembledEngine { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
+        // Read before recovery adds records, so that records cut off the end are noticed.
+        let audit_head = engine.records().audit_head().await?;
         let recovered = engine.recover().await?;
         if recovered.turns + recovered.calls + recovered.approvals > 0 {
             tracing::warn!(
@@ -337,7 +339,7 @@ impl Server {
             served: ServedFiles::default(),
         };
         let checkpoints = Checkpoints::open(&data)?;
-        checkpoints.report_missing(&engine).await?;
+        checkpoints.report_missing(audit_head);
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
