@@ -6,6 +6,7 @@ mod deny;
 mod flaky;
 mod fuzz;
 mod language;
+mod links;
 mod methods;
 mod needs;
 mod portable;

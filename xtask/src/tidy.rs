@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use toml::Table;
 
-use crate::{language, methods};
+use crate::{language, links, methods};
 
 /// Each crate of the workspace, and the workspace crates it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -146,6 +146,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     language::check(root, &mut faults)?;
     methods::check(root, &mut faults)?;
+    links::check(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }
@@ -153,7 +154,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 }
 
 fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
-    let mut folders = vec![root.join("xtask"), root.join("conformance"), root.join("benches"), root.join("attacks")];
+    let outside = ["xtask", "conformance", "benches", "attacks", "fuzz"];
+    let mut folders: Vec<_> = outside.iter().map(|folder| root.join(folder)).collect();
     for entry in fs::read_dir(root.join("crates"))? {
         folders.push(entry?.path());
     }
