@@ -148,7 +148,8 @@ impl GuardedFetch {
         match host {
             Host::Domain(name) if self.allow.host(name) => return Ok(&clients.configured),
             Host::Domain(_) if is_this_machine(&host) => return Err("it names this machine".into()),
-            Host::Domain(name) if is_private_name(name) => {
+            // With an allowed network, the resolver decides by the address that the name has.
+            Host::Domain(name) if is_private_name(name) && !self.allow.any_network() => {
                 return Err("its host name exists only inside a private network".into());
             }
             Host::Domain(_) => {}

@@ -67,6 +67,11 @@ impl AllowedAddresses {
         self.hosts.contains(&name)
     }
 
+    /// Whether the operator allowed a network or an address.
+    pub(super) fn any_network(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
     /// Whether an allowed network contains this address.
     pub(super) fn address(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address))
