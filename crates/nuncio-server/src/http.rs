@@ -249,7 +249,13 @@ fn host_refusal(shared: &MiddlewareState, request: &Request) -> Option<Response>
 /// Whether a `Host` header is one name or address, with or without a port.
 fn is_host(value: &HeaderValue) -> bool {
     // A comma joins two headers; a host name has none, although the syntax of URIs allows it.
-    value.to_str().is_ok_and(|text| !text.contains(['@', ',']) && text.parse::<Authority>().is_ok())
+    let Ok(text) = value.to_str() else { return false };
+    let Ok(authority) = text.parse::<Authority>() else { return false };
+    // The parser accepts ports that are no numbers.
+    let is_port =
+        |port: &str| port.is_empty() || port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let after_name = text.strip_prefix(authority.host()).unwrap_or(text);
+    !text.contains(['@', ',']) && (after_name.is_empty() || after_name.strip_prefix(':').is_some_and(is_port))
 }
 
 /// Adds a `Host` header to HTTP/2 requests, which have the host in their URI.
