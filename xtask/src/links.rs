@@ -53,11 +53,12 @@ mod tests {
     }
 
     #[test]
-    fn link_to_a_missing_file_is_a_fault() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.md"), "[a](a.md) [b](missing.md)").unwrap();
+    fn link_to_a_missing_file_is_a_fault() -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("a.md"), "[a](a.md) [b](missing.md)")?;
         let mut faults = Vec::new();
-        check(folder.path(), &mut faults).unwrap();
+        check(folder.path(), &mut faults)?;
         assert_eq!(faults, ["a.md: the link to missing.md leads nowhere"]);
+        Ok(())
     }
 }
