@@ -72,14 +72,16 @@ struct CurrentOrRetiredDid {
 }
 
 impl Dids {
-    /// Opens the DIDs of a data directory for a server at `base`. Creates the DID of the service if there is none.
+    /// Opens the DIDs of a data directory for a server at `base`, if it has a lasting URL. Creates the DID of the service
+    /// if there is none.
     pub(crate) fn open(
         files: PrivateFiles,
-        base: &str,
+        base: Option<&str>,
         chosen: AddressSource,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OperatorError> {
-        let dids = Self::load(files, DidBase::at(base), clock)?;
+        let no_url = || "it listens on all addresses and has no lasting URL; give it one with --public-url".to_owned();
+        let dids = Self::load(files, base.ok_or_else(no_url).and_then(DidBase::at), clock)?;
         let recorded = RecordedBase::read(&dids.inner.files)?;
         let did_base = match (&dids.inner.base, recorded) {
             (Ok(did_base), recorded) => {

@@ -286,9 +286,9 @@ impl Server {
 
         let source = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
         let public_url = options.public_url.map(|url| url.to_string());
-        let did_url = public_url.clone().unwrap_or_else(|| server_url::for_dids(&addresses, tls.is_some()));
+        let did_url = public_url.clone().or_else(|| server_url::for_dids(&addresses, tls.is_some()));
         let base = public_url.unwrap_or_else(|| server_url::by_listening(&addresses, tls.is_some()));
-        let dids = Dids::open(data.private_files(), &did_url, source, Arc::clone(&with.clock))?;
+        let dids = Dids::open(data.private_files(), did_url.as_deref(), source, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
         let localhost = match (with.dev, &with.extra_ca) {
             (true, Some(_)) => LocalhostDidPolicy::HttpsOrHttp,

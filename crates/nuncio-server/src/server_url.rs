@@ -14,13 +14,11 @@ pub(crate) fn by_listening(addresses: &[SocketAddr], tls: bool) -> String {
     }
 }
 
-/// The URL that DIDs are made for without `--public-url`. A server on all addresses has none that lasts: a trial on
-/// 0.0.0.0 must not fix `localhost` as the name of its DIDs.
-pub(crate) fn for_dids(addresses: &[SocketAddr], tls: bool) -> String {
-    match addresses.first() {
-        Some(address) if address.ip().is_unspecified() => with_host(&address.to_string(), tls),
-        _ => by_listening(addresses, tls),
-    }
+/// The URL that DIDs are made for without `--public-url`. A server on all addresses has no lasting one: a trial of such
+/// a server must not fix `localhost` as the name of its DIDs.
+pub(crate) fn for_dids(addresses: &[SocketAddr], tls: bool) -> Option<String> {
+    let is_on_all = addresses.first().is_some_and(|address| address.ip().is_unspecified());
+    (!is_on_all).then(|| by_listening(addresses, tls))
 }
 
 /// The URL for people in the same network, if the server listens on all addresses of this machine.
@@ -56,8 +54,8 @@ mod tests {
         assert_eq!(by_listening(&[all], false), "http://localhost:7400");
         assert_eq!(by_listening(&[six], true), "https://localhost:7400");
         assert_eq!(by_listening(&[one], false), "http://192.0.2.7:80");
-        assert_eq!(for_dids(&[all], false), "http://0.0.0.0:7400");
-        assert_eq!(for_dids(&["127.0.0.1:7400".parse().unwrap()], false), "http://localhost:7400");
+        assert_eq!(for_dids(&[all], false), None);
+        assert_eq!(for_dids(&[one], false).as_deref(), Some("http://192.0.2.7:80"));
         assert_eq!(in_network(&[one], false), None);
         assert!(in_network(&[all], false).is_none_or(|url| !url.contains("0.0.0.0")));
     }
