@@ -8,6 +8,7 @@ mod capabilities;
 mod description;
 mod discovery;
 mod error;
+mod message;
 mod negotiation;
 mod openrpc;
 mod product;
@@ -20,6 +21,7 @@ pub use capabilities::ServiceCapabilities;
 pub use description::{AgentDescription, Capability, InformationItem, Interface, Owner};
 pub use discovery::{CollectionItem, CollectionPage};
 pub use error::{ErrorCode, RpcError};
+pub use message::{DirectMessageBody, DirectMessageReceipt};
 pub use negotiation::{
     Alternative, CallerCapabilities, CandidateProtocol, Constraints, Execution, Intent, NegotiateBody,
     NegotiationResult, Schemas, Score, Selected, Status,

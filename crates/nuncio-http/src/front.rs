@@ -6,6 +6,7 @@ use std::pin::Pin;
 use axum::Router;
 use axum::response::Response;
 use nuncio_core::agent::Agent;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::PermissionResponder;
@@ -41,6 +42,11 @@ pub trait ProtocolFront: fmt::Debug + Send + Sync {
 
     /// Documents and sample requests that the console page of an agent shows.
     fn documents(&self, agent: &Agent) -> Vec<SampleRequest>;
+
+    /// Checks that the protocol can describe an agent; the error says, for its author, what prevents it.
+    fn check(&self, _agent: &Agent, _presets: &ScopePresets) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_anp::client::AgentSigners;
 use nuncio_anp::server::{AnpIdentityService, AuthenticationResult, DeliveryFailure, OutgoingDirectMessage};
-use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, RpcError, method};
+use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, RpcError};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_auth::{DidAuthenticator, DidCheckResult, RequestHead};
 use nuncio_core::digest::Digest;
@@ -19,7 +19,7 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
 use nuncio_engine::{CallerCheckResult, Engine};
 use nuncio_identity::http_signature::SignaturePolicy;
-use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
+use nuncio_identity::origin_proof::OriginProof;
 use nuncio_identity::proof::{DescriptionProofForm, ProofEncoding, ProofOptions, sign, sign_literal};
 use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
@@ -75,13 +75,11 @@ impl AnpIdentities {
     }
 
     async fn origin(&self, request: &AnpRequest) -> Result<String, AuthError> {
-        let (meta, body) = (Value::Object(request.raw_meta.clone()), Value::Object(request.body.clone()));
-        let signed = OriginRequest { method: &request.method, meta: &meta, body: &body };
         let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
         let (now, policy) = (self.engine.now(), SignaturePolicy::default());
-        claim.check(&signed, now, &policy)?;
+        request.with_origin_request(|signed| claim.check(signed, now, &policy))?;
         let document = self.did_auth.resolver().resolve(claim.did()).await?;
-        let verified = claim.verify(&signed, &document)?;
+        let verified = request.with_origin_request(|signed| claim.verify(signed, &document))?;
         self.did_auth.use_nonce("origin", &verified).await?;
         Ok(verified.did.to_string())
     }
@@ -136,14 +134,8 @@ impl AnpIdentityService for AnpIdentities {
 
     fn signed_message(&self, message: &OutgoingDirectMessage) -> Result<Value, String> {
         let signer = AgentSigners::signer(&self.dids, &message.agent).ok_or("the agent has no DID")?;
-        let (meta, body) = message.parts(signer.did().as_str(), self.engine.now());
-        let proof = signer.prove(&OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body })?;
-        Ok(json!({
-            "jsonrpc": "2.0",
-            "id": meta["operation_id"],
-            "method": method::DIRECT_SEND,
-            "params": {"meta": meta, "auth": proof.to_auth(), "body": body},
-        }))
+        let request = message.request(signer.did().as_str(), self.engine.now());
+        Ok(request.proven(|parts| signer.prove(parts))?.to_json())
     }
 
     async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DeliveryFailure> {

@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::dids::Dids;
 use crate::error::OperatorError;
+use crate::fronts::fronts;
 use crate::settings::Settings;
 
 mod files;
@@ -70,10 +71,11 @@ impl HostDescription {
         self.files
             .read(&self.host.base, agent, folder)
             .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
-        nuncio_a2h::project::checked(agent, &self.presets).map_err(|faults| {
-            let message = format!("agent {}: its tools for people's devices make no manifest: {faults}", agent.name);
-            OperatorError::new(Code::AgentFileInvalid, message)
-        })?;
+        for front in fronts() {
+            front
+                .check(agent, &self.presets)
+                .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
+        }
         for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
         }

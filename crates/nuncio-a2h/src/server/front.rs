@@ -1,5 +1,6 @@
 use axum::response::{IntoResponse as _, Response};
 use nuncio_core::agent::Agent;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, TokenKind, title};
@@ -69,6 +70,11 @@ impl ProtocolFront for A2hFront {
             SampleRequest::document(title, format!("/a2h/agents/{}", agent.name))
         };
         agent.device_tools().next().map(|_| manifest()).into_iter().collect()
+    }
+
+    fn check(&self, agent: &Agent, presets: &ScopePresets) -> Result<(), String> {
+        let checked = project::checked(agent, presets);
+        checked.map(drop).map_err(|faults| format!("its tools for people's devices make no manifest: {faults}"))
     }
 
     fn inexpressible(&self, agent: &Agent) -> Vec<String> {

@@ -11,7 +11,7 @@ use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::negotiation::SecurityProfile;
-use crate::wire::{ServiceCapabilities, method, profile};
+use crate::wire::{AnpRequest, RequestMeta, ServiceCapabilities, method, profile};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageService {
@@ -88,20 +88,13 @@ impl AnpClient {
         agent: &VerifiedDescription,
         endpoint: &Url,
     ) -> Result<MessageService, ClientError> {
-        let request = json!({
-            "jsonrpc": "2.0",
-            "id": random_name(&*self.entropy, "req-"),
-            "method": method::GET_CAPABILITIES,
-            "params": {
-                "meta": {
-                    "profile": profile::CORE_BINDING,
-                    "security_profile": "transport-protected",
-                    "operation_id": random_name(&*self.entropy, "op-"),
-                    "created_at": nuncio_identity::rfc3339::write(self.http.clock.now()),
-                },
-                "body": {},
-            },
-        });
+        let meta = RequestMeta {
+            operation_id: Some(random_name(&*self.entropy, "op-")),
+            created_at: Some(self.http.clock.now()),
+            ..RequestMeta::new(profile::CORE_BINDING)
+        };
+        let id = random_name(&*self.entropy, "req-");
+        let request = AnpRequest::new(id, method::GET_CAPABILITIES, meta, &json!({})).to_json();
         let result = self.http.post(endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} does not say what it can do: {why}", display_url(endpoint));

@@ -8,9 +8,7 @@ mod draft;
 mod local_choice;
 
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_identity::origin_proof::OriginRequest;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use url::Url;
 
 use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
@@ -24,8 +22,8 @@ use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
-    CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
-    texts,
+    AnpRequest, CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RequestMeta,
+    RpcError, Target, TargetKind, method, profile, texts,
 };
 
 /// Requirements of a caller on an interface. The request contains no data of the later call.
@@ -205,7 +203,7 @@ impl AnpClient {
         mut notes: Vec<String>,
     ) -> Result<Agreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
-        let request = self.negotiate_request(agent, needs, &id)?;
+        let request = self.negotiate_request(agent, needs, &id)?.to_json();
         let endpoint = runtime.endpoint.clone();
         let result = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
@@ -223,29 +221,22 @@ impl AnpClient {
         agent: &VerifiedDescription,
         needs: &NegotiationRequest,
         id: &str,
-    ) -> Result<Value, ClientError> {
-        let mut meta = json!({
-            "profile": profile::NEGOTIATION,
-            "security_profile": SecurityProfile::TransportProtected.as_str(),
-            "target": {"kind": "agent", "did": agent.did().map(nuncio_identity::Did::as_str)},
-            "operation_id": random_name(&*self.entropy, "op-"),
-            "created_at": nuncio_identity::rfc3339::write(self.http.clock.now()),
-            "content_type": "application/json",
-        });
-        let body = json!(needs.body(id.to_owned()));
-        let mut params = json!({});
-        if let Some(signer) = &self.http.signer {
-            meta["sender_did"] = json!(signer.did().as_str());
-            let request = OriginRequest { method: method::NEGOTIATE, meta: &meta, body: &body };
-            let proof = signer.prove(&request).map_err(|why| {
-                ClientError::new(Reason::CannotSign, format!("the negotiation cannot be signed: {why}"))
-            })?;
-            params["auth"] = proof.to_auth();
-        }
-        params["meta"] = meta;
-        params["body"] = body;
-        let id = random_name(&*self.entropy, "req-");
-        Ok(json!({"jsonrpc": "2.0", "id": id, "method": method::NEGOTIATE, "params": params}))
+    ) -> Result<AnpRequest, ClientError> {
+        let signer = self.http.signer.as_ref();
+        let meta = RequestMeta {
+            sender_did: signer.map(|signer| signer.did().to_string()),
+            target: agent.did().map(|did| Target { kind: TargetKind::Agent, did: did.to_string() }),
+            operation_id: Some(random_name(&*self.entropy, "op-")),
+            content_type: Some("application/json".to_owned()),
+            created_at: Some(self.http.clock.now()),
+            ..RequestMeta::new(profile::NEGOTIATION)
+        };
+        let body = needs.body(id.to_owned());
+        let request = AnpRequest::new(random_name(&*self.entropy, "req-"), method::NEGOTIATE, meta, &body);
+        let Some(signer) = signer else { return Ok(request) };
+        request
+            .proven(|parts| signer.prove(parts))
+            .map_err(|why| ClientError::new(Reason::CannotSign, format!("the negotiation cannot be signed: {why}")))
     }
 
     /// Checks that the chosen interface is in the agent's description, in a newly fetched one, or has a URL. Returns

@@ -15,7 +15,7 @@ use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
 use super::AnpServerState;
-use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
+use crate::wire::{AnpRequest, DirectMessageReceipt, ErrorCode, RpcError, TargetKind};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
 /// reply to each other without end.
@@ -46,12 +46,12 @@ impl AnpServerState {
         if !served.agent.presence.conversation {
             return Err(RpcError::new(ErrorCode::PolicyViolation).with_message("this agent takes no messages"));
         }
-        let accepted = json!({
-            "accepted": true,
-            "message_id": message_id,
-            "operation_id": operation_id,
-            "target_did": request.meta.target.as_ref().map(|target| target.did.clone()),
-            "accepted_at": self.engine.now(),
+        let accepted = json!(DirectMessageReceipt {
+            accepted: true,
+            message_id: message_id.clone(),
+            operation_id: operation_id.clone(),
+            target_did: request.meta.target.as_ref().map(|target| target.did.clone()),
+            accepted_at: self.engine.now(),
         });
         if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
             let answers = answers.as_str().unwrap_or_default();

@@ -6,11 +6,11 @@ use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 use nuncio_engine::ports::store::{PendingReply, SentDirectMessage};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::AnpServerState;
 use super::direct::IS_ANSWER;
-use crate::wire::{AnpRequest, profile};
+use crate::wire::{AnpRequest, DirectMessageBody, RequestMeta, Target, TargetKind, method, profile};
 
 /// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,25 +35,24 @@ impl OutgoingDirectMessage {
         Self { agent, to, id: format!("answer-{}", &id[..32]), answers, text }
     }
 
-    /// Signed parts of the request that carries the message: `meta` and `body`.
+    /// The request that carries the message, without its origin proof.
     #[must_use]
-    pub fn parts(&self, from: &str, now: Timestamp) -> (Value, Value) {
-        let mut meta = json!({
-            "profile": profile::DIRECT,
-            "security_profile": "transport-protected",
-            "sender_did": from,
-            "target": {"kind": "agent", "did": self.to},
-            "operation_id": self.id,
-            "message_id": self.id,
-            "content_type": "text/plain",
-            "created_at": now,
-        });
-        let mut body = json!({"text": self.text});
+    pub fn request(&self, from: &str, now: Timestamp) -> AnpRequest {
+        let meta = RequestMeta {
+            sender_did: Some(from.to_owned()),
+            target: Some(Target { kind: TargetKind::Agent, did: self.to.clone() }),
+            operation_id: Some(self.id.clone()),
+            message_id: Some(self.id.clone()),
+            content_type: Some("text/plain".to_owned()),
+            created_at: Some(now),
+            ..RequestMeta::new(profile::DIRECT)
+        };
+        let body = DirectMessageBody { text: self.text.clone(), reply_to_message_id: self.answers.clone() };
+        let mut request = AnpRequest::new(self.id.clone(), method::DIRECT_SEND, meta, &body);
         if let Some(answers) = &self.answers {
-            meta[IS_ANSWER] = json!(answers);
-            body["reply_to_message_id"] = json!(answers);
+            request.raw_meta.insert(IS_ANSWER.to_owned(), json!(answers));
         }
-        (meta, body)
+        request
     }
 }
 

@@ -5,7 +5,9 @@
 
 use nuncio_core::json::{self, JsonError};
 use nuncio_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use nuncio_identity::origin_proof::{self, OriginProof, OriginRequest};
+use nuncio_identity::rfc3339;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::{ErrorCode, RpcError, method, profile};
@@ -28,19 +30,29 @@ pub struct AnpRequest {
 }
 
 /// Metadata of a request (P1 §6.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequestMeta {
     /// The ANP profile that defines the request's body.
     pub profile: String,
     pub security_profile: SecurityProfile,
     /// The sender's DID as claimed, unverified.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_did: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// Idempotency key, equal in repeated requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "whole_seconds")]
     pub created_at: Option<Timestamp>,
+}
+
+fn whole_seconds<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(rfc3339::write).serialize(serializer)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +84,26 @@ pub struct Auth {
 pub type RefusedRequest = (Option<String>, RpcError);
 
 impl AnpRequest {
+    /// A request without an origin proof.
+    #[must_use]
+    pub fn new(id: String, method: &str, meta: RequestMeta, body: &impl Serialize) -> Self {
+        let (raw_meta, body) = (to_object(&meta), to_object(body));
+        Self { id, method: method.to_owned(), meta, auth: None, body, raw_meta }
+    }
+
+    /// Adds the origin proof that `prove` computes.
+    pub fn proven<E>(self, prove: impl FnOnce(&OriginRequest<'_>) -> Result<OriginProof, E>) -> Result<Self, E> {
+        let proof = self.with_origin_request(prove)?;
+        let auth = Auth { scheme: Some(origin_proof::SCHEME.to_owned()), origin_proof: proof.to_json() };
+        Ok(Self { auth: Some(auth), ..self })
+    }
+
+    /// Calls `use_parts` with the parts of the request that an origin proof covers.
+    pub fn with_origin_request<T>(&self, use_parts: impl FnOnce(&OriginRequest<'_>) -> T) -> T {
+        let (meta, body) = (Value::Object(self.raw_meta.clone()), Value::Object(self.body.clone()));
+        use_parts(&OriginRequest { method: &self.method, meta: &meta, body: &body })
+    }
+
     /// Parses a request; the error is the response to send.
     pub fn read(bytes: &[u8]) -> Result<Self, Box<RefusedRequest>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
@@ -90,6 +122,13 @@ impl AnpRequest {
             params["auth"] = json!(auth);
         }
         json!({"jsonrpc": "2.0", "id": self.id, "method": self.method, "params": params})
+    }
+}
+
+fn to_object(value: &impl Serialize) -> Map<String, Value> {
+    match json!(value) {
+        Value::Object(members) => members,
+        _ => Map::new(),
     }
 }
 
@@ -125,7 +164,7 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
     // Some callers ask for capabilities without parameters.
     let says_nothing = params.as_ref().is_none_or(|params| params.as_object().is_some_and(Map::is_empty));
     if method_name == method::GET_CAPABILITIES && says_nothing {
-        return Ok(anonymous(id, method_name));
+        return Ok(AnpRequest::new(id.to_owned(), &method_name, RequestMeta::new(profile::CORE_BINDING), &json!({})));
     }
     let Some(Value::Object(mut params)) = params else {
         return Err(shape_error("params", "an object of meta, auth and body"));
@@ -143,13 +182,6 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
         auth.map_err(|error| shape_error("params.auth", &format!("scheme and origin_proof ({error})")))
     });
     Ok(AnpRequest { id: id.to_owned(), method: method_name, meta, auth: auth.transpose()?, body, raw_meta })
-}
-
-fn anonymous(id: &str, method_name: String) -> AnpRequest {
-    let meta = RequestMeta::new(profile::CORE_BINDING);
-    let raw_meta = [("profile", &*meta.profile), ("security_profile", meta.security_profile.as_str())];
-    let raw_meta = raw_meta.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    AnpRequest { id: id.to_owned(), method: method_name, meta, auth: None, body: Map::new(), raw_meta }
 }
 
 impl RequestMeta {

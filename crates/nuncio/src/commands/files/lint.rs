@@ -25,10 +25,11 @@ use crate::output::{AlreadyReported, counted, fault};
 pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Result<()> {
     let declared = load_agents(&AgentSource::Path(path))?;
     for (file, declared) in &declared {
-        nuncio_a2h::project::checked(&declared.agent, &ScopePresets::default()).map_err(|faults| {
-            let message = format!("{}: the tools for people's devices make no manifest: {faults}", file.path.display());
-            fault(Code::AgentFileInvalid, message)
-        })?;
+        for front in fronts() {
+            front
+                .check(&declared.agent, &ScopePresets::default())
+                .map_err(|why| fault(Code::AgentFileInvalid, format!("{}: {why}", file.path.display())))?;
+        }
     }
     check_skill_ids(declared.iter().map(|(_, declared)| &declared.agent))?;
     let (mut reports, mut faults) = (Vec::new(), Vec::new());
