@@ -95,7 +95,7 @@ impl ApprovalService {
                 }
             }
             ApprovalState::Denied { by, reason, .. } => no(&by.to_string(), Code::Denied, reason.as_deref()),
-            ApprovalState::Expired { .. } => no("policy", Code::ApprovalExpired, Some("nobody approved it in time")),
+            ApprovalState::Expired { .. } => no("policy", Code::ApprovalExpired, Some("it was not approved in time")),
             ApprovalState::Used { .. } | ApprovalState::Pending => {
                 no("policy", Code::ApprovalClosed, Some("the approval was already used"))
             }
@@ -153,7 +153,7 @@ impl ApprovalService {
 
     async fn approval(&self, id: &ApprovalId) -> Result<Approval, EngineError> {
         self.store.approval(id).await?.ok_or_else(|| {
-            let message = format!("there is no approval {id}; `nuncio approve list` shows those that wait");
+            let message = format!("there is no approval {id}; `nuncio approve list` shows the pending ones");
             EngineError::new(Code::ApprovalNotFound, message)
         })
     }

@@ -43,7 +43,7 @@ impl ComputePool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let Ok(admitted) = Arc::clone(&self.admitted).try_acquire_owned() else {
-            let message = "too many long computations wait already; try again in a few seconds";
+            let message = "the queue of long computations is full; try again in a few seconds";
             return Err(EngineError::new(Code::ComputationQueueFull, message));
         };
         // The permit moves into the computation, so that a caller who stops waiting does not free capacity.

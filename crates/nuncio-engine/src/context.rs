@@ -106,7 +106,7 @@ impl EngineContext {
         }
         let message = format!(
             "you have stored {stored} bytes, and one caller may store {quota}; delete conversations, or wait until \
-             finished executions are forgotten"
+             finished executions are deleted"
         );
         Err(EngineError::new(Code::QuotaExceeded, message))
     }

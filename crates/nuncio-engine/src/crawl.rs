@@ -116,7 +116,7 @@ impl<T: CrawlTargets> Crawler<T> {
                         under_way.remove(&target);
                     }
                     // The target stays in `under_way`, so that a visit that panics is not repeated.
-                    Err(error) => tracing::error!(%error, "a visit of another host panicked"),
+                    Err(error) => tracing::error!(%error, "the crawl of a host panicked"),
                 },
                 () = self.inner.clock.sleep_until(next) => {}
                 () = self.inner.changed.notified() => {}
@@ -130,7 +130,7 @@ impl<T: CrawlTargets> Crawler<T> {
         let mut schedule = match self.inner.targets.schedule().await {
             Ok(schedule) => schedule,
             Err(error) => {
-                tracing::warn!(%error, "the schedule of visits cannot be read");
+                tracing::warn!(%error, "the crawl schedule cannot be read");
                 return (Vec::new(), now.after(STORE_PAUSE));
             }
         };
@@ -148,7 +148,7 @@ impl<T: CrawlTargets> Crawler<T> {
             self.inner.targets.visit(target).await
         };
         if let Err(error) = visited {
-            tracing::warn!(%error, %target, "the result of a visit cannot be stored");
+            tracing::warn!(%error, %target, "the result of a crawl cannot be stored");
             self.inner.clock.sleep_until(self.inner.clock.now().after(STORE_PAUSE)).await;
         }
     }

@@ -112,7 +112,7 @@ impl DirectMessageService {
             let now = PendingReply { due: direct_messages.context.now(), ..reply };
             match direct_messages.context.commit_one(DirectMessageChange::PutPendingReply(now)).await {
                 Ok(()) | Err(StoreError::Conflict(_)) => direct_messages.answers.notify_one(),
-                Err(error) => tracing::error!(%error, "an answer is taken later"),
+                Err(error) => tracing::error!(%error, "a reply could not be stored; it is read again later"),
             }
         });
         Ok(())
@@ -226,7 +226,9 @@ impl DirectMessageService {
     /// An outgoing message of an agent, with its reply once it came.
     pub async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<SentDirectMessage, EngineError> {
         let found = self.store.direct_message(agent, id).await?;
-        found.ok_or_else(|| EngineError::new(Code::NotFound, format!("{agent} sent no such message")))
+        found.ok_or_else(|| {
+            EngineError::new(Code::NotFound, format!("agent {agent} has not sent a message with this id"))
+        })
     }
 
     /// Stores a reply to an outgoing message; returns false unless `from` is its recipient.

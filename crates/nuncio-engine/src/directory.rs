@@ -125,10 +125,10 @@ impl DirectoryLimits {
             of_host += usize::from(entry.host() == host);
         }
         if of_host >= self.per_host {
-            return full(format!("this directory lists {of_host} agents of {host}, and no more of one host"));
+            return full(format!("this directory lists {of_host} agents of {host}, the maximum for one host"));
         }
         if all >= self.entries {
-            return full(format!("this directory lists {all} agents, and has no room for more"));
+            return full(format!("this directory lists {all} agents, the maximum"));
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl DirectoryService {
 #[must_use]
 pub fn not_registered(what: &str) -> EngineError {
     let what: String = what.chars().take(200).collect();
-    let message = format!("{what} is not in this directory; GET /registry/agents lists what is");
+    let message = format!("{what} is not in this directory; GET /registry/agents lists its entries");
     EngineError::new(Code::NotRegistered, message)
 }
 

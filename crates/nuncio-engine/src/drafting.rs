@@ -97,7 +97,7 @@ impl DraftService {
         let now = self.context.now();
         let of_caller = open.iter().filter(|draft| draft.with == caller.principal && now < draft.expires_at);
         if open.len() >= MAX_OPEN || of_caller.count() >= MAX_OPEN_OF_ONE {
-            let message = "there are too many drafts that nobody has decided on; accept or reject one of them first";
+            let message = "too many drafts are undecided; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
         let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
@@ -131,7 +131,7 @@ impl DraftService {
         if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
             // A concurrent copy of the same request was stored first.
             let before = self.drafted_before(caller, served, &once).await?;
-            return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id was taken"));
+            return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id is already used"));
         }
         if let Some(approval) = &draft.approval {
             self.context.bus.publish(BusNotice::Approvals).await;
@@ -209,7 +209,7 @@ impl DraftService {
     ) -> Result<Option<ProtocolDraft>, EngineError> {
         match self.store.draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
             Some(before) if before.asked != once.body => {
-                let message = "this operation came before and asked for something else; use a new id for a new wish";
+                let message = "this operation id was already used for another request; use a new id for a new request";
                 Err(EngineError::new(Code::IdempotencyMismatch, message))
             }
             Some(before) => self.refresh_draft(before).await.map(Some),
@@ -248,9 +248,11 @@ impl DraftService {
         match self.context.commit(changes).await {
             Ok(()) => Ok(next),
             // Another request updated the draft first.
-            Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
-                self.store.draft(&id).await?.ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft is gone"))
-            }
+            Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => self
+                .store
+                .draft(&id)
+                .await?
+                .ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft no longer exists")),
             Err(error) => Err(error.into()),
         }
     }

@@ -37,7 +37,7 @@ impl From<StoreError> for EngineError {
                     StoreError::Conflict(Conflict::Exists) => tracing::debug!(%error, "store"),
                     _ => tracing::error!(%error, "store"),
                 }
-                "the server cannot use its store now; try again later".to_owned()
+                "the server's store is unavailable; try again later".to_owned()
             }
             Code::TurnRunning => "a turn is already running in this session; wait for it or cancel it".to_owned(),
             _ => error.to_string(),

@@ -23,11 +23,11 @@ impl ServerOrigin {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             let text: String = text.chars().take(200).collect();
-            format!("{text:?} is no domain: {why}; write one such as example.com or localhost:7400")
+            format!("{text:?} is not a domain: {why}; give one such as example.com or localhost:7400")
         };
         let url = address::read(text).map_err(|why| wrong(&why))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("it goes on behind the host"));
+            return Err(wrong("it contains more than a host and a port"));
         }
         Ok(Self(url))
     }
@@ -147,14 +147,17 @@ impl DirectoryService {
     pub async fn unfollow(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
         let known = self.store.followed_domain(domain).await?;
         if known.is_some_and(|(followed, _)| followed.by == FollowSource::Settings) {
-            let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
+            let message = format!(
+                "{domain} is followed because registry.follow lists it; remove it from that setting and restart the \
+                 server"
+            );
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
         let removed = self.context.commit_one(AgentDirectoryChange::Unfollow(domain.clone())).await;
         if removed.made_unless(Conflict::Missing)? {
             return Ok(());
         }
-        let message = format!("{domain} is not followed; `nuncio registry list` shows what is");
+        let message = format!("{domain} is not followed; `nuncio registry list` shows the followed domains");
         Err(EngineError::new(Code::NotFollowed, message))
     }
 

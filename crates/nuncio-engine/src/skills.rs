@@ -32,7 +32,7 @@ impl PublishedSkill {
     #[must_use]
     pub fn skill(&self) -> &Skill {
         let skill = self.tool.as_ref().map_or(&self.served.agent.skill, |tool| &tool.skill);
-        skill.as_deref().expect("only what has a skill is offered")
+        skill.as_deref().expect("only tools and agents with a skill are offered")
     }
 
     /// Whether only some callers see the skill: those who may use it, or who belong to a person.

@@ -75,11 +75,11 @@ impl CallService {
                 })
                 .await
         });
-        let called = running.await.map_err(|_| EngineError::new(Code::Internal, "the call was given up"))?;
+        let called = running.await.map_err(|_| EngineError::new(Code::Internal, "the call was interrupted"))?;
         hung_up.disarm();
         match called? {
             CallOutcome::Ended(ended) => Ok(ended),
-            CallOutcome::AskClient => Err(EngineError::new(Code::Internal, "there is no app to ask here")),
+            CallOutcome::AskClient => Err(EngineError::new(Code::Internal, "this call has no app that could be asked")),
         }
     }
 

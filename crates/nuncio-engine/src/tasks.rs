@@ -98,7 +98,8 @@ impl TaskInbox {
                 // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
                 () = self.context.closing.cancelled() => {
-                    return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
+                    return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; the task stays in the \
+                                                                     inbox"));
                 }
                 () = from.cancel.cancelled() => {
                     self.withdraw_task(task).await?;
@@ -145,7 +146,7 @@ impl TaskInbox {
         };
         self.context.commit_one(TaskChange::Create(Box::new(task))).await.made_unless(Conflict::Exists)?;
         self.context.bus.publish(BusNotice::Tasks).await;
-        tracing::info!(task = %id, "work for a person: `nuncio task list`, or /console/tasks");
+        tracing::info!(task = %id, "a new task waits for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
     }
 
@@ -179,7 +180,10 @@ impl TaskInbox {
     /// A human task, open or finished.
     pub async fn task(&self, id: &TaskId) -> Result<HumanTask, EngineError> {
         self.store.task(id).await?.ok_or_else(|| {
-            EngineError::new(Code::TaskNotFound, format!("there is no task {id}; `nuncio task list` shows what waits"))
+            EngineError::new(
+                Code::TaskNotFound,
+                format!("there is no task {id}; `nuncio task list` shows the open tasks"),
+            )
         })
     }
 
@@ -220,19 +224,24 @@ fn outcome(task: &HumanTask) -> Option<Result<ToolOutput, RunError>> {
         TaskState::Done { output, .. } => Some(Ok(ToolOutput::json(output.clone()))),
         TaskState::Refused { reason, .. } if reason.is_empty() => failure(Code::Refused, "it was refused".to_owned()),
         TaskState::Refused { reason, .. } => failure(Code::Refused, format!("it was refused: {reason}")),
-        TaskState::Withdrawn { .. } => failure(Code::ToolTimeout, "nobody did it in time".to_owned()),
+        TaskState::Withdrawn { .. } => failure(Code::ToolTimeout, "it was not done in time".to_owned()),
     }
 }
 
 fn check_form(task: &HumanTask, output: &Value) -> Result<(), EngineError> {
     let wrong = |message: String| EngineError::new(Code::InvalidOutput, message);
     let Some(form) = &task.form else {
-        return if output.is_string() { Ok(()) } else { Err(wrong("the result of this task is one text".to_owned())) };
+        return if output.is_string() {
+            Ok(())
+        } else {
+            Err(wrong("the result of this task must be a string".to_owned()))
+        };
     };
-    let schema = Schema::compile(form.clone()).map_err(|error| wrong(format!("its form: {error}")))?;
+    let schema = Schema::compile(form.clone())
+        .map_err(|error| wrong(format!("the form of this task cannot be used: {error}")))?;
     schema.check(output).map_err(|faults| {
         let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-        wrong(format!("the result does not fit: {}", faults.join("; ")))
+        wrong(format!("the result does not match the form: {}", faults.join("; ")))
     })
 }
 

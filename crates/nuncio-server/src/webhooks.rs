@@ -99,7 +99,7 @@ impl ExecutionCallbackSender {
             Ok(other) => Err(format!("it answered {other}")),
             // The address is forbidden, so another attempt would fail too.
             Err(FetchError::Refused { why, .. }) => {
-                tracing::warn!(execution = %execution.id, why, "the callback address may not be reached");
+                tracing::warn!(execution = %execution.id, why, "requests to the callback address are not allowed");
                 Ok(())
             }
             Err(error) => Err(error.to_string()),

@@ -179,7 +179,7 @@ impl ResolverState {
         let response = self.fetch.fetch(document_request(url, trust, MAX_DOCUMENT_BYTES)).await.map_err(|error| {
             tracing::debug!(%did, %error, "a DID document could not be fetched");
             failed(match error {
-                FetchError::Refused { .. } => "its host may not be reached from here",
+                FetchError::Refused { .. } => "requests to its host are not allowed",
                 FetchError::Unreachable { .. } => "its host cannot be reached",
                 FetchError::TooSlow { .. } => "its host did not answer in time",
                 FetchError::TooLarge { .. } => "it is too large",

@@ -43,7 +43,7 @@ impl AccessControl {
             Principal::OAuth { .. } => Ok(caller.speaks_for_person()),
             Principal::Did(_) | Principal::Agent(_) => Ok(false),
             Principal::Person(_) => {
-                let message = "a device's token opens A2H only; an app sends an API key or an access token";
+                let message = "a device's token is valid only for A2H; send an API key or an access token";
                 Err(EngineError::new(Code::Unauthorized, message))
             }
         }
@@ -55,13 +55,14 @@ impl AccessControl {
 }
 
 fn not_admitted(caller: &Caller, agent: Option<&Agent>) -> EngineError {
-    let of = agent.map_or_else(|| "any agent here".to_owned(), |agent| format!("the agent {}", agent.name));
+    let of = agent.map_or_else(|| "any agent of this server".to_owned(), |agent| format!("the agent {}", agent.name));
     let principal = &caller.principal;
     let message = match principal {
         Principal::OAuth { .. } => format!(
-            "the access token of {principal} gives no scope of {of}; ask its issuer for one, or the operator for a grant (`nuncio grant create`) or `people = true` below its [[issuer]]"
+            "the access token of {principal} contains no scope of {of}; ask its issuer for one, or the operator for a \
+             grant (`nuncio grant create`) or `people = true` below its [[issuer]]"
         ),
-        _ => format!("{principal} has no grant for {of}; the operator gives one with `nuncio grant create`"),
+        _ => format!("{principal} has no grant for {of}; the operator can create one with `nuncio grant create`"),
     };
     EngineError::new(Code::NotAdmitted, message)
 }

@@ -33,8 +33,9 @@ pub struct NewApiKeyRequest {
 /// Error for a key that expired at `at`.
 #[must_use]
 pub fn key_expired(at: Timestamp) -> EngineError {
-    let message =
-        format!("the key expired at {at}; whoever runs this server can renew it with `nuncio key rotate ID_OR_NAME`");
+    let message = format!(
+        "the key expired at {at}; the operator of this server can renew it with `nuncio key rotate ID_OR_NAME`"
+    );
     EngineError::new(Code::KeyExpired, message)
 }
 
@@ -148,7 +149,7 @@ impl AccessControl {
         };
         let change = AccessChange::RotateKey { key: key.clone(), replaced };
         if !self.context.commit_one(change).await.made_unless(Conflict::Moved)? {
-            let message = format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
+            let message = format!("the key {} was rotated or revoked in the meantime; see `nuncio key list`", key.id);
             return Err(EngineError::new(Code::KeyNotFound, message));
         }
         self.access_changed().await?;
@@ -209,7 +210,7 @@ impl AccessControl {
             return Ok(());
         }
         let message = format!(
-            "there are {MAX_SIGNING_KEYS} valid signing keys, and no more are tried; revoke one with `nuncio key revoke`"
+            "there are {MAX_SIGNING_KEYS} valid signing keys, the maximum; revoke one with `nuncio key revoke`"
         );
         Err(EngineError::new(Code::BadRequest, message))
     }
@@ -223,10 +224,10 @@ fn end_after(term: KeyTerm, now: Timestamp) -> Result<Timestamp, EngineError> {
     }
     let message = match term {
         KeyTerm::Seconds(_) => {
-            "a key cannot expire when it is made; give it some time, such as `--expires 30d`".to_owned()
+            "a key cannot expire when it is created; give a longer time, such as `--expires 30d`".to_owned()
         }
         KeyTerm::Until(_) => {
-            format!("{end} is over, so the key would be refused at once; name a later time with `--expires`")
+            format!("{end} is in the past, so the key would have expired already; give a later time with `--expires`")
         }
     };
     Err(EngineError::new(Code::BadRequest, message))

@@ -52,7 +52,7 @@ impl AccessControl {
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
         let change = AccessChange::UnlinkPerson(Principal::Did(did.to_owned()));
         if !self.context.commit_one(change).await.made_unless(Conflict::Missing)? {
-            let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
+            let message = format!("{did} is not linked to a person; `nuncio did links` lists the linked DIDs");
             return Err(EngineError::new(Code::NotFound, message));
         }
         self.access_changed().await

@@ -31,7 +31,7 @@ impl RequestSigningKey {
     /// Decrypts the secret of a signing key; `None` if it was encrypted with another server key.
     pub(super) fn open(cipher: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
         let Some(secret) = cipher.open(&seal_context(&key.id), sealed) else {
-            tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
+            tracing::error!(key = %key.id, "this signing key cannot be decrypted; was secret.key replaced?");
             return None;
         };
         Some(Self { key: Arc::clone(key), digest, mac: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) })

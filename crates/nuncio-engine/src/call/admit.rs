@@ -86,7 +86,10 @@ impl CallInProgress<'_> {
                 Decision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
-                    return Ok(CallRefusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
+                    return Ok(CallRefusal::by_policy(
+                        Code::Denied,
+                        denial(Some("someone other than the caller must approve it")),
+                    ));
                 }
                 // Boxed, so that the futures of other calls stay small.
                 Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {

@@ -10,10 +10,10 @@ pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), ExecutionFai
     let Some(schema) = &tool.output else { return Ok(()) };
     let wrong = |message: String| Err(ExecutionFailure { code: Code::InvalidOutput, message });
     let Some(value) = &output.structured else {
-        return wrong("it gave no structured result, but one is declared".to_owned());
+        return wrong("it returned no structured result, but an output schema is declared".to_owned());
     };
     match schema.check(value).err().unwrap_or_default().first() {
         None => Ok(()),
-        Some(fault) => wrong(format!("its result does not fit the declared output: {fault}")),
+        Some(fault) => wrong(format!("its result does not match the declared output schema: {fault}")),
     }
 }

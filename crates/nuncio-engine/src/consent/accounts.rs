@@ -107,7 +107,7 @@ impl AgentAccountService {
         loop {
             let account = self.owned(by, id).await?;
             if patch.expected_revision.is_some_and(|expected| expected != account.revision) {
-                let message = format!("agent {id} was changed meanwhile; read it again");
+                let message = format!("agent {id} was changed in the meantime; read it again");
                 return Err(ConsentError::new(Code::ManifestStale, message));
             }
             let mut reached = match &patch.connection {
@@ -150,7 +150,10 @@ impl AgentAccountService {
 
     pub async fn account(&self, id: &AgentId) -> Result<AgentAccount, ConsentError> {
         self.store.account(id).await?.ok_or_else(|| {
-            ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here; search for it by name"))
+            ConsentError::new(
+                Code::UnknownAgent,
+                format!("there is no account of agent {id} on this server; search for it by name"),
+            )
         })
     }
 
@@ -217,8 +220,8 @@ impl AgentAccountService {
             return Ok(account);
         }
         let message = match &by.principal {
-            Principal::Agent(_) => format!("an agent's token may not change agent {id}: its owner may, with their own"),
-            _ => format!("agent {id} belongs to somebody else; only its owner may do that"),
+            Principal::Agent(_) => format!("an agent's token cannot change agent {id}; send a token of its owner"),
+            _ => format!("agent {id} has another owner; only its owner may do this"),
         };
         Err(ConsentError::new(Code::NotOwner, message))
     }
@@ -281,7 +284,10 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
     match &by.principal {
         Principal::Person(name) => Ok(name),
         Principal::Agent(_) => Err(ConsentError::new(Code::NotOwner, "an agent cannot own agents; people can")),
-        _ => Err(ConsentError::new(Code::Unauthorized, "a person must ask: send the access token of a device")),
+        _ => Err(ConsentError::new(
+            Code::Unauthorized,
+            "only a person may do this: send the access token of one of their devices",
+        )),
     }
 }
 

@@ -95,11 +95,11 @@ impl PersonService {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());
-        let unknown = || invalid("it is not known here; copy it whole");
+        let unknown = || invalid("this server does not know it; copy it completely");
         let invite = self.store.invite(&code).await?.ok_or_else(unknown)?;
         let enrolment = EnrolmentAssertion { invite: code, key: new.key, name: new.name };
         if !Ed25519Verifier.holds(&new.key, &enrolment.message(), &new.signature) {
-            let message = "the device did not show that it holds its key: the signature does not hold";
+            let message = "the device did not prove that it has its key: the signature is not valid";
             return Err(ConsentError::new(Code::DeviceRefused, message));
         }
         let id = DeviceId::parse(&self.context.random_name("dev_"))?;
@@ -122,9 +122,9 @@ impl PersonService {
             AuditChange::AppendEvent(record).into(),
         ];
         match self.mailbox.commit_and_notify(changes).await {
-            Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
+            Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was already used")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
-                let message = "this key belongs to a device already; make a new one for each device";
+                let message = "another device already uses this key; create a new key for each device";
                 return Err(ConsentError::new(Code::DeviceRefused, message));
             }
             other => other?,
@@ -140,7 +140,8 @@ impl PersonService {
     /// Devices of a person, oldest first, including revoked ones.
     pub async fn devices(&self, person: &PersonName) -> Result<Vec<Device>, ConsentError> {
         if self.store.person(person).await?.is_none() {
-            let message = format!("nobody named {person} has an account here; `nuncio user list` shows who has");
+            let message =
+                format!("there is no account named {person} on this server; `nuncio user list` shows all accounts");
             return Err(ConsentError::new(Code::PersonNotFound, message));
         }
         Ok(self.store.devices(person).await?)
@@ -150,7 +151,7 @@ impl PersonService {
     /// conversation partners are notified.
     pub async fn revoke_device(&self, person: &PersonName, id: &DeviceId, by: &Caller) -> Result<Device, ConsentError> {
         let missing = || {
-            let message = format!("{person} has no device {id}, or it was taken away; list the devices first");
+            let message = format!("{person} has no device {id}, or it was removed; list the devices first");
             ConsentError::new(Code::DeviceNotFound, message)
         };
         let device = self.store.device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
@@ -187,24 +188,24 @@ impl PersonService {
         audience: &str,
     ) -> Result<Device, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
-        let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is not let in: {why}")));
+        let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is refused: {why}")));
         let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
         if assertion.audience != audience {
-            return no("it signed for another server");
+            return no("its signature is for another server");
         }
         if assertion.at.until(now).max(now.until(assertion.at)) > rules.assertion_window {
-            return no("the signed time is too far from this server's; set the clock and sign again");
+            return no("the signed time differs too much from this server's time; set the clock and sign again");
         }
         if !NONCE_LENGTHS.contains(&assertion.nonce.len()) {
             return no("the nonce must have 16 to 128 bytes");
         }
         if !Ed25519Verifier.holds(&device.key, &assertion.message(), signature) {
-            return no("the signature does not hold under its key");
+            return no("the signature is not valid under its key");
         }
         let valid_until = assertion.at.after(rules.assertion_window);
         match use_nonce(&self.context, device.id.as_str(), &assertion.nonce, valid_until).await? {
             true => Ok(device),
-            false => no("the same request came before; use a new nonce"),
+            false => no("the same request was sent before; use a new nonce"),
         }
     }
 }
@@ -215,5 +216,5 @@ fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
 }
 
 fn invalid(why: &str) -> ConsentError {
-    ConsentError::new(Code::InviteInvalid, format!("the invite lets no device in: {why}; ask for a new one"))
+    ConsentError::new(Code::InviteInvalid, format!("the invite cannot be used: {why}; ask for a new one"))
 }

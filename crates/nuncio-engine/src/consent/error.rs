@@ -66,7 +66,7 @@ impl ConsentError {
     }
 
     pub(crate) fn limit(what: &str, limit: usize) -> Self {
-        let message = format!("there are {limit} {what} already, and no more are allowed");
+        let message = format!("there are already {limit} {what}, the maximum");
         Self::with(Code::LimitReached, message, ConsentErrorDetails::Limit(limit))
     }
 

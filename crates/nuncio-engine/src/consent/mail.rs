@@ -73,7 +73,7 @@ impl NotificationService {
             mailbox.context.bus.publish(BusNotice::Mail(recipients.into())).await;
             Ok(())
         });
-        telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
+        telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was interrupted".to_owned())))
     }
 
     /// Number of a recipient's last notification; zero for none.

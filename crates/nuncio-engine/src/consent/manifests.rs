@@ -184,7 +184,7 @@ impl ManifestService {
         let new = checked.map(|checked| checked.manifest.source());
         let lineage = before.with(version, new);
         if lineage.names() > MAX_NAMES {
-            return Err(ConsentError::limit("different tools and scopes this agent ever had", MAX_NAMES));
+            return Err(ConsentError::limit("different tools and scopes in all manifests of this agent", MAX_NAMES));
         }
         let impact = self.impact(by, account, new, before).await?;
 
@@ -272,7 +272,7 @@ impl ManifestService {
 pub(super) fn stale(account: &AgentAccount) -> ConsentError {
     let now = account.manifest_hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
     let message = format!(
-        "the manifest of agent {} is another one by now: version {}, hash {now}; read it again",
+        "the manifest of agent {} has changed in the meantime: it is now version {}, hash {now}; read it again",
         account.id, account.manifest_version
     );
     let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };

@@ -78,7 +78,8 @@ impl ConsentService {
         loop {
             let account = self.accounts.account(&new.agent).await?;
             if let Some(known) = self.store.relation_between(&person, &new.agent).await? {
-                let message = format!("{person} deals with agent {} already: change relation {}", new.agent, known.id);
+                let message =
+                    format!("{person} already has a relation with agent {}: change relation {}", new.agent, known.id);
                 return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(known.id)));
             }
             self.has_room(&person).await?;
@@ -110,7 +111,7 @@ impl ConsentService {
                     // Another request was first, or the id is taken; this entry cannot be used.
                     let known = self.store.relation_between(&person, &new.agent).await?;
                     let id = known.map_or(relation.id, |known| known.id);
-                    let message = format!("relation {id} exists already; ask again without a signature");
+                    let message = format!("relation {id} already exists; repeat the request without a signature");
                     return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(id)));
                 }
                 other => {
@@ -249,7 +250,7 @@ impl ConsentService {
         let devices = self.person_store.devices(&relation.person).await?;
         let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519Verifier);
         let broken =
-            |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} does not hold: {why}"));
+            |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} is not valid: {why}"));
         let mut after = 0;
         loop {
             let entries = self.store.ledger(id, after, MAX_PAGE_SIZE).await?;
@@ -264,7 +265,7 @@ impl ConsentService {
             return Err(broken(format!("it does not allow {}, but the relation does", grant.scope)));
         }
         if standing.head != relation.ledger {
-            return Err(broken("its end is not where the relation has got to".to_owned()));
+            return Err(broken("its last entry is not the last one of the relation".to_owned()));
         }
         Ok(standing)
     }
@@ -293,7 +294,7 @@ impl ConsentService {
             let page = self.store.relations_of(person, after.as_ref(), MAX_PAGE_SIZE).await?;
             active += page.iter().filter(|relation| relation.is_active()).count();
             if active >= most {
-                return Err(ConsentError::limit("agents this person deals with", most));
+                return Err(ConsentError::limit("agents that this person has a relation with", most));
             }
             match page.last() {
                 Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.id.clone()),
@@ -329,14 +330,14 @@ impl ConsentService {
 
         let strange: Vec<_> = wishes.keys().filter(|scope| !levels.contains_key(*scope)).cloned().collect();
         if !strange.is_empty() {
-            let message = format!("agent {} does not ask for {}", account.id, list(&strange));
+            let message = format!("agent {} does not request {}", account.id, list(&strange));
             return Err(ConsentError::with(Code::ScopeUnknown, message, ConsentErrorDetails::Scopes(strange)));
         }
         let required: BTreeSet<_> =
             manifest.iter().flat_map(|it| &it.tools).filter(|tool| tool.required).map(|tool| &tool.scope).collect();
         let missing: Vec<_> = required.into_iter().filter(|scope| !wishes.contains_key(*scope)).cloned().collect();
         if !missing.is_empty() {
-            let message = format!("agent {} does not work without {}", account.id, list(&missing));
+            let message = format!("agent {} requires {}", account.id, list(&missing));
             return Err(ConsentError::with(Code::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
         }
         let now = self.context.now();
@@ -346,7 +347,7 @@ impl ConsentService {
             .map(|(scope, _)| scope.clone())
             .collect();
         if !over.is_empty() {
-            let message = format!("the time until which {} would be allowed has passed", list(&over));
+            let message = format!("the end of the permission for {} is in the past", list(&over));
             return Err(ConsentError::with(Code::BadRequest, message, ConsentErrorDetails::Scopes(over)));
         }
         let wishes = wishes.into_iter().map(|(scope, term)| ScopeToGrant { scope, term }).collect();
@@ -414,10 +415,10 @@ fn list(scopes: &[ScopeId]) -> String {
 }
 
 fn unknown(id: &RelationId) -> ConsentError {
-    ConsentError::new(Code::RelationNotFound, format!("there is no relation {id} of yours that goes on"))
+    ConsentError::new(Code::RelationNotFound, format!("you have no active relation {id}"))
 }
 
 /// Error for a signed entry that does not fit; cannot happen, because the entry was drafted from this relation.
 fn impossible(error: RelationError) -> ConsentError {
-    ConsentError::new(Code::Internal, format!("what was signed does not fit: {error}"))
+    ConsentError::new(Code::Internal, format!("the signed entry cannot be added: {error}"))
 }

@@ -26,7 +26,7 @@ impl PersonService {
     /// The calling person and the valid device they use.
     pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), AuthenticationMethod::Device(id)) = (&by.principal, &by.authentication) else {
-            let message = "a person must ask, on a device of theirs: send the access token of a device";
+            let message = "only a person may do this, on one of their devices: send the access token of the device";
             return Err(ConsentError::new(Code::Unauthorized, message));
         };
         let device = self.valid_device(id).await?.filter(|device| device.person == *person);
@@ -52,18 +52,18 @@ impl PersonService {
             Err(ConsentError::with(Code::ConsentUnsigned, message, ConsentErrorDetails::Sign(Box::new(expected(now)))))
         };
         let Some((signed, signature)) = signed.and_then(|entry| Some((entry, entry.signature?))) else {
-            return to_sign("what is allowed must be signed");
+            return to_sign("a consent must be signed");
         };
         let waited = signed.at.until(now);
         if signed.at < not_before || signed.at > now || waited > self.context.limits.consent.signing_window {
-            return to_sign("what was signed is too old, or its time is not this server's");
+            return to_sign("the signed entry is too old, or its time is not this server's");
         }
         let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };
         if entry != *signed {
-            return to_sign("what was signed is not what was asked for, or something has changed since");
+            return to_sign("the signed entry is not the requested one, or something has changed since it was drafted");
         }
         if !Ed25519Verifier.holds(&device.key, &entry.message(), &signature) {
-            let message = format!("the signature does not hold under the key of device {}", device.id);
+            let message = format!("the signature is not valid under the key of device {}", device.id);
             return Err(ConsentError::new(Code::ConsentForged, message));
         }
         Ok(entry)
@@ -71,5 +71,5 @@ impl PersonService {
 }
 
 pub(super) fn refused(id: &DeviceId) -> ConsentError {
-    ConsentError::new(Code::DeviceRefused, format!("device {id} is not one that may speak for this person now"))
+    ConsentError::new(Code::DeviceRefused, format!("device {id} is not an enrolled device of this person"))
 }

@@ -20,7 +20,7 @@ pub(super) fn one_line(what: &str, text: &str, most: usize) -> Result<String, Co
         return wrong(format!("must have 1 to {most} characters"));
     }
     if let Some(hidden) = text.chars().find(|letter| letter.is_control() || is_invisible(*letter)) {
-        return wrong(format!("must not contain U+{:04X}, which cannot be seen", u32::from(hidden)));
+        return wrong(format!("must not contain U+{:04X}, which is invisible", u32::from(hidden)));
     }
     Ok(text.to_owned())
 }

@@ -149,7 +149,7 @@ impl ConversationService {
         // before the answer.
         let (answer, begun): (CommitSender, _) = oneshot::channel();
         self.context.tasks.spawn(running.begin(changes, session_lock, answer, notify).instrument(span));
-        begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
+        begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was interrupted".to_owned())))?;
         Ok(turn)
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn check<'a>(agent: &Agent, messages: impl IntoIterator<Item = &'a Me
 fn check_address(agent: &Agent, address: &str) -> Result<(), EngineError> {
     let bad = |why: &str| Err(EngineError::new(Code::BadImage, format!("image: {why}")));
     let undeclared = |what: &str| {
-        let message = format!("agent {} takes no images by {what}; see its capabilities", agent.name);
+        let message = format!("agent {} does not accept images by {what}; see its capabilities", agent.name);
         Err(EngineError::new(Code::CapabilityMissing, message))
     };
     let scheme = address.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -68,7 +68,7 @@ fn check_data(rest: &str) -> Result<(), String> {
     let kind = kind.split(';').next().unwrap_or(kind).to_ascii_lowercase();
     let Some((_, beginnings)) = IMAGE_TYPES.iter().find(|(name, _)| *name == kind) else {
         let allowed: Vec<_> = IMAGE_TYPES.iter().map(|(name, _)| *name).collect();
-        return Err(format!("{kind:?} is not taken; allowed are {}", allowed.join(", ")));
+        return Err(format!("{kind:?} is not allowed; allowed are {}", allowed.join(", ")));
     };
     if data.len() / 4 * 3 > MAX_BYTES {
         return Err(format!("it is larger than {MAX_BYTES} bytes"));

@@ -91,7 +91,9 @@ impl ConversationService {
             // A concurrent copy of the same request was stored first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await?;
-                before.map(|it| it.session).ok_or_else(|| EngineError::new(Code::Internal, "the session id was taken"))
+                before
+                    .map(|it| it.session)
+                    .ok_or_else(|| EngineError::new(Code::Internal, "the session id is already used"))
             }
             Err(error) => Err(error.into()),
         }
@@ -141,7 +143,10 @@ impl ConversationService {
         if !offered {
             let message = match &served {
                 Ok(_) => format!("agent {} does not offer that history; see its capabilities", session.agent),
-                Err(_) => format!("agent {} is not served here now; its histories come back with it", session.agent),
+                Err(_) => format!(
+                    "agent {} is not served here at the moment; its histories are available again when it is",
+                    session.agent
+                ),
             };
             return Err(EngineError::new(Code::HistoryNotOffered, message));
         }
@@ -170,7 +175,7 @@ impl ConversationService {
         let Some(idempotency) = idempotency else { return Ok(None) };
         let before = self.store.idempotency_record(&caller.principal, request, &idempotency.key).await?;
         if before.as_ref().is_some_and(|before| before.body != idempotency.body) {
-            let message = "this Idempotency-Key came before with another body; use a new key for a new request";
+            let message = "this Idempotency-Key was already used with another body; use a new key for a new request";
             return Err(EngineError::new(Code::IdempotencyMismatch, message));
         }
         Ok(before)

@@ -90,7 +90,7 @@ impl ConversationService {
             Some(StoredOptionValue::Plain(value)) => value.clone(),
             Some(StoredOptionValue::Sealed(sealed)) => {
                 self.context.cipher.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
-                    tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
+                    tracing::error!(%session, option = %name, "a secret cannot be decrypted; was the key file replaced?");
                     default.to_owned()
                 })
             }
@@ -122,11 +122,11 @@ fn check_tools(agent: &Agent, tools: &[EnabledTool]) -> Result<(), EngineError> 
 
 fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineError> {
     if !agent.capabilities.application_tools && !tools.is_empty() {
-        let message = format!("agent {} takes no tools from its clients", agent.name);
+        let message = format!("agent {} does not accept tools from its clients", agent.name);
         return Err(EngineError::new(Code::CapabilityMissing, message));
     }
     if tools.len() > MAX_CLIENT_TOOLS {
-        let message = format!("{} tools are too many; bring at most {MAX_CLIENT_TOOLS}", tools.len());
+        let message = format!("{} tools are too many; send at most {MAX_CLIENT_TOOLS}", tools.len());
         return Err(EngineError::new(Code::BadRequest, message));
     }
     let mut seen = HashSet::new();
@@ -156,7 +156,7 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
 fn check_names(agent: &Agent, settings: &SessionSettings) -> Result<(), EngineError> {
     for ClientTool { name, .. } in &settings.client_tools {
         let message = match agent.tool(name.as_str()) {
-            Some(own) if !own.exposed => format!("{name} is a tool of the agent's own; give yours another name"),
+            Some(own) if !own.exposed => format!("{name} is one of the agent's own tools; give yours another name"),
             Some(_) if settings.tool(name.as_str()).is_some() => format!(
                 "{name} is also an enabled tool of the agent; give yours another name, or leave it out of agent.tools"
             ),

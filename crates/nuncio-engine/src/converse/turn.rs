@@ -144,8 +144,7 @@ impl RunningTurn {
                 return Ok(ending);
             }
         }
-        let message =
-            format!("the turn took {} steps without coming to an end", self.conversations.context.limits.steps);
+        let message = format!("the turn took {} steps and did not end", self.conversations.context.limits.steps);
         Ok(TurnEnding::error(Code::TooManySteps, message))
     }
 
@@ -175,7 +174,7 @@ impl RunningTurn {
     /// Ending of a cancelled turn: by its client, or because the server stops.
     pub(super) fn stopped(&self) -> TurnEnding {
         match self.conversations.context.closed.is_cancelled() {
-            true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
+            true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn ended; try again"),
             false => TurnEnding::cancelled(),
         }
     }
@@ -231,8 +230,8 @@ impl RunningTurn {
     /// which may be full for hours.
     fn end_unstored(self, usage: Option<Usage>) -> UnstoredTurnEnd {
         let Self { conversations, turn, served, began, .. } = self;
-        let message = "the server cannot use its store now and could not store the end of the turn; \
-                       what was stored before is in the history";
+        let message = "the server's store is unavailable, so the end of the turn could not be stored; the history \
+                       contains what was stored before";
         let stop = failed(&turn.session, turn.number, usage, Code::StoreUnavailable, message);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
         conversations.context.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.context.now()));

@@ -62,7 +62,7 @@ impl LiveTurn {
         let failed = |code, message| Err(ExecutionFailure { code, message });
         let (stop, messages) = self.read(|log| (log.stop(), log.messages()));
         let Some(stop) = stop else {
-            return failed(Code::BrainFailed, "the agent did not come to an end".to_owned());
+            return failed(Code::BrainFailed, "the agent did not finish".to_owned());
         };
         if stop.stop_reason == StopReason::EndTurn {
             let said = messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));

@@ -38,17 +38,17 @@ impl<const FILTERS: usize> CatalogueQuery<FILTERS> {
         for (name, value) in parameters {
             let filter = names.iter().position(|known| *known == name);
             if value.len() > MAX_TEXT && (name == "q" || filter.is_some()) {
-                return Err(format!("`{name}` has at most {MAX_TEXT} bytes"));
+                return Err(format!("`{name}` must have at most {MAX_TEXT} bytes"));
             }
             match (name, filter) {
                 (_, Some(at)) if query.filters[at].len() == MAX_TIMES => {
-                    return Err(format!("`{name}` may be there at most {MAX_TIMES} times"));
+                    return Err(format!("`{name}` may occur at most {MAX_TIMES} times"));
                 }
                 (_, Some(at)) => query.filters[at].push(value.to_owned()),
                 ("q", _) => query.words = value.to_lowercase().split_whitespace().map(str::to_owned).collect(),
                 ("limit", _) => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
-                    query.limit = limit.ok_or_else(|| format!("`limit` is a number from 1 to {MAX_PAGE}"))?;
+                    query.limit = limit.ok_or_else(|| format!("`limit` must be a number from 1 to {MAX_PAGE}"))?;
                 }
                 ("cursor", _) => query.cursor = Some(value.to_owned()),
                 _ => {}

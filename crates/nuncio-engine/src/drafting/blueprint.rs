@@ -136,11 +136,15 @@ impl ProtocolDefinition {
             match (method.request_schema.check(&case.request), case.expected) {
                 (Ok(()), ExpectedValidity::Valid) | (Err(_), ExpectedValidity::Invalid) => {}
                 (Ok(()), ExpectedValidity::Invalid) => {
-                    faults.push(fault(format!("{at}/expected"), "the request fits, and should not"));
+                    faults.push(fault(
+                        format!("{at}/expected"),
+                        "the request matches its schema, but the test case expects \"invalid\"",
+                    ));
                 }
                 (Err(found), ExpectedValidity::Valid) => {
                     let why = found.first().map(ToString::to_string).unwrap_or_default();
-                    faults.push(fault(format!("{at}/expected"), format!("the request does not fit: {why}")));
+                    faults
+                        .push(fault(format!("{at}/expected"), format!("the request does not match its schema: {why}")));
                 }
             }
         }
@@ -190,7 +194,7 @@ impl UncheckedProtocolDefinition {
                 faults.push(fault(format!("/methods/{place}/name"), rule));
             }
             if !names.insert(method.name.clone()) {
-                faults.push(fault(format!("/methods/{place}/name"), "is taken"));
+                faults.push(fault(format!("/methods/{place}/name"), "is already used by another method"));
             }
             let request = Schema::compile_arguments(method.request_schema);
             let response = Schema::compile(method.response_schema);

@@ -45,7 +45,7 @@ impl DraftService {
         };
         let params = Value::Object(call.params);
         method.request_schema.check(&params).map_err(|faults| {
-            let message = format!("the request does not fit {}: {}", method.name, list_faults(&faults));
+            let message = format!("the request does not match the schema of {}: {}", method.name, list_faults(&faults));
             EngineError::new(Code::InvalidArguments, message)
         })?;
         let text = format!(
@@ -66,8 +66,8 @@ impl DraftService {
             schema.check(&value).map(|()| value)
         };
         self.ask_brain_for_json(caller, BrainQuestion { session, text, by: call.by }, read).await?.map_err(|why| {
-            tracing::info!(draft = %draft.id, method = method.name, why, "an answer does not fit its protocol");
-            let message = format!("the agent's answer does not fit the protocol: {why}");
+            tracing::info!(draft = %draft.id, method = method.name, why, "an answer does not match its protocol");
+            let message = format!("the agent's answer does not match the protocol: {why}");
             EngineError::new(Code::InvalidOutput, message)
         })
     }

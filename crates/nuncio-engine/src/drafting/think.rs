@@ -70,7 +70,7 @@ impl DraftService {
             .ask_brain_for_json(caller, BrainQuestion { session, text: format!("{DRAFT_PROMPT}{wanted}"), by }, read)
             .await?;
         written.map_err(|why| {
-            tracing::info!(agent = %served.agent.name, %why, "what the brain drafted is no protocol");
+            tracing::info!(agent = %served.agent.name, %why, "the brain did not draft a valid protocol");
             EngineError::new(Code::DraftFailed, "the agent could not draft a protocol for that")
         })
     }
@@ -88,11 +88,11 @@ impl DraftService {
             let session = asking.session.clone();
             let outcome = drafts.exchange(&caller, asking, read).await;
             if let Err(error) = drafts.conversations.delete_session(&caller, session.as_str()).await {
-                tracing::warn!(%error, %session, "a conversation is left over");
+                tracing::warn!(%error, %session, "a temporary conversation could not be deleted");
             }
             outcome
         });
-        asking.await.map_err(|_| EngineError::new(Code::Internal, "the conversation was given up"))?
+        asking.await.map_err(|_| EngineError::new(Code::Internal, "the conversation was interrupted"))?
     }
 
     async fn exchange<T>(

@@ -22,7 +22,7 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
     let mut faults: Vec<_> = inputs
         .keys()
         .filter(|name| *name != TEXT_INPUT)
-        .map(|name| fault(&format!("/{name}"), "there is no such input; the only one is text"))
+        .map(|name| fault(&format!("/{name}"), "there is no such input; the only input is text"))
         .collect();
     match inputs.get(TEXT_INPUT) {
         Some(Value::String(text)) if !text.is_empty() => {}
@@ -75,7 +75,7 @@ impl ExecutionService {
         .await;
         // The result is stored with the execution; the session is temporary.
         if let Err(error) = self.conversations.delete_session(caller, session.as_str()).await {
-            tracing::warn!(%error, %session, "the conversation of an execution is left over");
+            tracing::warn!(%error, %session, "the temporary conversation of an execution could not be deleted");
         }
         answer
     }

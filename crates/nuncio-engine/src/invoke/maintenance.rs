@@ -65,7 +65,7 @@ impl ExecutionService {
         let most = retry.map_or(MAX_ATTEMPTS, |retry| retry.max_attempts.max(MAX_ATTEMPTS));
         let started = execution.attempt.saturating_sub(execution.unstarted);
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
-            let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
+            let message = format!("it was started {most} times and interrupted the last time, and is not tried again");
             let live = LiveExecution::new(execution, offered, &self.context.closed);
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
@@ -83,7 +83,8 @@ impl ExecutionService {
             for live in self.queue.expired(now) {
                 let failure = late(&live.now());
                 if let Err(error) = self.end_unbegun(&live, failure).await {
-                    tracing::error!(%error, "the end of an execution is not on disk; it comes with the next start");
+                    tracing::error!(%error, "the end of an execution could not be stored; it is stored after the next \
+                                             start");
                 }
             }
             if now >= renew {

@@ -70,7 +70,7 @@ impl ExecutionService {
                     // The submitter received the error.
                     Err(_) if pending_insert.is_some_and(PendingExecutionInsert::is_refused) => break,
                     Err(error) => {
-                        tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
+                        tracing::error!(%error, "an attempt could not be stored; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
                         self.until_or_closing(self.context.now().after(failures.next_delay())).await;
                     }
@@ -283,6 +283,6 @@ fn log_end(execution: &Execution) {
 }
 
 pub(super) fn late(execution: &Execution) -> ExecutionFailure {
-    let message = format!("it was not over within {} ms", execution.order.timeout_ms);
+    let message = format!("it did not finish within {} ms", execution.order.timeout_ms);
     ExecutionFailure { code: Code::ToolTimeout, message }
 }

@@ -98,7 +98,7 @@ impl ExecutionService {
             // A concurrent copy of the same request was stored first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.submitted_before(caller, offered, idempotency.as_ref()).await?;
-                before.ok_or_else(|| EngineError::new(Code::Internal, "the execution id was taken").into())
+                before.ok_or_else(|| EngineError::new(Code::Internal, "the execution id is already used").into())
             }
             Err(error) => Err(error.into()),
         }
@@ -188,7 +188,7 @@ impl ExecutionService {
             found => found?,
         };
         if body != idempotency.body {
-            let message = "this Idempotency-Key came before with another body; use a new key for a new request";
+            let message = "this Idempotency-Key was already used with another body; use a new key for a new request";
             return Err(EngineError::new(Code::IdempotencyMismatch, message));
         }
         Ok(Some(SubmittedExecution { execution, again: true }))
@@ -237,7 +237,7 @@ impl ExecutionService {
 }
 
 fn given_up() -> Result<(), StoreError> {
-    Err(StoreError::Unavailable("the request was given up".to_owned()))
+    Err(StoreError::Unavailable("the request was interrupted".to_owned()))
 }
 
 /// Validity of an execution lease after its process stopped renewing it.

@@ -59,7 +59,7 @@ impl FetchResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The address is not allowed by the operator's rules.
-    #[error("{url} may not be reached: {why}")]
+    #[error("requests to {url} are not allowed: {why}")]
     Refused { url: String, why: String },
     /// The server cannot be reached or does not speak HTTP.
     #[error("{url} cannot be reached: {why}")]

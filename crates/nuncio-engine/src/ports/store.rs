@@ -47,7 +47,7 @@ pub enum StoreError {
     #[error("the store cannot be used: {0}")]
     Unavailable(String),
     /// Stored data cannot be read back.
-    #[error("the store holds something this version cannot read: {0}")]
+    #[error("the store contains something that this version cannot read: {0}")]
     Damaged(String),
 }
 
@@ -69,23 +69,23 @@ pub enum Conflict {
     TurnRunning,
     #[error("the turn is not running")]
     TurnOver,
-    #[error("it exists already")]
+    #[error("it already exists")]
     Exists,
-    #[error("the approval was decided meanwhile")]
+    #[error("the approval was decided in the meantime")]
     ApprovalMoved,
-    #[error("the grant was used meanwhile")]
+    #[error("the grant was used in the meantime")]
     GrantUsed,
     #[error("it does not exist")]
     Missing,
     /// The execution is over, owned by another process, or at another attempt.
     #[error("the execution is over or run by another process")]
     LeaseLost,
-    #[error("the draft was decided meanwhile")]
+    #[error("the draft was decided in the meantime")]
     DraftMoved,
-    #[error("the task was changed meanwhile")]
+    #[error("the task was changed in the meantime")]
     TaskMoved,
     /// The object changed since it was read.
-    #[error("it was changed meanwhile")]
+    #[error("it was changed in the meantime")]
     Moved,
 }
 

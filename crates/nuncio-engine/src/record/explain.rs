@@ -154,7 +154,7 @@ impl AuditChainService {
         let (state, says) = match posted.map(|posted| Digest::of_bytes(&posted.post.envelope)) {
             Some(digest) if digest == reference.envelope => (EvidenceState::Holds, format!("envelope {digest}")),
             Some(digest) => (EvidenceState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope)),
-            None => (EvidenceState::NotKept, "another relay has it, or its time is over".to_owned()),
+            None => (EvidenceState::NotKept, "it is on another relay, or it has expired".to_owned()),
         };
         Ok(Evidence::new("relay", reference.id.to_string(), state, says))
     }
@@ -200,7 +200,7 @@ impl AuditChainService {
         Ok(match ledger::verify(&entries, &devices, &Ed25519Verifier) {
             Ok(_) => evidence(EvidenceState::Holds, *seq, says, hashes),
             Err(refused) => {
-                evidence(EvidenceState::Changed, *seq, format!("the ledger is not proved: {refused}"), hashes)
+                evidence(EvidenceState::Changed, *seq, format!("the ledger could not be verified: {refused}"), hashes)
             }
         })
     }
@@ -213,7 +213,7 @@ fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
         ChainBreak::Detached { seq } => *seq == link.seq || *seq == link.seq + 1,
         _ => false,
     };
-    let redacted = if link.redaction.is_some() { ", of the record before a person was taken out" } else { "" };
+    let redacted = if link.redaction.is_some() { ", of the record before a person was erased" } else { "" };
     let (state, says) = match broken.filter(is_its_own) {
         Some(broken) => (EvidenceState::Changed, broken.to_string()),
         None => (EvidenceState::Holds, format!("hash {}{redacted}", link.hash)),
@@ -235,7 +235,7 @@ fn first_change(
             return Some((EvidenceState::Missing, number, "it was removed".to_owned()));
         };
         if hashes[at] != expected {
-            return Some((EvidenceState::Changed, number, format!("its hash is {}, and was {expected}", hashes[at])));
+            return Some((EvidenceState::Changed, number, format!("its hash is {}, but was {expected}", hashes[at])));
         }
         expected = entries[at].prev_hash;
     }

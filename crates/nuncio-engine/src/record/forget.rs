@@ -51,7 +51,8 @@ impl AuditChainService {
         let mut redacted = ledger.len() as u64;
         let mut links = self.redacted_links(&replaced, key).await?;
         if !is_known && links.is_empty() {
-            let message = format!("nothing here is about a person {name}; `nuncio user list` shows who has an account");
+            let message =
+                format!("this server has no data about a person {name}; `nuncio user list` shows all accounts");
             return Err(EngineError::new(Code::PersonNotFound, message));
         }
         loop {

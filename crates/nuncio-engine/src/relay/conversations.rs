@@ -32,8 +32,9 @@ impl RelayService {
     ) -> Result<(MemberConversation, bool), ConsentError> {
         let me = member(by)?;
         let with = new.with.into_iter().chain([me.clone()]).collect();
-        let members = Conversation::members(new.kind, with)
-            .map_err(|why| ConsentError::new(Code::BadRequest, format!("these cannot talk like that: {why}")))?;
+        let members = Conversation::members(new.kind, with).map_err(|why| {
+            ConsentError::new(Code::BadRequest, format!("these members cannot have this conversation: {why}"))
+        })?;
         self.may_talk(&me, &members).await?;
         let conversation = Conversation {
             id: ConversationId::parse(&self.context.timed_name(CONVERSATION))?,
@@ -97,11 +98,12 @@ impl RelayService {
         loop {
             let before = self.conversation_for(by, id).await?.conversation;
             if before.kind != ConversationType::Group {
-                let message = "only groups change who takes part; two stay two";
+                let message = "only groups can change their members; a conversation of two cannot";
                 return Err(ConsentError::new(Code::BadRequest, message));
             }
             if before.created_by != me && remove.iter().any(|gone| *gone != me) {
-                let message = format!("only {}, who began the group, takes others out", before.created_by.id());
+                let message =
+                    format!("only {}, who created the group, can remove other members", before.created_by.id());
                 return Err(ConsentError::new(Code::PermissionDenied, message));
             }
             let stay = before.members.iter().filter(|one| !remove.contains(one)).chain(add).cloned().collect();
@@ -159,7 +161,7 @@ impl RelayService {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
             if self.person_store.person(name).await?.is_none() {
-                let message = format!("nobody named {name} has an account here");
+                let message = format!("there is no account named {name} on this server");
                 return Err(ConsentError::new(Code::PersonNotFound, message));
             }
         }
@@ -207,19 +209,22 @@ impl RelayService {
 pub(super) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
     RelayParty::try_from(by.principal.clone()).map_err(|_| {
         let message = match &by.principal {
-            Principal::Anonymous => "say who asks, with the access token of a device or an agent's own".to_owned(),
-            other => format!("{other} has no conversations here; people and agents have"),
+            Principal::Anonymous => {
+                "a credential is missing: send the access token of a device or of an agent".to_owned()
+            }
+            other => format!("{other} cannot take part in conversations; only people and agents can"),
         };
         ConsentError::new(Code::Unauthorized, message)
     })
 }
 
 pub(super) fn unknown(id: &ConversationId) -> ConsentError {
-    ConsentError::new(Code::ConversationNotFound, format!("you take part in no conversation {id}"))
+    ConsentError::new(Code::ConversationNotFound, format!("you are not a member of a conversation {id}"))
 }
 
 pub(super) fn relation_required(agent: &AgentId) -> ConsentError {
-    let message = format!("the person does not deal with agent {agent} now; they allow it something first");
+    let message =
+        format!("the person has no active relation with agent {agent}; they must grant it a permission first");
     ConsentError::new(Code::RelationRequired, message)
 }
 

@@ -77,7 +77,7 @@ impl DeviceKeyService {
         self.check_bundle(by, &me, bundle).await?;
         let (id, signer) = (bundle.keys.id(), &bundle.keys.signing_key);
         if upload.one_time_keys.len() > MAX_ONE_TIME_KEYS {
-            return Err(refused(&format!("at most {MAX_ONE_TIME_KEYS} one-time keys come at once")));
+            return Err(refused(&format!("send at most {MAX_ONE_TIME_KEYS} one-time keys at once")));
         }
         if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(&id.device, signer, &Ed25519Verifier)) {
             return Err(refused(&format!("one-time key {:?} is not signed by its device", wrong.key_id)));
@@ -92,7 +92,7 @@ impl DeviceKeyService {
             changes.push(RelayChange::PutOneTimeKeys { id: id.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
         }
         if !changes.is_empty() && !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)? {
-            return Err(refused("its seq is not greater than that of the keys before"));
+            return Err(refused("its seq is not greater than that of the stored bundle"));
         }
         let one_time_keys = self.store.one_time_keys_left(&id).await?;
         Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
@@ -100,11 +100,11 @@ impl DeviceKeyService {
 
     async fn check_bundle(&self, by: &Caller, me: &RelayParty, bundle: &KeyBundle) -> Result<(), ConsentError> {
         if bundle.keys.owner != *me {
-            return Err(refused(&format!("it belongs to {}, and you are {me}", bundle.keys.owner)));
+            return Err(refused(&format!("it belongs to {}, but you are {me}", bundle.keys.owner)));
         }
         if let AuthenticationMethod::Device(device) = &by.authentication {
             if bundle.keys.device_id != *device {
-                return Err(refused("a device brings its own keys, under its own id"));
+                return Err(refused("a device can publish only its own keys, under its own id"));
             }
             let enrolled = self.person_store.device(device).await?;
             if enrolled.is_none_or(|enrolled| enrolled.key != bundle.keys.signing_key) {
@@ -125,9 +125,11 @@ impl DeviceKeyService {
     ) -> Result<KeyBundle, ConsentError> {
         let me = member(by)?;
         let AuthenticationMethod::Device(own) = &by.authentication else {
-            return Err(ConsentError::new(Code::Unauthorized, "a person's device vouches for another"));
+            return Err(ConsentError::new(Code::Unauthorized, "only a person's device can endorse another device"));
         };
-        let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
+        let missing = || {
+            ConsentError::new(Code::KeysNotFound, format!("{device} is not a device of yours that has published keys"))
+        };
         let id = OwnerDevice { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
@@ -228,9 +230,11 @@ impl DeviceKeyService {
             return Ok(());
         }
         Err(match owner {
-            RelayParty::Person(name) => ConsentError::new(Code::PersonNotFound, format!("there is no {name} for you")),
+            RelayParty::Person(name) => {
+                ConsentError::new(Code::PersonNotFound, format!("there is no person {name} that you can see"))
+            }
             RelayParty::Agent(id) => {
-                ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here"))
+                ConsentError::new(Code::UnknownAgent, format!("there is no account of agent {id} on this server"))
             }
         })
     }
@@ -253,7 +257,10 @@ impl DeviceKeyService {
     /// backup.
     pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
         if content.len() > MAX_BACKUP {
-            return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
+            return Err(ConsentError::new(
+                Code::BodyTooLarge,
+                format!("a backup must have at most {MAX_BACKUP} bytes"),
+            ));
         }
         let at = self.context.now();
         self.context.commit_one(RelayChange::PutBackup { person: person.clone(), content, at }).await?;
@@ -272,9 +279,9 @@ impl DeviceKeyService {
 }
 
 fn refused(why: &str) -> ConsentError {
-    ConsentError::new(Code::BundleRefused, format!("the keys are not taken: {why}"))
+    ConsentError::new(Code::BundleRefused, format!("the keys are not accepted: {why}"))
 }
 
 fn no_backup() -> ConsentError {
-    ConsentError::new(Code::BackupNotFound, "nothing is backed up for you here")
+    ConsentError::new(Code::BackupNotFound, "you have no backup on this server")
 }

@@ -60,7 +60,7 @@ impl RelayService {
         };
         let NewPost { client_id, content_type, subtype, envelope } = new;
         let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
-        post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
+        post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not accepted: {why}")))?;
         self.context.check_quota(by).await?;
         loop {
             let held = self.store.member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
@@ -81,11 +81,12 @@ impl RelayService {
             return match (stored, taken) {
                 (Some(posted), _) if !again || posted.post.has_same_content(&post) => Ok(PostReceipt { posted, again }),
                 (Some(_), _) => {
-                    let message = format!("{} names another message in this conversation", post.client_id);
+                    let message =
+                        format!("{} is already the id of another message in this conversation", post.client_id);
                     Err(ConsentError::new(Code::MessageClash, message))
                 }
                 (None, Err(too_many)) => Err(too_many),
-                (None, Ok(_)) => Err(ConsentError::new(Code::Internal, "the message was forgotten at once")),
+                (None, Ok(_)) => Err(ConsentError::new(Code::Internal, "the message was deleted immediately")),
             };
         }
     }
@@ -132,7 +133,7 @@ impl RelayService {
         let limit = WindowLimit { count: usize::try_from(per_minute).unwrap_or(usize::MAX), span: MINUTE };
         self.tool_calls.take(limit, agent, now).map_err(|wait| {
             ConsentError::rate_limited(wait, |seconds| {
-                format!("an agent calls at most {per_minute} tools in any 60 s; try again in {seconds} s")
+                format!("an agent may call at most {per_minute} tools in any 60 s; try again in {seconds} s")
             })
         })
     }
@@ -175,7 +176,10 @@ impl RelayService {
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
         let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
         let AuthenticationMethod::Device(device) = &by.authentication else {
-            return Err(ConsentError::new(Code::Unauthorized, "a person's device claims calls: send its access token"));
+            return Err(ConsentError::new(
+                Code::Unauthorized,
+                "only a person's device can claim calls: send its access token",
+            ));
         };
         let me = member(by)?;
         let place = MessageRef::of(id).ok_or_else(missing)?;
@@ -187,7 +191,7 @@ impl RelayService {
         let claimed = |claim: ToolCallClaim| match claim.device == *device {
             true => Ok(claim),
             false => {
-                let message = format!("device {} took this call upon itself; drop it", claim.device);
+                let message = format!("device {} has claimed this call; discard it", claim.device);
                 Err(ConsentError::new(Code::MessageClaimed, message))
             }
         };

@@ -129,7 +129,7 @@ impl RelayService {
     pub fn streamer(self: &Arc<Self>, by: Caller) -> Result<StreamSender, ConsentError> {
         let sender = member(&by)?;
         let agent = agent(&sender).cloned().ok_or_else(|| {
-            ConsentError::new(Code::PermissionDenied, "agents stream their answers; people send messages")
+            ConsentError::new(Code::PermissionDenied, "only agents can open streams; people send messages")
         })?;
         Ok(StreamSender { relay: Arc::clone(self), by, agent, open: HashMap::new(), used: None })
     }
@@ -152,7 +152,7 @@ impl StreamSender {
         sized(&envelope, MAX_STREAM_START)?;
         self.expire();
         if self.open.contains_key(&stream) {
-            return Err(ConsentError::new(Code::MessageClash, format!("{stream} names a stream that is open already")));
+            return Err(ConsentError::new(Code::MessageClash, format!("the stream {stream} is already open")));
         }
         if self.open.len() >= MAX_OPEN_STREAMS {
             return Err(ConsentError::limit("streams open on this connection", MAX_OPEN_STREAMS));
@@ -163,7 +163,7 @@ impl StreamSender {
         let conversation = self.relay.conversation_for(&self.by, id).await?.conversation;
         let person = conversation.members.iter().find_map(person).cloned();
         let (ConversationType::H2a, Some(person)) = (conversation.kind, person) else {
-            let message = "streams are for a person and an agent alone; send a message";
+            let message = "streams are only for conversations of one person and one agent; send a message";
             return Err(ConsentError::new(Code::BadRequest, message));
         };
         self.still_deals(&person).await?;
@@ -295,7 +295,8 @@ impl OpenStreamState {
         sized(&piece.sealed, MAX_STREAM_PIECE)?;
         let due = self.seq.saturating_add(1);
         if piece.seq != due {
-            let message = format!("piece {} came where {due} is due; pieces are numbered from one", piece.seq);
+            let message =
+                format!("received piece {} where {due} was expected; pieces are numbered from one", piece.seq);
             return Err(ConsentError::new(Code::BadRequest, message));
         }
         let used = PIECE_RATE.take(self.used, now).map_err(too_fast)?;
@@ -320,7 +321,7 @@ fn sized(sealed: &[u8], most: usize) -> Result<(), ConsentError> {
     match sealed.len() {
         0 => Err(ConsentError::new(Code::BadRequest, "encrypted_payload is empty")),
         length if length > most => {
-            let message = format!("encrypted_payload has {length} bytes; {most} are the most here");
+            let message = format!("encrypted_payload has {length} bytes; at most {most} are allowed");
             Err(ConsentError::new(Code::BodyTooLarge, message))
         }
         _ => Ok(()),
@@ -328,11 +329,11 @@ fn sized(sealed: &[u8], most: usize) -> Result<(), ConsentError> {
 }
 
 fn too_fast(wait: Duration) -> ConsentError {
-    let message = "a stream has at most 30 pieces a second, a connection 1000; put several together";
+    let message = "a stream may have at most 30 pieces a second, a connection 1000; combine several pieces into one";
     ConsentError::rate_limited(wait, |_| message.to_owned())
 }
 
 fn unknown(stream: &StreamId) -> ConsentError {
-    let message = format!("no stream {stream} is open on this connection: it ended, or never began here");
+    let message = format!("no stream {stream} is open on this connection: it has ended, or was opened on another one");
     ConsentError::new(Code::StreamNotFound, message)
 }

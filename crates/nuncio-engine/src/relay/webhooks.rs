@@ -391,7 +391,7 @@ impl WebhookResponse {
             Self::Arrived(status) | Self::Refused(status) => format!("it answered {status}"),
             Self::Gone => "it answered 410".to_owned(),
             Self::Nothing(why) => why.chars().take(MAX_OUTCOME).collect(),
-            Self::Forgotten => "the message was forgotten before it could be delivered".to_owned(),
+            Self::Forgotten => "the message was deleted before it could be delivered".to_owned(),
         }
     }
 }

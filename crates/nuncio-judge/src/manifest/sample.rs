@@ -43,7 +43,7 @@ fn text(map: &Map<String, Value>) -> Option<Value> {
 }
 
 /// Reads a bound of a schema: `Some(None)` if it is absent; `None` if it is not a whole number.
-#[expect(clippy::option_option, reason = "left out and wrong are two things")]
+#[expect(clippy::option_option, reason = "an absent bound and an invalid bound are different results")]
 fn bound(map: &Map<String, Value>, name: &str) -> Option<Option<u64>> {
     match map.get(name) {
         None => Some(None),

@@ -95,7 +95,7 @@ async fn unanswered_approval_times_out_as_denied_and_is_recorded() {
     let question = gateway.question().await;
     clock.pass(APPROVAL).await;
 
-    assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "Tool call denied: nobody approved it in time");
+    assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "Tool call denied: it was not approved in time");
     assert_eq!(gateway.questions(0).await, []);
     let late = gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
     assert_eq!(late.code, Code::ApprovalClosed);

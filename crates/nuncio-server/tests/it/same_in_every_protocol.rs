@@ -139,14 +139,15 @@ fn cases() -> Vec<CallCase> {
         case(
             "invalid output",
             "shape",
-            "Tool execution failed: its result does not fit the declared output: at /sum: \"three\" is not of type \"number\"",
+            "Tool execution failed: its result does not match the declared output schema: at /sum: \"three\" is not of \
+             type \"number\"",
             policy(),
             AuditOutcome::Failed { code: Code::InvalidOutput },
         ),
         case(
             "no structured output",
             "shapeless",
-            "Tool execution failed: it gave no structured result, but one is declared",
+            "Tool execution failed: it returned no structured result, but an output schema is declared",
             policy(),
             AuditOutcome::Failed { code: Code::InvalidOutput },
         ),

@@ -77,11 +77,11 @@ fn error_about_an_invalid_registry_query_parameter_names_it() {
     let many = [("tag", "a"); 21];
     for (query, says) in [
         (&[("type", "TASK")][..], "`type` is one of plugin, api, knowledge, task"),
-        (&[("limit", "0")], "`limit` is a number from 1 to 1000"),
-        (&[("limit", "1001")], "`limit` is a number from 1 to 1000"),
+        (&[("limit", "0")], "`limit` must be a number from 1 to 1000"),
+        (&[("limit", "1001")], "`limit` must be a number from 1 to 1000"),
         (&[("cursor", "x")], "`cursor` is not one this server gave"),
-        (&[("q", &long)], "`q` has at most 500 bytes"),
-        (&many, "`tag` may be there at most 20 times"),
+        (&[("q", &long)], "`q` must have at most 500 bytes"),
+        (&many, "`tag` may occur at most 20 times"),
     ] {
         assert_eq!(RegistryQuery::read(query.iter().copied()).unwrap_err(), says);
     }

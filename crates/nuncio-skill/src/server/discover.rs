@@ -92,7 +92,10 @@ impl IndexQuery {
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit));
                     parsed.limit = Some(limit.ok_or_else(|| {
-                        EngineError::new(Code::BadRequest, format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}"))
+                        EngineError::new(
+                            Code::BadRequest,
+                            format!("`limit` must be a number from 1 to {MAX_PAGE_SIZE}"),
+                        )
                     })?);
                 }
                 "cursor" => parsed.cursor = Some(value.into_owned()),

@@ -72,7 +72,7 @@ fn following_an_invalid_domain_exits_with_two() {
     for wrong in ["example.com/skills", "ftp://example.com", "a b"] {
         let ran = home.nuncio(&["registry", "follow", wrong]).run();
         assert_eq!(ran.status, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains("is no domain"), "{ran:?}");
+        assert!(ran.stderr.contains("is not a domain"), "{ran:?}");
     }
     let missing = home.json_command(&["registry", "list"]).failure();
     assert_eq!(missing.0, "data_dir_unusable");

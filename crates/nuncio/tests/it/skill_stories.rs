@@ -180,7 +180,7 @@ async fn restaurant_skill_accepts_an_oauth_token_and_refuses_one_without_its_sco
 pub(crate) const PICKUP: &str = "warehouse/warehouse-pickup";
 
 async fn task(home: &TestAgentFolder) -> Value {
-    until("work for a person", async || {
+    until("a new task waits for a person", async || {
         let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"].as_array().unwrap().first().cloned()
     })

@@ -38,7 +38,7 @@ async fn hand_over(client: &Client, tool: &str, input: Value) -> JoinHandle<(u16
 }
 
 async fn task(home: &TestAgentFolder) -> String {
-    until("work for a person", async || {
+    until("a new task waits for a person", async || {
         let listed = home.json_command(&["task", "list"]).json();
         listed["tasks"][0]["id"].as_str().map(str::to_owned)
     })

@@ -72,7 +72,7 @@ macro_rules! remote_error {
             pub(super) fn redirected(url: &url::Url, response: &$crate::ports::fetch::FetchResponse) -> Self {
                 let (url, status) = (nuncio_core::address::display_url(url), response.status);
                 let location = response.header("location").map(nuncio_core::text::plain).unwrap_or_default();
-                Self::new(Reason::Redirected, format!("{url} answered {status}: it says it is at {location:?}"))
+                Self::new(Reason::Redirected, format!("{url} answered {status} with a redirect to {location:?}"))
                     .details(serde_json::json!({"url": url, "status": status, "location": location}))
                     .advice("redirects are not followed; name the final address if you trust it")
             }

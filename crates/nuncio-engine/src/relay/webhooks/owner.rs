@@ -161,8 +161,7 @@ impl AgentAccountService {
         let _turn = self.locks.enter(id).await;
         let account = self.owned(by, id).await?;
         if account.connection == AgentConnection::Websocket {
-            let message =
-                format!("agent {id} is not called: its connection_mode is \"websocket\", so it has no secret");
+            let message = format!("agent {id} has no webhook secret, because its connection_mode is \"websocket\"");
             return Err(ConsentError::new(Code::BadRequest, message));
         }
         let (fresh, secret) = self.webhooks.fresh_webhook(id);

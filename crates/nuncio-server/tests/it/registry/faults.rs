@@ -220,9 +220,9 @@ async fn unavailable_descriptor_is_fetched_at_the_next_visit() {
 async fn followed_host_must_be_public_and_use_https() {
     let here = gateway().await;
     for (domain, says) in [
-        ("https://10.0.0.1", "may not be reached"),
+        ("https://10.0.0.1", "are not allowed"),
         ("http://93.184.216.34", "only https: is accepted"),
-        ("https://169.254.169.254", "may not be reached"),
+        ("https://169.254.169.254", "are not allowed"),
     ] {
         let state = follow(&here, domain).await;
         assert!(problem(&state).contains(says), "{state}");

@@ -119,7 +119,7 @@ async fn calls_of_an_agent_on_another_server_run_only_while_the_person_consents(
     let device = SealedDevice::start(&world.relay.url(), &world.relay.invite("ada"), memory(), read_file).await;
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await.to_string();
-    assert!(!answer.contains(SECRET) && answer.contains("does not deal with agent"), "{answer}");
+    assert!(!answer.contains(SECRET) && answer.contains("has no active relation with agent"), "{answer}");
     assert_eq!(world.last_record()["outcome"]["code"], "scope_not_granted");
     device.allow(&world.agent_id, &[SCOPE]).await;
     let answer = client.play(&session, reads("c2", PLACE)).await.to_string();
