@@ -146,7 +146,7 @@ fn table() -> Vec<(&'static str, MethodRouter<A2hServerState>)> {
 }
 
 async fn method_not_allowed() -> A2hError {
-    A2hError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header")
+    A2hError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header")
 }
 
 impl IntoResponse for A2hError {

@@ -270,7 +270,7 @@ async fn not_found() -> AapError {
 }
 
 async fn method_not_allowed() -> AapError {
-    EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
+    EngineError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header").into()
 }
 
 impl AapServerState {

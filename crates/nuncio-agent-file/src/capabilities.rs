@@ -23,7 +23,7 @@ pub(super) fn read(root: &TomlTable<'_>) -> AapCapabilities {
             && let Some(item) = table.peek("stream")
         {
             item.position.fault(
-                "found an empty list, so nobody could be answered",
+                "found an empty list, so no client could receive an answer",
                 r#"allowed: at least one of "delta", "message", "none""#,
             );
         }

@@ -107,7 +107,7 @@ impl<'a> DeclaredNames<'a> {
         let known = self.secrets.contains(name);
         if !known {
             let help = similar::help_or("the file has no [secrets] at all", name, "declared", &self.secrets);
-            position.fault(format!("no secret is called {:?}", cut(name)), help);
+            position.fault(format!("no secret is named {:?}", cut(name)), help);
         }
         known
     }
@@ -181,7 +181,7 @@ fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&st
         return true;
     }
     let help = similar::help_or(&format!("the file has no [[{section}]] sections"), name, "declared", declared);
-    item.position.fault(format!("no [[{section}]] is called {:?}", cut(name)), help);
+    item.position.fault(format!("no [[{section}]] is named {:?}", cut(name)), help);
     false
 }
 

@@ -66,7 +66,7 @@ fn note_missing_translations(table: &TomlTable<'_>, scope: &Scope) {
         if scope.sensitivity == Sensitivity::High {
             table.position.here("description").note(
                 "missing, though the sensitivity is high",
-                "whoever is asked sees only the label; add a sentence that says what is at stake",
+                "the person who is asked sees only the label; add a sentence that says what the scope allows",
             );
         }
         return;

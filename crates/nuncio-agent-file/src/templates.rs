@@ -157,7 +157,7 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
     let key = path.keys().next().unwrap_or_default();
     match (path.root.as_str(), used) {
         ("secrets", TemplateUse::Reply(_)) => position.fault(
-            "a secret would be said to people",
+            "a secret would be shown to people",
             "allowed: secrets in headers, bodies, addresses and environment variables",
         ),
         ("secrets", TemplateUse::TaskText(_)) => {
@@ -266,7 +266,7 @@ fn note_option(position: &FilePosition<'_>, name: &str, names: &DeclaredNames<'_
         None => {
             let declared = names.options().keys().copied().collect();
             let help = similar::help_or("the file has no [[option]] sections", name, "declared", &declared);
-            position.note(format!("no [[option]] is called {:?}", cut(name)), help);
+            position.note(format!("no [[option]] is named {:?}", cut(name)), help);
         }
     }
 }

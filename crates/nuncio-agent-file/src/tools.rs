@@ -129,8 +129,8 @@ fn timeout(table: &TomlTable<'_>) -> Duration {
     let millis = if run.is_some_and(|run| run.contains_key("human")) {
         if !table.has("output") {
             table.position.here("output").note(
-                "missing, so that whoever does it answers in one field of text",
-                "describe the answer with a JSON Schema, and they get a form for it",
+                "missing, so the person who does the task answers in one text field",
+                "describe the answer with a JSON Schema, and the person gets a form for it",
             );
         }
         table.whole_number("timeout_ms", 1..=MAX_HUMAN_TIMEOUT_MS).unwrap_or(DEFAULT_HUMAN_TIMEOUT_MS)

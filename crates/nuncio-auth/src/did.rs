@@ -107,7 +107,8 @@ impl DidAuthenticator {
         head: RequestHead<'_>,
         body: &[u8],
     ) -> Result<(Did, Option<IssuedAccessToken>), AuthError> {
-        let no_did = AuthError::Did("this server has no DID, and takes nothing that is signed with one".to_owned());
+        let no_did =
+            AuthError::Did("this server has no DID, so it does not accept requests signed with one".to_owned());
         let tokens = self.dids.tokens().ok_or(no_did)?;
         let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
         let RequestHead { method, headers, .. } = head;

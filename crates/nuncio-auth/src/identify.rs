@@ -116,7 +116,8 @@ impl Authenticator {
         if is_exempt || !is_unidentified || may_have_credential || !self.is_open_to_local() || !is_forwarded(headers) {
             return None;
         }
-        let message = "this request came through a proxy, so it does not count as one from this machine: make a key with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
+        let message = "this request came through a proxy, so it does not count as one from this machine: create a key \
+                       with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
         Some(owner.front.refuse(&EngineError::new(Code::ForwardedRefused, message)))
     }
 

@@ -76,7 +76,8 @@ impl SignatureVerifier {
         match ReceivedSignature::read(head.headers)? {
             ReceivedSignature::Bare(_) if must_cover_target => Err(needs_version_2(head.method)),
             ReceivedSignature::Bare(_) if !self.allow_bare => Err(format!(
-                "a signature over the body alone could be sent again, and is not taken here; send {SIGNATURE}: v1=… with {TIMESTAMP} and {NONCE}"
+                "a signature over the body alone could be replayed and is not accepted; send {SIGNATURE}: v1=… with \
+                 {TIMESTAMP} and {NONCE}"
             )),
             ReceivedSignature::Bare(tag) => self.find_signer(&[tag], &[body]).map(|(_, caller)| caller),
             // Refused before the timestamp and nonce are checked, so that a version 1 client learns of version 2.
@@ -97,7 +98,7 @@ impl SignatureVerifier {
                 };
                 match self.engine.access().use_nonce(&format!("signature\n{key}"), nonce, end).await {
                     Ok(true) => Ok(caller),
-                    Ok(false) => Err(format!("this {NONCE} was used before; take a new one for each request")),
+                    Ok(false) => Err(format!("this {NONCE} was used before; use a new one for each request")),
                     Err(error) => {
                         tracing::error!(%error, "a nonce cannot be stored, so its request is refused");
                         Err("the nonce cannot be stored at the moment; try again later".to_owned())
@@ -144,7 +145,7 @@ impl<'a> ReceivedSignature<'a> {
         }
         let values: Vec<_> = text.split(',').map(str::trim).collect();
         if values.len() > MAX_SIGNATURES {
-            return Err(format!("{SIGNATURE} holds more than {MAX_SIGNATURES} signatures"));
+            return Err(format!("{SIGNATURE} contains more than {MAX_SIGNATURES} signatures"));
         }
         // Signatures of unknown versions are ignored.
         let mut tags = SignaturesByVersion::default();
@@ -156,7 +157,7 @@ impl<'a> ReceivedSignature<'a> {
             }
         }
         if tags.v1.is_empty() && tags.v2.is_empty() {
-            return Err(format!("{SIGNATURE} holds no v1= or v2= signature"));
+            return Err(format!("{SIGNATURE} contains no v1= or v2= signature"));
         }
         let timestamp = timestamp.ok_or_else(|| format!("{TIMESTAMP} is missing"))?;
         let nonce = nonce.ok_or_else(|| format!("{NONCE} is missing"))?;

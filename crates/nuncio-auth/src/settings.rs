@@ -43,7 +43,7 @@ impl IssuerSetting {
     /// Checks the rules that the types cannot express.
     pub fn check(&self) -> Result<(), String> {
         if self.algorithms.is_empty() {
-            return Err("algorithms names none".to_owned());
+            return Err("algorithms is empty".to_owned());
         }
         if self.leeway_seconds > MAX_LEEWAY {
             return Err(format!("leeway_seconds may be at most {MAX_LEEWAY}"));
@@ -106,10 +106,10 @@ impl TryFrom<String> for IssuerUrl {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let url: Url = text.parse().map_err(|error| format!("{text:?} is no address: {error}"))?;
+        let url: Url = text.parse().map_err(|error| format!("{text:?} is not a valid address: {error}"))?;
         check_url(&url)?;
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("{text:?}: an issuer has no query and no fragment"));
+            return Err(format!("{text:?}: the address of an issuer must not have a query or fragment"));
         }
         Ok(Self { text, url })
     }
@@ -132,7 +132,7 @@ pub(crate) fn check_url(url: &Url) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if loopback => Ok(()),
-        _ => Err(format!("{url}: an issuer is reached by https:, or by http: on this machine")),
+        _ => Err(format!("{url}: the address of an issuer must begin with https:, or with http: on this machine")),
     }
 }
 
@@ -170,7 +170,7 @@ impl TryFrom<OneOrManyStrings> for Audiences {
     fn try_from(setting: OneOrManyStrings) -> Result<Self, String> {
         let list = setting.as_slice();
         if list.is_empty() || list.iter().any(String::is_empty) {
-            return Err("an audience is needed: a token for anyone else must not open this server".to_owned());
+            return Err("an audience is required, so that tokens for other services are not accepted here".to_owned());
         }
         Ok(Self(list.to_vec()))
     }

@@ -121,16 +121,16 @@ impl GuardedFetch {
         trust: AddressTrust,
     ) -> Result<&'a Client, String> {
         let Some(host) = url.host() else {
-            return Err("it names no host".into());
+            return Err("it has no host".into());
         };
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("only http: and https: addresses are fetched, this is {}:", url.scheme()));
+            return Err(format!("only http: and https: addresses are fetched, found {}:", url.scheme()));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("it carries a user name or password".into());
+            return Err("it contains a user name or password".into());
         }
         if url.port() == Some(0) {
-            return Err("there is no port 0".into());
+            return Err("port 0 is not a valid port".into());
         }
         if trust == AddressTrust::Configured || self.allow.origin(url) {
             return Ok(&clients.configured);
@@ -141,13 +141,13 @@ impl GuardedFetch {
             return Ok(loopback);
         }
         if url.scheme() != "https" {
-            return Err("only https: is accepted from outside".into());
+            return Err("only https: is accepted for addresses that others provide".into());
         }
         // A literal address is not resolved, so it is checked here.
         let check = |address: IpAddr| AddressPolicy::Public(self.allow.clone()).check(address);
         match host {
             Host::Domain(name) if self.allow.host(name) => return Ok(&clients.configured),
-            Host::Domain(_) if is_this_machine(&host) => return Err("it names this machine".into()),
+            Host::Domain(_) if is_this_machine(&host) => return Err("it is an address of this machine".into()),
             // With an allowed network, the resolver decides by the address that the name has.
             Host::Domain(name) if is_private_name(name) && !self.allow.any_network() => {
                 return Err("its host name exists only inside a private network".into());
@@ -269,9 +269,9 @@ fn is_private_name(name: &str) -> bool {
 
 /// Parses a header name; refuses names that only the HTTP client itself may set.
 pub(crate) fn header_name(name: &str) -> Result<HeaderName, String> {
-    let parsed = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no header name"))?;
+    let parsed = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a valid header name"))?;
     if TRANSPORT_HEADERS.contains(&parsed.as_str()) {
-        return Err(format!("the header {parsed} is written by the transport"));
+        return Err(format!("the header {parsed} is set by the HTTP client itself"));
     }
     Ok(parsed)
 }
@@ -280,8 +280,7 @@ fn outgoing_headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
     let mut out = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         let name = header_name(name)?;
-        let value =
-            HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name} cannot be sent"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name} is not valid"))?;
         out.append(name, value);
     }
     Ok(out)
@@ -310,7 +309,7 @@ fn failure(url: &str, error: &reqwest::Error) -> FetchError {
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     match causes(error).last() {
         Some(innermost) => innermost.to_string(),
-        None if error.is_body() => "the answer broke off".into(),
+        None if error.is_body() => "the answer was interrupted".into(),
         None => "the exchange failed".into(),
     }
 }

@@ -238,7 +238,9 @@ impl Runner for ToolRunner {
         let too_late = self.services.clock.sleep_until(call.deadline.after(DEADLINE_MARGIN));
         tokio::select! {
             outcome = dispatched => outcome,
-            () = too_late => Err(RunError::Failed(format!("the tool `{}` was not done by its deadline", call.tool.name))),
+            () = too_late => {
+                Err(RunError::Failed(format!("the tool `{}` did not finish by its deadline", call.tool.name)))
+            }
         }
     }
 

@@ -83,7 +83,7 @@ impl TryFrom<Principal> for AccountOwner {
         match principal {
             Principal::Operator => Ok(Self::Operator),
             Principal::Person(name) => Ok(Self::Person(name)),
-            other => Err(format!("{other} cannot own an agent; people and the operator can")),
+            other => Err(format!("{other} cannot own an agent; only people and the operator can")),
         }
     }
 }
@@ -107,13 +107,13 @@ pub struct WebhookUrl(Url);
 impl WebhookUrl {
     /// Parses a webhook address. The error is a complete sentence for the person who entered the address.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|why| format!("this is no address: {why}"))?;
+        let url = Url::parse(text).map_err(|why| format!("this is not a valid address: {why}"))?;
         let safe = url.scheme() == "https" || (url.scheme() == "http" && address::is_local(&url));
         if text.len() > 2048 || !safe || url.host_str().is_none() {
             return Err("it must be an https address of at most 2048 characters, or http on this machine".to_owned());
         }
         if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-            return Err("it must have neither a user name or password nor a fragment".to_owned());
+            return Err("it must not contain a user name, a password or a fragment".to_owned());
         }
         Ok(Self(url))
     }

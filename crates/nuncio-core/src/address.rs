@@ -13,10 +13,10 @@ pub fn read(text: &str) -> Result<Url, String> {
     let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
     let url = Url::parse(&whole).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("only http: and https: are spoken".to_owned());
+        return Err("only http: and https: are supported".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it carries a user name or password".to_owned());
+        return Err("it contains a user name or password".to_owned());
     }
     if has_scheme || !is_local(&url) {
         return Ok(url);

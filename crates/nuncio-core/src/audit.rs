@@ -191,7 +191,7 @@ pub enum ChainBreak {
     #[error("record {seq} was changed after it was written")]
     Altered { seq: u64 },
     /// The end of the audit chain is missing: a checkpoint covers more records, or another chain.
-    #[error("the chain ends at record {found}, but a signed checkpoint has seen record {seen}")]
+    #[error("the chain ends at record {found}, but a signed checkpoint covers record {seen}")]
     Cut {
         /// Number of the last record found in the chain.
         found: u64,
@@ -199,7 +199,7 @@ pub enum ChainBreak {
         seen: u64,
     },
     /// A checkpoint covers a different record with this number.
-    #[error("record {seq} is not the one that a signed checkpoint saw")]
+    #[error("record {seq} does not match its signed checkpoint")]
     Replaced { seq: u64 },
     /// An erased consent ledger entry does not match its signed hash.
     #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]

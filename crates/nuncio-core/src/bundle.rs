@@ -119,7 +119,7 @@ pub struct Endorsement {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    #[error("its signature does not hold under its own signing key")]
+    #[error("its signature is not valid under its own signing key")]
     Signature,
     /// Keys or algorithms of the bundle do not fit its seal mode.
     #[error("stateful bundles have an olm_key and list \"olm-v1\" first; stateless ones have neither")]

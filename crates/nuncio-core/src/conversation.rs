@@ -96,7 +96,7 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MembersError {
     /// A conversation of two does not have two members of the right kinds.
-    #[error("a conversation of two needs exactly one other besides you")]
+    #[error("a conversation of two needs exactly one other member besides you")]
     NotTwo,
     /// A group has too few or too many members, or no person.
     #[error("a group has 2 to {MAX_MEMBERS} members, at least one of them a person")]
@@ -174,13 +174,13 @@ pub enum MessageRefusal {
     #[error("the envelope has more than {MAX_ENVELOPE} bytes")]
     TooLarge,
     /// Only artifacts have a subtype.
-    #[error("msg_subtype goes with content_type \"artifact\" alone")]
+    #[error("msg_subtype is allowed only with content_type \"artifact\"")]
     NotAnArtifact,
     /// Only agents send tool calls.
-    #[error("artifact_tool_call is sent by agents; people answer with artifact_response")]
+    #[error("only agents send artifact_tool_call; people answer with artifact_response")]
     NotAnAgent,
     /// Only people's devices answer tool calls.
-    #[error("artifact_response is sent by people; agents call with artifact_tool_call")]
+    #[error("only people send artifact_response; agents call with artifact_tool_call")]
     NotAPerson,
 }
 

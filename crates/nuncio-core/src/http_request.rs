@@ -32,24 +32,24 @@ impl<'a> FixedOrigin<'a> {
         let prefix = &template[..places.unwrap_or(template.len())];
         let (_, rest) = prefix.split_once("://").ok_or_else(no_host)?;
         if prefix.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-            return Err(wrong("holds a space, a backslash or a control character"));
+            return Err(wrong("contains a space, a backslash or a control character"));
         }
         // A placeholder before the slash would be part of the host or port.
         if places.is_some() && !rest.contains(['/', '?', '#']) {
-            return Err(wrong("must name its host and port itself and go on with a slash before the first {{ … }}"));
+            return Err(wrong("must contain its host and port and a slash after them before the first {{ … }}"));
         }
-        let origin = Url::parse(prefix).map_err(|error| wrong(&format!("is wrong: {error}")))?;
+        let origin = Url::parse(prefix).map_err(|error| wrong(&format!("is not valid: {error}")))?;
         if !matches!(origin.scheme(), "http" | "https") || origin.host().is_none() {
             return Err(no_host());
         }
         if !origin.username().is_empty() || origin.password().is_some() {
             return Err(format!(
-                "the address {:?} carries a user name or password; put them into a header",
+                "the address {:?} contains a user name or password; put them into a header",
                 origin.host_str().unwrap_or_default()
             ));
         }
         if has_dot_segment(rest) {
-            return Err(wrong("holds `.` or `..` as a step of its path"));
+            return Err(wrong("contains `.` or `..` as a segment of its path"));
         }
         Ok(Self { prefix, origin })
     }
@@ -66,14 +66,15 @@ impl<'a> FixedOrigin<'a> {
     ///
     /// The arguments would change the origin or climb in the path.
     pub fn admit(&self, filled: &str) -> Result<Url, String> {
-        let moved = || format!("the arguments would lead the request away from {self}");
+        let moved = || format!("the arguments would move the request outside {self}");
         let rest = filled.strip_prefix(self.prefix).ok_or_else(moved)?;
         // Checks the whole path, because a value may complete a dot segment that the template began.
         let (_, after_scheme) = filled.split_once("://").ok_or_else(moved)?;
         if has_dot_segment(after_scheme) {
-            return Err("an argument would climb in the path of the address".into());
+            return Err("an argument would add a `.` or `..` segment to the path of the address".into());
         }
-        let url = Url::parse(filled).map_err(|error| format!("the address comes out wrong: {error}"))?;
+        let url =
+            Url::parse(filled).map_err(|error| format!("the address is not valid with these arguments: {error}"))?;
         let same = url.scheme() == self.origin.scheme()
             && url.host() == self.origin.host()
             && url.port_or_known_default() == self.origin.port_or_known_default()

@@ -27,7 +27,7 @@ pub enum JsonError {
     #[error("must not nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// The document has more than [`MAX_VALUES`] values.
-    #[error("must not hold more than {MAX_VALUES} values")]
+    #[error("must not contain more than {MAX_VALUES} values")]
     TooManyValues,
     #[error("must be JSON: {0}")]
     NotJson(String),

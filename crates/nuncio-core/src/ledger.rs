@@ -94,7 +94,7 @@ impl fmt::Display for LedgerActor {
 string_form!(LedgerActor, |text| match text.strip_prefix("person:") {
     Some(name) => PersonName::parse(name).map(LedgerActor::Person).map_err(|why| why.to_string()),
     None if text == "server" => Ok(LedgerActor::Server),
-    None => Err(format!("{text:?} makes no entries; a person or the server does")),
+    None => Err(format!("{text:?} cannot make entries; only a person or the server can")),
 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -165,7 +165,10 @@ fn unreadable(why: &JsonError) -> ManifestFaults {
     let whole = |rule, message| ManifestFaults::one(rule, "", message);
     match why {
         JsonError::TooLarge { most, found } => {
-            let message = format!("the manifest has {found} bytes, no more than {most} are read; {MAX_BYTES} count");
+            let message = format!(
+                "the manifest has {found} bytes; at most {most} are read, and at most {MAX_BYTES} are allowed in \
+                 canonical form"
+            );
             whole(ManifestRule::TooLarge, message)
         }
         JsonError::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
@@ -174,7 +177,7 @@ fn unreadable(why: &JsonError) -> ManifestFaults {
         JsonError::Repeated(pointers) => {
             let mut notes = ManifestFindings::default();
             for location in pointers {
-                let message = "stands twice in its object; readers differ on which one counts, leave one".to_owned();
+                let message = "occurs twice in its object, and parsers differ on which one counts; keep one".to_owned();
                 notes.fault(ManifestRule::RepeatedName, location, message);
             }
             notes.finish().err().unwrap_or_else(|| whole(ManifestRule::RepeatedName, why.to_string()))

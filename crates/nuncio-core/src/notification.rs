@@ -40,7 +40,7 @@ impl TryFrom<Principal> for RelayParty {
         match principal {
             Principal::Person(name) => Ok(Self::Person(name)),
             Principal::Agent(id) => Ok(Self::Agent(id)),
-            other => Err(format!("{other} has no mailbox; people and agents have")),
+            other => Err(format!("{other} has no mailbox; only people and agents have one")),
         }
     }
 }

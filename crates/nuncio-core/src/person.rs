@@ -63,7 +63,7 @@ impl Invite {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InviteClosedReason {
-    #[error("the invite was used already")]
+    #[error("the invite was already used")]
     Used,
     #[error("the invite has expired")]
     Expired,

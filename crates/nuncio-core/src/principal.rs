@@ -47,7 +47,8 @@ impl fmt::Display for Principal {
 
 string_form!(Principal, |text| {
     Principal::parse(text).ok_or_else(|| format!(
-    "{text:?} is no principal; allowed are local, anonymous, key:ID, oauth:ISSUER#SUBJECT, did:…, person:NAME, agent:NAME and operator"
+    "{text:?} is not a principal; allowed are local, anonymous, key:ID, oauth:ISSUER#SUBJECT, did:…, person:NAME, \
+     agent:NAME and operator"
 ))
 });
 

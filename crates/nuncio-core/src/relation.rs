@@ -102,7 +102,7 @@ pub enum RelationError {
     #[error("the entry is not the next one of this relation")]
     NotNext,
     /// The ledger entry has another action than the requested one.
-    #[error("the entry is of another kind")]
+    #[error("the entry has another action than requested")]
     OtherAction,
 }
 

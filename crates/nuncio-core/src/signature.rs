@@ -63,7 +63,7 @@ pub enum InvalidKey {
     #[error("an Ed25519 public key is 32 bytes in base64url without padding")]
     NotAKey,
     /// The public key is a point of small order, for which anyone could make a valid signature.
-    #[error("this public key is weak: anyone could sign with it; make a new one")]
+    #[error("this public key is weak: anyone could sign with it; create a new one")]
     Weak,
 }
 

@@ -79,12 +79,12 @@ pub enum TaskTransitionError {
     /// The task has ended; the text is the state's name.
     #[error("it is already {0}")]
     Over(&'static str),
-    #[error("{0} has taken it; they can give it back, or you can take it over")]
+    #[error("{0} has taken it; they can return it, or you can take it over")]
     TakenBy(String),
-    #[error("its time is up")]
+    #[error("its time limit has passed")]
     TooLate,
     /// Only a taken task can be given back.
-    #[error("nobody has taken it")]
+    #[error("it has not been taken")]
     NotTaken,
 }
 
@@ -101,8 +101,8 @@ impl HumanTask {
         }
     }
 
-    /// Returns a taken task to the inbox. Fails if another person or nobody has taken it, or if it has ended or is past
-    /// its deadline.
+    /// Returns a taken task to the inbox. Fails if another person has taken it or nobody has, or if it has ended or is
+    /// past its deadline.
     pub fn give_back(self, by: &str, at: Timestamp) -> Result<Self, TaskTransitionError> {
         self.open(at)?;
         match &self.state {

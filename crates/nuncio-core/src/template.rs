@@ -125,7 +125,7 @@ impl Template {
                 EscapeContext::Url => write!(out, "{}", utf8_percent_encode(&text, UNRESERVED))?,
                 EscapeContext::Line if text.chars().any(char::is_control) => {
                     let kind = minijinja::ErrorKind::InvalidOperation;
-                    return Err(minijinja::Error::new(kind, "a value holds a control character"));
+                    return Err(minijinja::Error::new(kind, "a value contains a control character"));
                 }
                 EscapeContext::Line => out.write_str(&text)?,
             }

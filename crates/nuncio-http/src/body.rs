@@ -108,7 +108,7 @@ async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes
     let mut bytes = BytesMut::new();
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| EngineError::new(Code::BadRequest, "the body did not arrive whole"))?;
+        let frame = frame.map_err(|_| EngineError::new(Code::BadRequest, "the body did not arrive completely"))?;
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
         if length > limit.saturating_mul(DISCARD_FACTOR) {
@@ -141,7 +141,7 @@ async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes
     // The body of every protocol is JSON, which may need much more memory after parsing.
     let values = json::count_values(&bytes);
     if values > allowed.values {
-        let message = format!("the body holds more than {} JSON values", allowed.values);
+        let message = format!("the body contains more than {} JSON values", allowed.values);
         return Err(EngineError::new(Code::BodyTooLarge, message));
     }
     reserved.add(values * VALUE_BYTES).map_err(|_| busy())?;
@@ -149,7 +149,7 @@ async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes
 }
 
 fn busy() -> EngineError {
-    EngineError::new(Code::ServerBusy, "the server holds as many request bodies as it may; try again later")
+    EngineError::new(Code::ServerBusy, "the server is processing the maximum number of request bodies; try again later")
 }
 
 /// Request body whose bytes count against the budget until it is dropped.

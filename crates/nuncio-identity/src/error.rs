@@ -4,7 +4,7 @@ use crate::did::Did;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    #[error("no credentials: sign the request, or send a token this server gave")]
+    #[error("no credentials: sign the request, or send a token that this server issued")]
     Missing,
     /// The credentials are malformed.
     #[error("{0}")]

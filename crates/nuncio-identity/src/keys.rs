@@ -11,7 +11,7 @@ pub use verifying::{BadSignature, SignatureAlgorithm, VerifyingKey};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The bytes are not a point on the curve, or the point is weak.
-    #[error("the bytes are no usable {0} key")]
+    #[error("the bytes are not a usable {0} key")]
     Point(&'static str),
     #[error("{0} is not readable")]
     Encoding(&'static str),

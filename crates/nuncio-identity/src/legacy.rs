@@ -100,7 +100,7 @@ impl LegacyClaim {
             member(name).filter(|text| !text.is_empty() && text.len() <= most).ok_or_else(missing)
         };
         let version = member("v").map_or(Some(LegacyVersion::V1_1), LegacyVersion::parse);
-        let version = version.ok_or_else(|| AuthError::Request("v is no version such as 1.1".to_owned()))?;
+        let version = version.ok_or_else(|| AuthError::Request("v is not a version such as 1.1".to_owned()))?;
         let nonce = text("nonce", 256)?;
         let timestamp = text("timestamp", 40)?;
         let fragment = text("verification_method", 128)?;
@@ -159,7 +159,7 @@ impl LegacyClaim {
     /// Verifies the signature for a host, given without its port. Does not repeat [`LegacyClaim::check`].
     pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
-        let unfit = AuthError::Signature("the signature does not fit the DID, the host, the nonce and the time");
+        let unfit = AuthError::Signature("the signature does not match the DID, the host, the nonce and the time");
         let signature = from_base64url(&self.signature).ok_or_else(|| unfit.clone())?;
         let signed = signed_bytes(self.version, self.key_id.did(), &self.nonce, &self.timestamp, host);
         key.verify(&signed, &signature).map_err(|_| unfit)?;

@@ -155,7 +155,7 @@ impl OriginProof {
         let input = inputs.pop().filter(|input| inputs.is_empty() && input.label == LABEL);
         let input = input.ok_or_else(|| refused("it needs exactly one signature, labelled sig1"))?;
         if input.components != COMPONENTS {
-            return Err(refused("it covers \"@method\" \"@target-uri\" \"content-digest\", in this order"));
+            return Err(refused("it must cover \"@method\" \"@target-uri\" \"content-digest\", in this order"));
         }
         let signature = read_signature(&self.signature, LABEL).map_err(refused)?;
         let keyid = input.keyid.as_deref().ok_or_else(|| refused("keyid is missing"))?;
@@ -194,10 +194,10 @@ impl OriginClaim {
         policy: &SignaturePolicy,
     ) -> Result<(), AuthError> {
         if request.meta.get("sender_did").and_then(Value::as_str) != Some(self.key_id.did().as_str()) {
-            return Err(AuthError::VerificationMethod("the key is not the one of meta.sender_did".to_owned()));
+            return Err(AuthError::VerificationMethod("the key does not belong to meta.sender_did".to_owned()));
         }
         if self.digest != content_digest(&request.canonical()) {
-            return Err(AuthError::ContentDigest("contentDigest is not the one of method, meta and body"));
+            return Err(AuthError::ContentDigest("contentDigest does not match method, meta and body"));
         }
         if policy.nonce_required && self.input.nonce.as_deref().is_none_or(str::is_empty) {
             return Err(AuthError::Nonce("a nonce is required"));
@@ -212,7 +212,7 @@ impl OriginClaim {
         let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
         let base = request.signature_base(&self.digest, &self.input.raw).ok_or_else(no_target)?;
         key.verify(base.as_bytes(), &self.signature)
-            .map_err(|_| AuthError::Signature("the origin proof does not fit the request"))?;
+            .map_err(|_| AuthError::Signature("the origin proof does not match the request"))?;
         Ok(VerifiedSigner::new(&self.key_id, &self.input, self.created))
     }
 }

@@ -50,7 +50,7 @@ pub enum ProofError {
     VerificationMethod(String),
     #[error("proofValue is not a signature of 64 bytes in the right encoding")]
     Value,
-    #[error("the issuer's document is of another DID")]
+    #[error("the issuer's document is for another DID")]
     IssuerDocument,
     /// The key belongs to another DID than the issuer's.
     #[error("the key of the proof is not the issuer's")]
@@ -61,11 +61,11 @@ pub enum ProofError {
     #[error("the issuer's document has no usable key {0}")]
     KeyMissing(String),
     /// The proof is restricted to another host, or its challenge is missing or wrong.
-    #[error("the proof is for another place: {0}")]
+    #[error("the proof is for another recipient: {0}")]
     Audience(&'static str),
     #[error("the @context of the proof is not the document's")]
     ContextRule,
-    #[error("the signature of the proof does not fit the document")]
+    #[error("the signature of the proof does not match the document")]
     Signature,
 }
 

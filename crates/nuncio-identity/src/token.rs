@@ -69,7 +69,7 @@ impl AccessTokenService {
 
     /// Verifies a token that this server issued.
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<TokenClaims, AuthError> {
-        let foreign = AuthError::AccessToken("the token is not one of this server's; sign the request");
+        let foreign = AuthError::AccessToken("the token was not issued by this server; sign the request");
         let parts = (token.len() <= MAX_TOKEN_BYTES).then(|| token.rsplit_once('.')).flatten();
         let (signed, signature) = parts.ok_or_else(|| foreign.clone())?;
         let body = signed.strip_prefix(&self.head).and_then(|rest| rest.strip_prefix('.'));
@@ -81,10 +81,10 @@ impl AccessTokenService {
         let claims = claims.filter(|claims| claims.iss == self.issuer && claims.aud == self.audience).ok_or(foreign)?;
         let now = rfc3339::seconds(now);
         if claims.exp <= now {
-            return Err(AuthError::AccessToken("the token has run out; sign the request"));
+            return Err(AuthError::AccessToken("the token has expired; sign the request"));
         }
         if claims.iat > now.saturating_add(60) {
-            return Err(AuthError::AccessToken("the token is from the future; check the clock"));
+            return Err(AuthError::AccessToken("the token was issued in the future; check the clock"));
         }
         Ok(claims)
     }

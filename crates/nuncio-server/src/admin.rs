@@ -199,7 +199,8 @@ impl AdminApi {
     }
 
     fn messages(&self) -> Result<&DirectMessageSender, OperatorError> {
-        let message = "no server runs in this data directory to take the answer; start it, and send the message again";
+        let message =
+            "no server runs with this data directory to receive the answer; start it, and send the message again";
         let server = self.server().ok_or_else(|| OperatorError::new(Code::NoMessageService, message))?;
         Ok(&server.messages)
     }
@@ -366,13 +367,15 @@ impl AdminApi {
             let length = name.chars().count();
             if length == 0 || length > MAX_KEY_NAME || name.trim() != name || name.chars().any(char::is_control) {
                 return refused(format!(
-                    "the name of a key has 1 to {MAX_KEY_NAME} characters, no control characters, and no space at its start or end"
+                    "the name of a key must have 1 to {MAX_KEY_NAME} characters, no control characters, and no space \
+                     at its start or end"
                 ));
             }
             let keys = self.engine.access().keys().await?;
             if let Some(key) = keys.iter().find(|key| key.revoked_at.is_none() && key.name.as_deref() == Some(name)) {
                 return refused(format!(
-                    "the key {} is named {name:?} already; choose another name, or replace its secret with `nuncio key rotate {}`",
+                    "the key {} is already named {name:?}; choose another name, or replace its secret with `nuncio key \
+                     rotate {}`",
                     key.id, key.id
                 ));
             }
@@ -404,7 +407,7 @@ impl AdminApi {
         }
         match term {
             GrantTerm::Until(end) if *end <= self.engine.now() => {
-                let message = format!("{end} is over, so the grant would never apply; name a later time");
+                let message = format!("{end} is in the past, so the grant would never apply; give a later time");
                 Err(OperatorError::new(Code::BadRequest, message))
             }
             _ => Ok(()),
@@ -426,7 +429,8 @@ impl AdminApi {
         let proof = self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await?;
         let AuditVerificationResult { head, pruned, checkpoints } = proof
             .map_err(|broken| OperatorError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}")))?;
-        let warning = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts";
+        let warning = "there is no signed checkpoint, so records removed from the end cannot be detected; the server \
+                       writes one when it starts";
         Ok(AuditVerification {
             records: head.seq - pruned,
             hash: head.hash,

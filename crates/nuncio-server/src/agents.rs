@@ -71,7 +71,7 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>, OperatorError> {
     found.sort();
     if found.is_empty() {
         let message =
-            format!("{0} holds no {FILE} and no folder with one; `nuncio init {0}` writes a first one", path.display());
+            format!("{0} contains no {FILE} and no folder with one; `nuncio init {0}` creates one", path.display());
         return Err(invalid(message));
     }
     Ok(found)

@@ -95,7 +95,7 @@ impl AnpIdentityService for AnpIdentities {
             DidCheckResult::Refused(fault) => AuthenticationResult::Refused(did_auth.challenge(&fault)),
             // The path rules refused the token: agent descriptions do not link to this address.
             DidCheckResult::Known(..) if parts.extensions.get() == Some(&CallerCheckResult::Invalid) => {
-                let fault = AuthError::AccessToken("this credential does not count at this address; sign the request");
+                let fault = AuthError::AccessToken("this credential is not accepted at this address; sign the request");
                 AuthenticationResult::Refused(did_auth.challenge(&fault))
             }
             DidCheckResult::Known(caller, grant) => {
@@ -143,7 +143,7 @@ impl AnpIdentityService for AnpIdentities {
         let resolver = self.did_auth.resolver();
         let document = resolver.resolve(&to).await.map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
         let service = document.document().service("ANPMessageService");
-        let service = service.ok_or_else(|| DeliveryFailure::retryable("its DID document names no message service"))?;
+        let service = service.ok_or_else(|| DeliveryFailure::retryable("its DID document has no message service"))?;
         let url = Url::parse(&service.endpoint).map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
         let mut outgoing = FetchRequest {
             method: "POST",

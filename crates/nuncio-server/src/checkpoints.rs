@@ -73,12 +73,13 @@ impl Checkpoints {
             Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
                 None if head.seq > 0 => tracing::warn!(
                     records = head.seq,
-                    "the audit record has no checkpoint: records cut off its end before this start cannot be noticed"
+                    "the audit chain has no checkpoint: records removed from its end before this start cannot be \
+                     detected"
                 ),
                 Some(last) if last.seq > head.seq => tracing::error!(
                     records = head.seq,
                     seen = last.seq,
-                    "records are missing at the end of the audit record; see `nuncio audit verify`"
+                    "records are missing at the end of the audit chain; see `nuncio audit verify`"
                 ),
                 _ => {}
             },
@@ -122,7 +123,7 @@ impl Checkpoints {
             let link = engine.records().audit_links(checkpoint.seq - 1, 1).await?.pop();
             let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
             if !agrees || !checkpoint.is_signed_by(self.public_key()) {
-                tracing::error!(record = checkpoint.seq, "a checkpoint does not match the audit record");
+                tracing::error!(record = checkpoint.seq, "a checkpoint does not match the audit chain");
                 return Ok(());
             }
         }

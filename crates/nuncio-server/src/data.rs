@@ -66,10 +66,10 @@ impl DataDir {
             let message = format!("the data directory {} cannot be used: {what}: {error}", path.display());
             OperatorError::new(Code::DataDirUnusable, message)
         };
-        fs::create_dir_all(path).map_err(|error| unusable("making it", &error))?;
+        fs::create_dir_all(path).map_err(|error| unusable("creating it", &error))?;
         let path = path.canonicalize().map_err(|error| unusable("finding it", &error))?;
         fs::set_permissions(&path, Permissions::from_mode(0o700))
-            .map_err(|error| unusable("closing it to others", &error))?;
+            .map_err(|error| unusable("restricting access to its owner", &error))?;
         let lock = private()
             .create(true)
             .truncate(false)
@@ -155,7 +155,8 @@ impl DataDir {
             (Some(key), true) => key,
             (Some(_), false) => {
                 return Err(incomplete(
-                    "holds a secret.key but no database: put nuncio.db back from a backup, or remove secret.key too to begin anew without the keys and records of before",
+                    "contains a secret.key but no database: restore nuncio.db from a backup, or remove secret.key too \
+                     to start without the earlier keys and records",
                 ));
             }
             // A first start that was interrupted left its key under the first name.
@@ -163,7 +164,8 @@ impl DataDir {
                 Some(key) => key,
                 None if has_database => {
                     return Err(incomplete(
-                        "holds a database but not its secret.key: put secret.key back from a backup; without it, what the database keeps sealed cannot be read",
+                        "contains a database but not its secret.key: restore secret.key from a backup; without it, the \
+                         secrets in the database cannot be decrypted",
                     ));
                 }
                 None => {
@@ -174,7 +176,7 @@ impl DataDir {
                 }
             },
         };
-        bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not hold a key of 32 bytes"))
+        bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not contain a key of 32 bytes"))
     }
 
     /// Gives the key file of a new directory its final name, now that the database exists.
@@ -201,7 +203,7 @@ impl DataDir {
                 new.as_ref().to_vec()
             }
         };
-        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| files.broken(name, "it does not hold an Ed25519 key"))
+        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| files.broken(name, "it does not contain an Ed25519 key"))
     }
 
     /// The private files of a data directory, without locking it: another process may use it.

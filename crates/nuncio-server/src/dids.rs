@@ -240,7 +240,7 @@ impl Dids {
     }
 
     fn unavailable(&self, subject: &DidSubject) -> EngineError {
-        let why = self.why_none().unwrap_or("it has never been served here; `nuncio did show` lists those there are");
+        let why = self.why_none().unwrap_or("it has never been served here; `nuncio did show` lists the existing DIDs");
         EngineError::new(Code::DidUnavailable, format!("{subject} has no DID: {why}"))
     }
 }

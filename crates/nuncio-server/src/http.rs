@@ -117,7 +117,7 @@ pub(crate) fn app(
     let not_found = move |uri: Uri| ready(refusing.not_found(uri.path()));
     let refusing = Arc::clone(&shared);
     let not_allowed = move |uri: Uri| {
-        let message = "this address does not take that method; see the Allow header";
+        let message = "this address does not support that method; see the Allow header";
         ready(refusing.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message)))
     };
     let app = own.with_state(operators).merge(nuncio_console::routes(console)).fallback(not_found);

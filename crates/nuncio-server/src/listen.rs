@@ -61,7 +61,7 @@ pub(crate) fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
-        tracing::debug!(%error, "the limit on open files stays");
+        tracing::debug!(%error, "the limit on open files could not be raised");
     }
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let left = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2).max(1);

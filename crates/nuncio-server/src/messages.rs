@@ -36,7 +36,7 @@ impl DirectMessageSender {
     ) -> Result<SentDirectMessage, OperatorError> {
         let wrong = |message: String| OperatorError::new(Code::BadRequest, message);
         if text.trim().is_empty() || text.len() > MAX_TEXT {
-            return Err(wrong(format!("a message is a text of 1 to {MAX_TEXT} bytes")));
+            return Err(wrong(format!("a message must be a text of 1 to {MAX_TEXT} bytes")));
         }
         let signer = self.dids.signer(&DidSubject::Agent(agent.clone()))?;
         self.engine.agents().agent(agent.as_str())?;
@@ -64,7 +64,7 @@ impl DirectMessageSender {
         let client = self.client.clone().signed_by(AgentSigners::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.ensure_trusted().map_err(refused)?;
-        let message = || OperatorError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
+        let message = || OperatorError::new(Code::PeerUntrusted, "the target has no valid DID");
         Ok(described.did().ok_or_else(message)?.to_string())
     }
 }

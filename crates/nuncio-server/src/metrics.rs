@@ -90,32 +90,32 @@ macro_rules! metrics {
 }
 
 metrics! {
-    turns_started: Family<ByAgent, Counter> = Family::default(), "nuncio_turns_started", "Turns that began";
+    turns_started: Family<ByAgent, Counter> = Family::default(), "nuncio_turns_started", "Turns started";
     turns_ended: Family<ByStop, Counter> = Family::default(),
-        "nuncio_turns_ended", "Turns that are over, by how they stopped";
+        "nuncio_turns_ended", "Turns ended, by stop reason";
     turn_seconds: Histograms<ByAgent> = Family::new_with_constructor(long),
-        "nuncio_turn_duration" in Seconds, "How long turns took, from begun to on disk";
-    calls: Family<ByOutcome, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by what became of them";
+        "nuncio_turn_duration" in Seconds, "Duration of turns, from their start until they are stored";
+    calls: Family<ByOutcome, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by outcome";
     call_seconds: Histograms<ByTool> = Family::new_with_constructor(long),
-        "nuncio_tool_call_duration" in Seconds, "How long tool calls ran, those that ran at all";
+        "nuncio_tool_call_duration" in Seconds, "Duration of the tool calls that ran";
     executions: Family<ByState, Counter> = Family::default(),
-        "nuncio_executions", "Executions that are over, by how they ended";
-    open_executions: Gauge = Gauge::default(), "nuncio_executions_open", "Executions that are accepted and not over";
+        "nuncio_executions", "Executions ended, by outcome";
+    open_executions: Gauge = Gauge::default(), "nuncio_executions_open", "Executions accepted and not yet ended";
     requests: Family<ByStatus, Counter> = Family::default(), "nuncio_http_requests", "Requests answered";
     request_seconds: Histograms<ByRoute> = Family::new_with_constructor(short),
-        "nuncio_http_request_duration" in Seconds, "How long until a request's answer began";
+        "nuncio_http_request_duration" in Seconds, "Time until the response to a request began";
     commit_seconds: Histogram = short(),
-        "nuncio_store_commit" in Seconds, "How long one transaction took, its sync to disk included";
+        "nuncio_store_commit" in Seconds, "Duration of a transaction, including its sync to disk";
     commit_callers: Histogram = Histogram::new(GROUP_SIZE_BUCKETS),
-        "nuncio_store_commit_callers", "How many callers shared one transaction";
-    queued_commits: Gauge = Gauge::default(), "nuncio_store_queue", "Commits that wait for the writer";
-    running_turns: Gauge = Gauge::default(), "nuncio_turns_running", "Turns that run now";
-    open_streams: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_streams_open", "Event streams being read";
+        "nuncio_store_commit_callers", "Callers that shared a transaction";
+    queued_commits: Gauge = Gauge::default(), "nuncio_store_queue", "Commits waiting for the writer";
+    running_turns: Gauge = Gauge::default(), "nuncio_turns_running", "Running turns";
+    open_streams: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_streams_open", "Open event streams";
     manifests: Family<BySize, Counter> = Family::default(),
-        "nuncio_manifests_published", "Manifests published, by whether they were large and asked people again";
+        "nuncio_manifests_published", "Manifests published, by whether the change was large and needed new consent";
     open_sockets: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_sockets_open", "WebSockets of people and agents";
     events_sent: Counter = Counter::default(), "nuncio_events_sent", "Events sent over WebSockets";
-    pending_approvals: Gauge = Gauge::default(), "nuncio_approvals_pending", "Calls that wait for an operator";
+    pending_approvals: Gauge = Gauge::default(), "nuncio_approvals_pending", "Calls waiting for an operator";
 }
 
 fn long() -> Histogram {

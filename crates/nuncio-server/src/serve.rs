@@ -348,7 +348,7 @@ impl Server {
         }
         let pending = engine.direct_messages().resume_pending_replies().await?;
         if pending > 0 {
-            tracing::info!(answers = pending, "answers are still to be sent");
+            tracing::info!(answers = pending, "some replies to messages have not been sent yet");
         }
         engine.webhooks().resume_webhooks().await?;
         let resumed = engine.executions().resume_executions().await?;
@@ -571,7 +571,8 @@ fn exposure(
         (false, true) => Ok(NetworkExposure::Network),
         (false, false) => Err(OperatorError::new(
             Code::KeysRequired,
-            "listening beyond this machine needs a key: make one with `nuncio key create`, name an [[issuer]] in nuncio.toml, or say --open to serve anyone",
+            "listening beyond this machine needs a key: make one with `nuncio key create`, declare an [[issuer]] in \
+             nuncio.toml, or pass --open to serve anyone",
         )),
     }
 }
@@ -589,7 +590,7 @@ fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, OperatorError> {
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(&tls.certificate, &error))?;
     if chain.is_empty() {
-        return Err(invalid(&tls.certificate, &"it holds no certificate in PEM"));
+        return Err(invalid(&tls.certificate, &"it contains no certificate in PEM"));
     }
     let key = PrivateKeyDer::from_pem_slice(&read_file(&tls.key)?).map_err(|error| invalid(&tls.key, &error))?;
     let mut config = rustls::ServerConfig::builder()

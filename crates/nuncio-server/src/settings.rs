@@ -195,7 +195,7 @@ fn read_secret(
         (None, None) => return Ok(None),
     };
     match secret.map(|secret| secret.trim_end().to_owned()) {
-        Ok(secret) if secret.is_empty() => Err("it holds nothing".to_owned()),
+        Ok(secret) if secret.is_empty() => Err("it is empty".to_owned()),
         other => other,
     }
     .map(Some)
@@ -371,7 +371,7 @@ impl Settings {
         for (number, issuer) in self.issuer.iter().enumerate() {
             issuer.check().map_err(|why| format!("issuer[{number}]: {why}"))?;
             if self.issuer[..number].iter().any(|other| other.url == issuer.url) {
-                return Err(format!("issuer[{number}].url: {} is named twice", issuer.url.as_str()));
+                return Err(format!("issuer[{number}].url: {} is listed twice", issuer.url.as_str()));
             }
         }
         Ok(())
@@ -512,9 +512,9 @@ mod tests {
             assert!(error.contains("issuer[0].algorithms[0]"), "{error}");
         }
         assert!(issuer_error("url = \"https://id.example\"").contains("audience"));
-        assert!(issuer_error("url = \"https://id.example\"\naudience = []").contains("audience is needed"));
+        assert!(issuer_error("url = \"https://id.example\"\naudience = []").contains("an audience is required"));
         assert!(issuer_error("url = \"http://id.example\"\naudience = \"a\"").contains("https:"));
-        assert!(issuer_error("url = \"https://id.example/?x\"\naudience = \"a\"").contains("no query"));
+        assert!(issuer_error("url = \"https://id.example/?x\"\naudience = \"a\"").contains("must not have a query"));
         assert!(issuer_error(&format!("{VALID_ISSUER}leeway_seconds = 301")).contains("at most 300"));
         assert!(issuer_error(&format!("{VALID_ISSUER}token_url = \"http://id.example/token\"")).contains("https:"));
         assert!(

@@ -74,7 +74,9 @@ impl ProtocolFront for A2hFront {
 
     fn check(&self, agent: &Agent, presets: &ScopePresets) -> Result<(), String> {
         let checked = project::checked(agent, presets);
-        checked.map(drop).map_err(|faults| format!("its tools for people's devices make no manifest: {faults}"))
+        checked
+            .map(drop)
+            .map_err(|faults| format!("its tools for people's devices do not form a valid manifest: {faults}"))
     }
 
     fn inexpressible(&self, agent: &Agent) -> Vec<String> {

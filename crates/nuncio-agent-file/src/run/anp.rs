@@ -78,8 +78,10 @@ fn check_target(text: &str) -> Result<(), String> {
     }
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     match url.scheme() {
-        "http" | "https" if !url.username().is_empty() || url.password().is_some() => Err("it names a user".to_owned()),
-        "http" | "https" if url.path() == "/" => Err("it names a host and no description".to_owned()),
+        "http" | "https" if !url.username().is_empty() || url.password().is_some() => {
+            Err("it contains a user name".to_owned())
+        }
+        "http" | "https" if url.path() == "/" => Err("it is a host, not the address of a description".to_owned()),
         "http" | "https" => Ok(()),
         other => Err(format!("its scheme is {other:?}")),
     }
@@ -88,7 +90,7 @@ fn check_target(text: &str) -> Result<(), String> {
 /// Checks the part of a DID after `did:wba:` without resolving the DID.
 fn check_did(rest: &str) -> Result<(), String> {
     let Some(name) = rest.strip_prefix("wba:") else {
-        return Err("only did:wba is spoken".to_owned());
+        return Err("only did:wba is supported".to_owned());
     };
     let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(is_letter);
@@ -96,7 +98,7 @@ fn check_did(rest: &str) -> Result<(), String> {
         return Err("its parts are letters, digits, '-', '_' and '.' between colons".to_owned());
     }
     if !name.contains(':') {
-        return Err("it names a host and no agent".to_owned());
+        return Err("it is a host, not an agent".to_owned());
     }
     Ok(())
 }

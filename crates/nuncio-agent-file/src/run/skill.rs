@@ -53,12 +53,12 @@ fn check_target(text: &str) -> Result<(), String> {
         let url = Url::parse(text).map_err(|error| error.to_string())?;
         return match url.scheme() {
             "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(()),
-            "http" | "https" => Err("it names a user".to_owned()),
+            "http" | "https" => Err("it contains a user name".to_owned()),
             other => Err(format!("its scheme is {other:?}")),
         };
     }
     let Some((id, host)) = text.split_once('@') else {
-        return Err("it names no host".to_owned());
+        return Err("it has no host".to_owned());
     };
     SkillId::parse(id).map_err(|_| format!("{:?} is not a skill id", cut(id)))?;
     let is_host = |url: &Url| url.path() == "/" && !host.contains(['/', '?', '#', '@', '\\']) && url.host().is_some();
@@ -101,7 +101,7 @@ fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let template = templates::read(item, TemplateUse::Credential, names)?;
     if templates::secrets_in(&template).next().is_none() {
         item.position.note(
-            "it is written out here, where whoever reads the file has it",
+            "it is written out here, where anyone who can read the file gets it",
             "write {{ secrets.NAME }}, and say in [secrets] where it comes from",
         );
     }

@@ -77,7 +77,7 @@ url = "https://m.example/"
 "#
 =>
 r#"
-agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotle"
+agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is named "hotle"
   did you mean "hotel"? declared: "hotel"
 "#;
 
@@ -91,7 +91,7 @@ run = { mcp = "hotel" }
 "#
 =>
 r#"
-agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotel"
+agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is named "hotel"
   the file has no [[mcp]] sections
 "#;
 
@@ -247,11 +247,11 @@ run = { http = { url = "https://a.example:99999/", headers = { Host = "b", conte
 "#
 =>
 r#"
-agent.toml:8:24: tool "find".run.http.url: the address "https://{{ args.q }}/x" must name its host and port itself and go on with a slash before the first {{ … }}
+agent.toml:8:24: tool "find".run.http.url: the address "https://{{ args.q }}/x" must contain its host and port and a slash after them before the first {{ … }}
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
-agent.toml:13:24: tool "user".run.http.url: the address "a.example" carries a user name or password; put them into a header
+agent.toml:13:24: tool "user".run.http.url: the address "a.example" contains a user name or password; put them into a header
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
-agent.toml:18:24: tool "climb".run.http.url: the address "https://a.example/x/../y" holds `.` or `..` as a step of its path
+agent.toml:18:24: tool "climb".run.http.url: the address "https://a.example/x/../y" contains `.` or `..` as a segment of its path
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
 agent.toml:23:24: tool "port".run.http.url: the address "https://a.example:99999/" is wrong: invalid port number
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
@@ -302,7 +302,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:8:66: tool "find".run.http.headers.A: no secret is called "KYE"
+agent.toml:8:66: tool "find".run.http.headers.A: no secret is named "KYE"
   did you mean "KEY"? declared: "KEY"
 "#;
 
@@ -316,7 +316,7 @@ run = { command = ["x"], env = { A = "{{ secrets.KEY }}" } }
 "#
 =>
 r#"
-agent.toml:8:42: tool "find".run.env.A: no secret is called "KEY"
+agent.toml:8:42: tool "find".run.env.A: no secret is named "KEY"
   the file has no [secrets] at all
 "#;
 
@@ -484,7 +484,7 @@ scope = "a"
 "#
 =>
 r#"
-agent.toml:8:9: mcp "m".scope: no [[scope]] is called "a"
+agent.toml:8:9: mcp "m".scope: no [[scope]] is named "a"
   the file has no [[scope]] sections
 "#;
 

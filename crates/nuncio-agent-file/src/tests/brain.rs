@@ -88,7 +88,7 @@ KEY = { env = "KEY" }
 "#
 =>
 r#"
-agent.toml:6:16: brain.fallback: a secret would be said to people
+agent.toml:6:16: brain.fallback: a secret would be shown to people
   allowed: secrets in headers, bodies, addresses and environment variables
 "#;
 }
@@ -194,7 +194,7 @@ run = { command = ["true"] }
 "#
 =>
 r#"
-agent.toml:8:8: intent "go".tool: no [[tool]] is called "fnid"
+agent.toml:8:8: intent "go".tool: no [[tool]] is named "fnid"
   did you mean "find"? declared: "find"
 "#;
 
@@ -208,7 +208,7 @@ tool = "find"
 "#
 =>
 r#"
-agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
+agent.toml:8:8: intent "go".tool: no [[tool]] is named "find"
   the file has no [[tool]] sections
 "#;
 
@@ -226,7 +226,7 @@ import = ["other"]
 "#
 =>
 r#"
-agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
+agent.toml:8:8: intent "go".tool: no [[tool]] is named "find"
   declared: "other"
 "#;
 

@@ -132,7 +132,7 @@ KEY = { env = "KEY" }
     let expected = r#"
 agent.toml:4:1: brain.key: missing, and "anthropic" requires one
   name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]
-agent.toml:8:20: brain.instructions: no [[option]] is called "languge"
+agent.toml:8:20: brain.instructions: no [[option]] is named "languge"
   did you mean "language"? declared: "language", "pin"
 agent.toml:8:42: brain.instructions: "pin" is a secret and is left out
   templates of texts never get secret options
@@ -206,7 +206,7 @@ agent.toml:7:9: brain.model: found an empty text
   allowed: a non-empty text
 agent.toml:8:12: brain.base_url: "localhost:8080" is not a web address: its scheme is "localhost"
   allowed: an address beginning with "https://" or "http://"
-agent.toml:9:7: brain.key: no secret is called "KYE"
+agent.toml:9:7: brain.key: no secret is named "KYE"
   did you mean "KEY"? declared: "KEY"
 agent.toml:10:15: brain.temperature: found 2.5
   allowed: a number from 0 to 2
@@ -257,7 +257,7 @@ key = "KEY"
 "#
 =>
 r#"
-agent.toml:7:7: brain.key: no secret is called "KEY"
+agent.toml:7:7: brain.key: no secret is named "KEY"
   the file has no [secrets] at all
 "#;
 
@@ -281,7 +281,7 @@ type = "secret"
 "#
 =>
 r#"
-agent.toml:9:9: brain.options.model: no [[option]] is called "modle"
+agent.toml:9:9: brain.options.model: no [[option]] is named "modle"
   did you mean "model"? declared: "model", "pin"
 agent.toml:10:15: brain.options.temperature: "pin" is a secret
   allowed: an option of type "text" or "select"
@@ -301,7 +301,7 @@ options = { model = "model" }
 "#
 =>
 r#"
-agent.toml:8:21: brain.options.model: no [[option]] is called "model"
+agent.toml:8:21: brain.options.model: no [[option]] is named "model"
   the file has no [[option]] sections
 "#;
 
@@ -317,7 +317,7 @@ r#"
 agent.toml:4:1: brain.command: missing
   needed: a program and its arguments, such as ["python3", "brain.py"]
 agent.toml:6:17: brain.env."A=B": "A=B" is not the name of an environment variable
-agent.toml:6:30: brain.env.C: no secret is called "D"
+agent.toml:6:30: brain.env.C: no secret is named "D"
   the file has no [secrets] at all
 agent.toml:7:1: brain.model: unknown key
   allowed: "kind", "command", "env"

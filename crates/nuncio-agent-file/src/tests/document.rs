@@ -181,11 +181,11 @@ agent.toml:4:1: agent.colour: unknown key
   allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
 agent.toml:8:12: brain.fallback: not a template: unexpected end of input, expected expression
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
-agent.toml:13:9: tool "book".scope: no [[scope]] is called "booking:wirte"
+agent.toml:13:9: tool "book".scope: no [[scope]] is named "booking:wirte"
   did you mean "booking:write"? declared: "booking:write"
 agent.toml:14:9: tool "book".input: not a usable schema: at /properties/room/type: "strnig" is not valid under any of the schemas listed in the 'anyOf' keyword
   allowed: JSON Schema 2020-12 without remote references
-agent.toml:15:15: tool "book".run.mcp: no [[mcp]] is called "hotle"
+agent.toml:15:15: tool "book".run.mcp: no [[mcp]] is named "hotle"
   did you mean "hotel"? declared: "hotel"
 agent.toml:16:14: tool "book".timeout_ms: found 0
   allowed: a whole number from 1 to 600000
@@ -322,7 +322,7 @@ stream = []
 "#
 =>
 r#"
-agent.toml:5:10: capabilities.stream: found an empty list, so nobody could be answered
+agent.toml:5:10: capabilities.stream: found an empty list, so no client could receive an answer
   allowed: at least one of "delta", "message", "none"
 "#;
 

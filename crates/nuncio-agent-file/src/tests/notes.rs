@@ -70,7 +70,7 @@ scope = "a"
 =>
 r#"
 agent.toml:8:1: scope "a".description: missing, though the sensitivity is high
-  whoever is asked sees only the label; add a sentence that says what is at stake
+  the person who is asked sees only the label; add a sentence that says what the scope allows
 "#;
 
 scope_description_missing_a_language_of_its_label_gets_warning:
@@ -119,7 +119,7 @@ scope = "garden:delete"
 =>
 r#"
 agent.toml:8:1: scope "notes:write".sensitivity: is "low", though the scope lets tools change something
-  calls under a low scope are not asked about; use "medium" or "high"
+  calls under a low scope need no approval; use "medium" or "high"
 "#;
 
 intent_without_slot_for_a_required_tool_argument_gets_warning:

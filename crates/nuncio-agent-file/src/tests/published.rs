@@ -192,7 +192,7 @@ agent.toml:5:6: capability "cap..x".id: "cap..x" is not a capability id
   allowed: 1 to 200 letters, digits, '_' and '-', in parts between dots
 agent.toml:8:8: capability "cap..x".tags: found an empty list
   allowed: a list of texts, not empty
-agent.toml:9:10: capability "cap..x".tools[0]: no [[tool]] is called "find"
+agent.toml:9:10: capability "cap..x".tools[0]: no [[tool]] is named "find"
   the file has no [[tool]] sections
 agent.toml:14:1: capability "cap.y".name: missing
   needed: a text

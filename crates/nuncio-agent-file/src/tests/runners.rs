@@ -29,8 +29,8 @@ fn skill_target_must_be_a_url_or_skill_id_at_host() {
         assert_eq!(run.target, target);
     }
     for (target, problem) in [
-        ("weather", "it names no host"),
-        ("weather.example/forecast.json", "it names no host"),
+        ("weather", "it has no host"),
+        ("weather.example/forecast.json", "it has no host"),
         ("ftp://weather.example/a", "its scheme is \"ftp\""),
         ("https://", "empty host"),
         ("https://weather.example/{{ args.q }}", "it is not a template"),
@@ -51,7 +51,7 @@ fn skill_target_must_be_a_url_or_skill_id_at_host() {
         assert!(said.starts_with(&expected), "{said}");
     }
     let said = faults(&tool(r#"skill = "https://ada:hunter2@weather.example/a""#));
-    assert!(said.contains("run.skill: it is not a skill target: it names a user\n"), "{said}");
+    assert!(said.contains("run.skill: it is not a skill target: it contains a user name\n"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
 
@@ -73,12 +73,12 @@ fn anp_target_must_be_a_did_or_description_url() {
     assert_eq!(run.method, AnpMethod::ForIntent("find a free room".to_owned()));
     for (target, problem) in [
         ("hotel", "it is neither a DID nor an address"),
-        ("did:web:example.com:a", "only did:wba is spoken"),
-        ("did:wba:example.com", "it names a host and no agent"),
+        ("did:web:example.com:a", "only did:wba is supported"),
+        ("did:wba:example.com", "it is a host, not an agent"),
         ("did:wba:example.com::a", "its parts are letters, digits, '-', '_' and '.' between colons"),
         ("did:wba:example.com:a#key-1", "its parts are letters, digits, '-', '_' and '.' between colons"),
         ("ftp://example.com/ad.json", "its scheme is \"ftp\""),
-        ("https://example.com", "it names a host and no description"),
+        ("https://example.com", "it is a host, not the address of a description"),
         ("https://example.com/{{ args.q }}", "it is not a template"),
     ] {
         let said = faults(&tool(&format!("anp = {target:?}")));
@@ -87,7 +87,7 @@ fn anp_target_must_be_a_did_or_description_url() {
         assert!(said.starts_with(&expected), "{said}");
     }
     let said = faults(&tool(r#"anp = "https://ada:hunter2@example.com/ad.json""#));
-    assert!(said.contains("run.anp: it is not an agent target: it names a user\n"), "{said}");
+    assert!(said.contains("run.anp: it is not an agent target: it contains a user name\n"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
 
@@ -217,7 +217,7 @@ KEY = { env = "KEY" }
 r#"
 agent.toml:8:17: tool "find".run.skill.target: missing
   needed: the URL of the descriptor, or SKILL-ID@HOST
-agent.toml:13:57: tool "b".run.skill.api_key: no secret is called "KYE"
+agent.toml:13:57: tool "b".run.skill.api_key: no secret is named "KYE"
   did you mean "KEY"? declared: "KEY"
 agent.toml:13:74: tool "b".run.skill.token: not allowed together with "api_key"
   allowed: only one of "api_key", "token", "client", "signature"
@@ -247,8 +247,8 @@ run = { human = { instructions = "Find {{ args.qq }} for {{ who }}." } }
 "#
 =>
 r#"
-agent.toml:8:1: tool "find".output: missing, so that whoever does it answers in one field of text
-  describe the answer with a JSON Schema, and they get a form for it
+agent.toml:8:1: tool "find".output: missing, so the person who does the task answers in one text field
+  describe the answer with a JSON Schema, and the person gets a form for it
 agent.toml:12:43: tool "find".run.human.instructions: the input has no property "qq"
   did you mean "q"? properties: "q"
 agent.toml:12:61: tool "find".run.human.instructions: "who" is unknown and will be left out
@@ -274,7 +274,7 @@ KEY = { env = "KEY" }
 r#"
 agent.toml:12:28: tool "find".run.skill.target: the credential is sent unencrypted
   use a URL that begins with "https://"
-agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where whoever reads the file has it
+agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where anyone who can read the file gets it
   write {{ secrets.NAME }}, and say in [secrets] where it comes from
 agent.toml:17:84: tool "b".run.skill.token: "args" is unknown and will be left out
   known: secrets

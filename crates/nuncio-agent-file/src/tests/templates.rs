@@ -240,7 +240,7 @@ run = { answer = "{}" }
 r#"
 agent.toml:11:31: intent "meet".answer: "result" is unknown and will be left out
   known: slots, spoken, language, options
-agent.toml:11:47: intent "meet".answer: no [[option]] is called "tone"
+agent.toml:11:47: intent "meet".answer: no [[option]] is named "tone"
   the file has no [[option]] sections
 agent.toml:11:84: intent "meet".answer: "intents" is unknown and will be left out
   known: slots, spoken, language, options

@@ -85,7 +85,7 @@ sensitivity = "low"
 "#
 =>
 r#"
-agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:wirte"
+agent.toml:9:9: tool "find".scope: no [[scope]] is named "booking:wirte"
   did you mean "booking:write"? declared: "booking:write"
 "#;
 
@@ -100,7 +100,7 @@ scope = "booking:write"
 "#
 =>
 r#"
-agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:write"
+agent.toml:9:9: tool "find".scope: no [[scope]] is named "booking:write"
   the file has no [[scope]] sections
 "#;
 

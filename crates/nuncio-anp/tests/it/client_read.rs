@@ -195,7 +195,7 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
     })
     .await;
     for (server, subject, said) in [
-        (&changed, CheckSubject::Proof, "does not fit the document"),
+        (&changed, CheckSubject::Proof, "does not match the document"),
         (&abroad, CheckSubject::Domain, "not the host"),
         (&moved, CheckSubject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
         (&forged, CheckSubject::Did, "not the document of"),

@@ -77,7 +77,7 @@ impl DidResolver {
         let inner = &*self.inner;
         match inner.dids.ownership(did) {
             DidOwnership::Ours(document) => return Ok(document),
-            DidOwnership::Unassigned => return Err(AuthError::Did(format!("there is no {did} here"))),
+            DidOwnership::Unassigned => return Err(AuthError::Did(format!("there is no {did} on this server"))),
             DidOwnership::Foreign => {}
         }
         let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), inner.clock.now());
@@ -117,7 +117,7 @@ impl DidResolver {
             resolution
         });
         let lookup = task
-            .map(|ended| ended.unwrap_or_else(|_| Err(AuthError::Did("the lookup broke off".to_owned()))))
+            .map(|ended| ended.unwrap_or_else(|_| Err(AuthError::Did("the lookup was interrupted".to_owned()))))
             .boxed()
             .shared();
         lookups.insert(did.clone(), lookup.clone());
@@ -144,7 +144,7 @@ impl Drop for LookupGuard<'_> {
 impl ResolverState {
     async fn fetch(&self, did: &Did) -> ResolutionResult {
         let mut resolution =
-            Err(AuthError::Did(format!("the document of {did} cannot be had: it is a name of this machine")));
+            Err(AuthError::Did(format!("the document of {did} cannot be fetched: its host is a name of this machine")));
         for (base, trust) in self.sources(did) {
             let url = base.map_or_else(|| did.resolution_url(), |base| did.resolution_url_at(&base));
             resolution = self.fetch_from(&url, trust, did).await;
@@ -174,8 +174,8 @@ impl ResolverState {
 
     async fn fetch_from(&self, url: &str, trust: AddressTrust, did: &Did) -> ResolutionResult {
         // The message for the caller contains no internal names and addresses.
-        let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be had: {why}"));
-        let url = Url::parse(url).map_err(|_| failed("it makes no address"))?;
+        let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be fetched: {why}"));
+        let url = Url::parse(url).map_err(|_| failed("the DID does not form a valid address"))?;
         let response = self.fetch.fetch(document_request(url, trust, MAX_DOCUMENT_BYTES)).await.map_err(|error| {
             tracing::debug!(%did, %error, "a DID document could not be fetched");
             failed(match error {

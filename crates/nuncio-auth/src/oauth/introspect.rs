@@ -24,7 +24,7 @@ impl IntrospectionClient {
             (None, Some(file)) => {
                 std::fs::read_to_string(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
             }
-            (None, None) => return Err("introspection names no client_secret".to_owned()),
+            (None, None) => return Err("introspection has no client_secret".to_owned()),
         };
         let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = format!("{}:{}", encode(&setting.client_id), encode(secret.trim_end_matches(['\r', '\n'])));

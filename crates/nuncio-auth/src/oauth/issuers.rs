@@ -103,7 +103,7 @@ impl TrustedIssuers {
         let wanted = |it: &&Issuer| issuer.is_none_or(|url| it.setting.url.as_url() == url);
         let found = self.list.iter().find(wanted).ok_or_else(|| match issuer {
             Some(url) => format!("no [[issuer]] in nuncio.toml has the url {url}"),
-            None => "nuncio.toml names no [[issuer]]".to_owned(),
+            None => "nuncio.toml has no [[issuer]]".to_owned(),
         })?;
         let setting = &found.setting;
         let name = setting.url.as_str();
@@ -114,7 +114,7 @@ impl TrustedIssuers {
             token = token.or_else(|| metadata.value.token_endpoint.clone());
         }
         let missing =
-            |key: &str| format!("issuer {name}: its metadata names no such address; set {key} in nuncio.toml");
+            |key: &str| format!("issuer {name}: its metadata does not contain this address; set {key} in nuncio.toml");
         Ok(OAuthEndpoints {
             issuer: name.to_owned(),
             authorization_url: authorization.ok_or_else(|| missing("authorization_url"))?,
@@ -139,7 +139,9 @@ impl TrustedIssuers {
             let _slot = slot;
             this.identify_caller(&token).await
         });
-        checking.await.unwrap_or_else(|error| TokenCheckResult::Unverifiable(format!("the check broke off: {error}")))
+        checking
+            .await
+            .unwrap_or_else(|error| TokenCheckResult::Unverifiable(format!("the check was interrupted: {error}")))
     }
 
     async fn identify_caller(&self, token: &str) -> TokenCheckResult {
@@ -187,7 +189,7 @@ impl TrustedIssuers {
 
     async fn fetch_keys(&self, issuer: &Issuer) -> Result<IssuerKeys, String> {
         let metadata = issuer.metadata(&*self.fetch).await?;
-        let url = metadata.value.jwks_uri.clone().ok_or("its metadata names no jwks_uri")?;
+        let url = metadata.value.jwks_uri.clone().ok_or("its metadata has no jwks_uri")?;
         let response = metadata::get(&*self.fetch, url.clone()).await?;
         if response.status != 200 {
             return Err(format!("{url} answered {}", response.status));
@@ -202,9 +204,9 @@ impl TrustedIssuers {
 
     async fn check_opaque(&self, token: &str, digest: &Digest) -> Result<VerifiedToken, TokenRefusal> {
         if self.invalid_tokens.get(digest, self.clock.now()).is_some() {
-            return Err(TokenRefusal::Invalid("no issuer knew it a moment ago".to_owned()));
+            return Err(TokenRefusal::Invalid("no issuer recognized it a moment ago".to_owned()));
         }
-        let mut refused = TokenRefusal::Invalid("it is no JWT, and no issuer can be asked about it".to_owned());
+        let mut refused = TokenRefusal::Invalid("it is not a JWT, and no issuer offers introspection".to_owned());
         for issuer in &self.list {
             let Some(client) = &issuer.client else { continue };
             match self.introspect(issuer, client, token).await {
@@ -229,7 +231,7 @@ impl TrustedIssuers {
     ) -> Result<VerifiedToken, TokenRefusal> {
         // Unidentified callers cause introspection requests, so their number is limited.
         let Ok(_slot) = issuer.introspection_slots.try_acquire() else {
-            return Err(TokenRefusal::Unverifiable("too many tokens wait for an answer of their issuer".to_owned()));
+            return Err(TokenRefusal::Unverifiable("too many introspection requests are pending".to_owned()));
         };
         let setting = &issuer.setting;
         let url = match setting.introspection.as_ref().and_then(|it| it.url.clone()) {
@@ -237,9 +239,7 @@ impl TrustedIssuers {
             None => {
                 let metadata = issuer.metadata(&*self.fetch).await.map_err(TokenRefusal::Unverifiable)?;
                 let url = metadata.value.introspection_endpoint.clone();
-                url.ok_or_else(|| {
-                    TokenRefusal::Unverifiable("its metadata names no introspection_endpoint".to_owned())
-                })?
+                url.ok_or_else(|| TokenRefusal::Unverifiable("its metadata has no introspection_endpoint".to_owned()))?
             }
         };
         let claims = client.introspect(&*self.fetch, &url, token).await.map_err(TokenRefusal::Unverifiable)?;

@@ -63,7 +63,8 @@ struct Jwk {
 impl IssuerKeys {
     /// Parses a JWK set. Keys of unsupported types and keys for other uses are left out.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let document: JwksDocument = serde_json::from_slice(bytes).map_err(|error| format!("no JWK set: {error}"))?;
+        let document: JwksDocument =
+            serde_json::from_slice(bytes).map_err(|error| format!("not a JWK set: {error}"))?;
         if document.keys.len() > MAX_KEYS {
             return Err(format!("it publishes {} keys; at most {MAX_KEYS} are used", document.keys.len()));
         }

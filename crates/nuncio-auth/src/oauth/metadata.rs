@@ -68,7 +68,8 @@ pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<FetchResponse, St
 }
 
 pub(super) fn read<T: DeserializeOwned>(url: &Url, response: &FetchResponse) -> Result<T, String> {
-    serde_json::from_slice(&response.body).map_err(|error| format!("{url} answered with something else: {error}"))
+    serde_json::from_slice(&response.body)
+        .map_err(|error| format!("the answer of {url} is not valid metadata: {error}"))
 }
 
 #[cfg(test)]

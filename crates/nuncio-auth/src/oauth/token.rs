@@ -85,7 +85,7 @@ impl<'a> ParsedToken<'a> {
         }
         let visible = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         if !text.bytes().all(visible) {
-            return Self::Malformed("it has characters that no token has".to_owned());
+            return Self::Malformed("it contains characters that are not allowed in a token".to_owned());
         }
         let parts: Vec<_> = text.split('.').collect();
         let [header, payload, signature] = parts[..] else {
@@ -110,12 +110,12 @@ impl<'a> Jwt<'a> {
             format!("its algorithm {name:?} is never accepted")
         })?;
         if header.crit.is_some() {
-            return Err("it has critical extensions, and none is known here".to_owned());
+            return Err("it has critical extensions, and none are supported".to_owned());
         }
         let is_marked_access_token = match header.typ.as_deref().map(str::to_ascii_lowercase).as_deref() {
             Some("at+jwt" | "application/at+jwt") => true,
             None | Some("jwt" | "application/jwt") => false,
-            Some(_) => return Err("its `typ` says that it is no access token".to_owned()),
+            Some(_) => return Err("its `typ` is not that of an access token".to_owned()),
         };
         let claims = decode_jwt_part(payload).ok_or("its claims cannot be read")?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "its signature cannot be read")?;
@@ -131,11 +131,11 @@ impl<'a> Jwt<'a> {
             || claims.events.is_some()
             || claims.typ.as_ref().is_some_and(|typ| !typ.eq_ignore_ascii_case("bearer"));
         if !self.is_marked_access_token && is_other_token {
-            return Err("it is an ID token or another kind, and no access token".to_owned());
+            return Err("it is an ID token or another kind, not an access token".to_owned());
         }
         let verified = claims.verify(issuer, now)?;
         if claims.exp.is_none() {
-            return Err("it does not say when it expires".to_owned());
+            return Err("it has no expiry time".to_owned());
         }
         Ok(verified)
     }
@@ -155,14 +155,16 @@ impl AccessTokenClaims {
         }
         let latest = now.after(leeway);
         if [self.nbf, self.iat].into_iter().flatten().any(|from| timestamp(from) > latest) {
-            return Err("it is from the future: compare the clocks".to_owned());
+            return Err("it was issued in the future: compare the clocks".to_owned());
         }
         if self.cnf.is_some() || self.token_type.as_ref().is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-            return Err("it is bound to a proof that is not checked here, so it is no bearer token".to_owned());
+            return Err(
+                "it is bound to a proof that this server does not check, so it is not a bearer token".to_owned()
+            );
         }
-        let subject = self.sub.as_ref().or(self.client_id.as_ref()).ok_or("it names no subject and no client")?;
+        let subject = self.sub.as_ref().or(self.client_id.as_ref()).ok_or("it has no subject and no client")?;
         if subject.is_empty() || subject.len() > MAX_SUBJECT_BYTES || subject.chars().any(char::is_control) {
-            return Err("its subject is no name".to_owned());
+            return Err("its subject is not a valid name".to_owned());
         }
         let principal = Principal::OAuth { issuer: issuer.url.as_str().to_owned(), subject: subject.clone() };
         let authentication = AuthenticationMethod::Token { scopes: self.scopes(), people: issuer.people == Some(true) };

@@ -36,7 +36,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Delays before the second and third attempt to reach the other AAP server.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(300), Duration::from_secs(60));
 /// User message that starts a remote turn when the local history does not end with a user message.
-const GO_ON: &str = "(Go on, with the tool results above.)";
+const GO_ON: &str = "(Continue with the tool results above.)";
 /// Result of a tool call whose permission arrived after the remote session ended.
 const LOST_CALL_RESULT: &str = "Tool call not run: the agent that wanted it is no longer waiting";
 
@@ -145,7 +145,7 @@ impl AapBrain {
             return Err(self.failed("it did not end"));
         };
         if stop.reason == StopReason::Error || stop.cancelled {
-            let why = stop.error.map_or_else(|| "it does not say why".to_owned(), |error| error.message);
+            let why = stop.error.map_or_else(|| "it gave no reason".to_owned(), |error| error.message);
             return Err(self.failed(&why));
         }
         let thought = BrainStepStop { stop: stop.reason, usage: stop.usage };

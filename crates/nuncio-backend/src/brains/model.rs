@@ -136,8 +136,8 @@ impl ModelBrain {
 const API_KEY_NAME: &str = "key";
 
 /// Prompt that asks the model for a summary when the conversation exceeds the model's context window.
-const SUM_UP: &str = "Sum up the conversation so far for yourself: it will be taken out of your sight and only your \
-summary will stay. Keep names, numbers, dates, decisions, what was promised and what is still open. Answer with the \
+const SUM_UP: &str = "Sum up the conversation so far for yourself: it will be removed from your context and only your \
+summary will remain. Keep names, numbers, dates, decisions, what was promised and what is still open. Answer with the \
 summary alone, in the language of the conversation.";
 
 #[async_trait]
@@ -211,7 +211,7 @@ async fn forward_answer(
         })?;
     }
     let finish = parser.finish();
-    finish.ok_or_else(|| BrainError::Failed(answer.broke_off("it ended without saying that it was finished")))
+    finish.ok_or_else(|| BrainError::Failed(answer.broke_off("the stream ended without an end event")))
 }
 
 /// Passes the tool calls of a finished answer to `writer`, under the tools' local names.
@@ -234,7 +234,8 @@ fn finish_step(
         let input = match input {
             Ok(input) => input,
             Err(text) => unreadable(agent, tool.as_str(), &text).ok_or_else(|| {
-                let what = format!("a call of `{tool}` whose arguments are no JSON object: {}", parser::short(&text));
+                let what =
+                    format!("a call of `{tool}` whose arguments are not a JSON object: {}", parser::short(&text));
                 BrainError::Failed(answer.unusable(&what))
             })?,
         };

@@ -53,7 +53,8 @@ impl ProcessBrain {
     ) -> BrainError {
         let program = &self.program.command.program;
         let stderr_text = stderr_tail.text();
-        let stderr_text = if stderr_text.is_empty() { String::new() } else { format!("; it said: {stderr_text}") };
+        let stderr_text =
+            if stderr_text.is_empty() { String::new() } else { format!("; its standard error: {stderr_text}") };
         BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{stderr_text}"))))
     }
 }
@@ -132,7 +133,7 @@ async fn follow(
     running: &mut RunningProgram,
     reader: &mut OutputReader<'_>,
 ) -> Result<Option<ExitStatus>, StepFailure> {
-    let unreadable = |error: std::io::Error| StepFailure::Said(format!("cannot be listened to: {error}"));
+    let unreadable = |error: std::io::Error| StepFailure::Said(format!("cannot be read from: {error}"));
     let status = {
         let mut lines = std::pin::pin!(reader.lines());
         tokio::select! {
@@ -181,7 +182,7 @@ impl<'a> OutputReader<'a> {
         while self.stop.is_none() {
             line.clear();
             let read = (&mut self.stdout).take(MAX_LINE + 1).read_until(b'\n', &mut line).await;
-            let read = read.map_err(|error| StepFailure::Said(format!("cannot be listened to: {error}")))? as u64;
+            let read = read.map_err(|error| StepFailure::Said(format!("cannot be read from: {error}")))? as u64;
             if read == 0 {
                 return Ok(());
             }
@@ -201,8 +202,8 @@ impl<'a> OutputReader<'a> {
     }
 
     async fn line(&mut self, line: &[u8]) -> Result<(), StepFailure> {
-        let read =
-            output_line::read(line).map_err(|why| StepFailure::Said(format!("wrote in line {} {why}", self.number)))?;
+        let read = output_line::read(line)
+            .map_err(|why| StepFailure::Said(format!("wrote line {}, which is not valid: {why}", self.number)))?;
         match read {
             OutputLine::Text(text) => self.writer.text(&text).await?,
             OutputLine::Thinking(text) => self.writer.thinking(&text).await?,

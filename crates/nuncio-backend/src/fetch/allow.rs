@@ -33,12 +33,12 @@ impl AllowedAddresses {
 
     fn add(&mut self, entry: &str) -> Result<(), String> {
         if entry.contains("://") {
-            let url = Url::parse(entry).map_err(|error| format!("it is no origin ({error})"))?;
+            let url = Url::parse(entry).map_err(|error| format!("it is not an origin ({error})"))?;
             let bare =
                 url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
             if !matches!(url.scheme(), "http" | "https") || !bare || url.password().is_some() {
                 return Err(
-                    "an origin is http:// or https://, a host and perhaps a port, such as http://hotel.internal:8080"
+                    "an origin is http:// or https://, a host and optionally a port, such as http://hotel.internal:8080"
                         .into(),
                 );
             }

@@ -44,7 +44,7 @@ impl GuardedFetch {
         let accepted =
             answer.headers().get(SEC_WEBSOCKET_ACCEPT).is_some_and(|found| *found == derive_accept_key(key.as_bytes()));
         if answer.status().as_u16() != 101 || !accepted {
-            let why = format!("it does not speak WebSocket there: it answered {}", answer.status().as_u16());
+            let why = format!("there is no WebSocket at this address: it answered {}", answer.status().as_u16());
             return Err(FetchError::Unreachable { url, why });
         }
         let upgraded = answer.upgrade().await.map_err(failed)?;

@@ -56,9 +56,9 @@ impl Resolve for GuardedResolver {
             let found = lookup(name.as_str().to_owned()).await?;
             // One forbidden address refuses the whole name, because mixed answers are typical of DNS rebinding.
             for address in &found {
-                reach
-                    .check(address.ip())
-                    .map_err(|why| BlockedAddress(format!("its name resolves elsewhere: {why}")))?;
+                reach.check(address.ip()).map_err(|why| {
+                    BlockedAddress(format!("its name resolves to an address that is not allowed: {why}"))
+                })?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

@@ -103,7 +103,7 @@ fn method_choice(method: &AnpMethod) -> MethodChoice {
 /// Checks the declaration of an ANP tool.
 pub(super) fn check(run: &AnpRun) -> Result<(), String> {
     match AgentTarget::parse(&run.target).map_err(|error| error.to_string())? {
-        AgentTarget::Host(_) => Err(format!("{:?} names a host and no agent", run.target)),
+        AgentTarget::Host(_) => Err(format!("{:?} is a host, not an agent", run.target)),
         AgentTarget::Did(_) | AgentTarget::Description(_) => Ok(()),
     }
 }

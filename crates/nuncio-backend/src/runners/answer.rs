@@ -16,6 +16,6 @@ pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, Run
         return Ok(ToolOutput::text(text));
     }
     let value: Value = serde_json::from_str(&text)
-        .map_err(|error| RunError::Failed(format!("its answer is to be JSON, and is not: {error}")))?;
+        .map_err(|error| RunError::Failed(format!("its answer must be JSON, but is not: {error}")))?;
     Ok(ToolOutput::json(value))
 }

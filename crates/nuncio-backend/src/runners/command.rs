@@ -65,7 +65,9 @@ pub(super) async fn run(
         Err(RunFailure::TooMuch) => {
             Err(RunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))
         }
-        Err(RunFailure::Io(error)) => Err(RunError::Unavailable(format!("`{program}` cannot be listened to: {error}"))),
+        Err(RunFailure::Io(error)) => {
+            Err(RunError::Unavailable(format!("the output of `{program}` cannot be read: {error}")))
+        }
     }
 }
 

@@ -28,8 +28,8 @@ impl DeviceToolRunner {
         let unavailable = |why: &str| RunError::Unavailable(why.to_owned());
         let peers = self.0.get().and_then(Weak::upgrade);
         let agent = peers.and_then(|peers| peers.peer(&call.agent.name));
-        let agent = agent.ok_or_else(|| unavailable("the agent is at no relay yet"))?;
-        let person = call.person.clone().ok_or_else(|| unavailable("the caller belongs to no person"))?;
+        let agent = agent.ok_or_else(|| unavailable("the agent is not connected to a relay yet"))?;
+        let person = call.person.clone().ok_or_else(|| unavailable("the caller is not linked to a person"))?;
         call_tool(&agent, person, call).await.map(ToolOutput::json).map_err(|error| {
             let message = error.to_string();
             match error.code() {

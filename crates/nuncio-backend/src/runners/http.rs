@@ -104,7 +104,9 @@ fn takes_body(method: HttpMethod) -> bool {
 /// Describes a failed request without the URL, whose path may contain a secret.
 fn failure(fixed_origin: &FixedOrigin<'_>, error: FetchError) -> RunError {
     match error {
-        FetchError::Refused { why, .. } => RunError::Failed(format!("{fixed_origin} may not be asked: {why}")),
+        FetchError::Refused { why, .. } => {
+            RunError::Failed(format!("requests to {fixed_origin} are not allowed: {why}"))
+        }
         FetchError::Unreachable { why, .. } => {
             RunError::Unavailable(format!("{fixed_origin} cannot be reached: {why}"))
         }
@@ -147,7 +149,7 @@ fn outcome(fixed_origin: &FixedOrigin<'_>, answer: &FetchResponse) -> Result<Too
     match std::str::from_utf8(&answer.body) {
         Ok(text) => Ok(ToolOutput::text(text)),
         Err(_) => Err(format!(
-            "{fixed_origin} answered with {} bytes of {}, which is no text",
+            "{fixed_origin} answered with {} bytes of {}, which is not text",
             answer.body.len(),
             if essence.is_empty() { "something" } else { essence }
         )),

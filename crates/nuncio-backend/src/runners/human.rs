@@ -7,7 +7,7 @@ use serde_json::json;
 
 pub(super) async fn run(run: &HumanRunSpec, call: &RunCall) -> Result<ToolOutput, RunError> {
     let Some(inbox) = &call.inbox else {
-        return Err(RunError::Unavailable("no person can do it here".to_owned()));
+        return Err(RunError::Unavailable("this call cannot wait for a person".to_owned()));
     };
     let instructions = match &run.instructions {
         Some(template) => template

@@ -85,7 +85,7 @@ impl StateFolders {
                     None => return Err(format!("`allow.{key}`: {path:?} does not exist; create it or leave it out")),
                     Some(found) if contains(&self.data, &found) => {
                         return Err(format!(
-                            "`allow.{key}`: {path:?} is in the data directory, which programs never reach"
+                            "`allow.{key}`: {path:?} is in the data directory, which programs can never access"
                         ));
                     }
                     Some(_) => {}

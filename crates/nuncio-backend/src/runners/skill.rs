@@ -99,7 +99,7 @@ impl Drop for CancelGuard<'_> {
 /// Checks the declaration of a skill tool.
 pub(super) fn check(run: &SkillRun) -> Result<(), String> {
     match SkillTarget::parse(&run.target).map_err(|error| error.to_string())? {
-        SkillTarget::Host(_) => Err(format!("{:?} names a host and no skill", run.target)),
+        SkillTarget::Host(_) => Err(format!("{:?} is a host, not a skill", run.target)),
         SkillTarget::Skill { .. } | SkillTarget::Descriptor(_) => Ok(()),
     }
 }

@@ -70,8 +70,8 @@ async fn call_whose_argument_is_missing_an_option_or_has_control_characters_star
     for (arguments, expected) in [
         (json!({}), "argument 1 of `touch` cannot be filled in: `args.a` has no value"),
         (json!({"a": "--reference=/etc/passwd"}), "argument 1 of `touch` would be read as an option"),
-        (json!({"a": "x\0y"}), "argument 1 of `touch` cannot be filled in: a value holds a control character"),
-        (json!({"a": "x\ny"}), "argument 1 of `touch` cannot be filled in: a value holds a control character"),
+        (json!({"a": "x\0y"}), "argument 1 of `touch` cannot be filled in: a value contains a control character"),
+        (json!({"a": "x\ny"}), "argument 1 of `touch` cannot be filled in: a value contains a control character"),
     ] {
         let why = failure_text(workshop.run(&agent, "touch", arguments.clone()).await);
         assert!(why.starts_with(expected), "{arguments}: {why}");
@@ -261,7 +261,7 @@ async fn deadline_ends_program_and_its_children() {
         workshop.clock.advance(Duration::from_secs(61));
         pids
     });
-    assert_eq!(failure_text(outcome), "the tool `stuck` was not done by its deadline");
+    assert_eq!(failure_text(outcome), "the tool `stuck` did not finish by its deadline");
     for pid in pids {
         processes::wait_for_end(pid).await;
     }

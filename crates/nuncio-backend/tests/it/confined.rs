@@ -58,7 +58,7 @@ async fn confined_program_cannot_access_the_data_directory() {
         assert!(why.contains("ended with"), "{line}: {why}");
     }
     let why = bash(&workshop, "", &format!("cat {secret}")).await.unwrap_err();
-    assert!(why.contains("in the data directory, which programs never reach"), "{why}");
+    assert!(why.contains("in the data directory, which programs can never access"), "{why}");
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
 }
 

@@ -158,7 +158,7 @@ async fn killed_mcp_server_is_restarted_after_delay() {
     unavailable_text(workshop.run(&agent, "pid", json!({})).await);
     workshop.clock.advance(Duration::from_millis(249));
     let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
-    assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
+    assert!(why.starts_with("the connection to the MCP server `fake` was lost: "), "{why}");
     assert!(why.ends_with("; it will be tried again in 1ms, at 2026-11-15T11:00:00.250Z"), "{why}");
     workshop.clock.advance(Duration::from_millis(1));
     let second = pid(&workshop, &agent).await;
@@ -166,7 +166,7 @@ async fn killed_mcp_server_is_restarted_after_delay() {
 
     // A response reset the failure count. This time the server dies during a call.
     let why = unavailable_text(workshop.run(&agent, "exit", json!({})).await);
-    assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
+    assert!(why.starts_with("the connection to the MCP server `fake` was lost: "), "{why}");
     workshop.clock.advance(Duration::from_millis(250));
     assert!(![first, second].contains(&pid(&workshop, &agent).await));
     workshop.runners.release(&agent).await;
@@ -180,14 +180,20 @@ async fn failing_mcp_server_is_retried_with_growing_delays() {
     let agent = workshop.resolve(&file).await.unwrap();
     for rest in [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000_u64] {
         let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
-        assert!(why.contains("ended before it said hello") && why.contains("my key is [secret]"), "{why}");
+        assert!(
+            why.contains("ended before the initialization was complete") && why.contains("my key is [secret]"),
+            "{why}"
+        );
         workshop.clock.advance(Duration::from_millis(rest - 1));
         let why = unavailable_text(workshop.run(&agent, "pid", json!({})).await);
         assert!(why.contains("tried again in 1ms"), "{why}");
         workshop.clock.advance(Duration::from_millis(1));
     }
     let why = workshop.resolve(&importing("dies")).await.unwrap_err();
-    assert!(why.starts_with("the MCP server `fake` cannot be used: it ended before it said hello"), "{why}");
+    assert!(
+        why.starts_with("the MCP server `fake` cannot be used: it ended before the initialization was complete"),
+        "{why}"
+    );
 }
 
 #[tokio::test]
@@ -201,7 +207,10 @@ async fn mcp_server_without_handshake_answer_times_out_and_is_ended() {
         workshop.clock.advance(Duration::from_secs(10));
         gate
     });
-    assert_eq!(outcome.unwrap_err(), "the MCP server `fake` cannot be used: it did not say hello within 10s");
+    assert_eq!(
+        outcome.unwrap_err(),
+        "the MCP server `fake` cannot be used: it did not complete the initialization within 10s"
+    );
     // The end of the server closes the socket.
     gate.read_to_end(&mut Vec::new()).await.unwrap();
 }

@@ -129,7 +129,7 @@ async fn mcp_http_server_is_reconnected_after_restart() {
 
     server.kill().await.unwrap();
     let why = unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
-    assert!(why.starts_with("the MCP server `everything` was lost: "), "{why}");
+    assert!(why.starts_with("the connection to the MCP server `everything` was lost: "), "{why}");
     let _server = over_http(port).await;
     let why = unavailable_text(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
     assert!(why.contains("it will be tried again in 250ms"), "{why}");

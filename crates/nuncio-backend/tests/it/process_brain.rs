@@ -88,15 +88,18 @@ async fn process_brain_failures_name_line_and_cause() {
     for (script, expected) in [
         (
             "echo '{\"text\":\"a\"}'; echo; echo hello; sleep 1000",
-            "`sh` wrote in line 3 what cannot be read (expected value at line 1 column 1): hello",
+            "`sh` wrote line 3, which is not valid: expected value at line 1 column 1: hello",
         ),
-        ("echo the model is gone >&2; exit 3", "`sh` ended with exit status: 3; it said: the model is gone"),
+        ("echo the model is gone >&2; exit 3", "`sh` ended with exit status: 3; its standard error: the model is gone"),
         ("echo '{\"text\":\"a\"}'; kill -9 $$", "`sh` ended with signal: 9 (SIGKILL)"),
         ("echo '{\"error\":\"out of ideas\"}'; exit 0", "`sh` failed: out of ideas"),
-        ("echo \"my key is $KEY\" >&2; exit 1", "`sh` ended with exit status: 1; it said: my key is [secret]"),
+        (
+            "echo \"my key is $KEY\" >&2; exit 1",
+            "`sh` ended with exit status: 1; its standard error: my key is [secret]",
+        ),
         (
             "printf '{\"text\":\"cut o'",
-            "`sh` wrote in line 1 what cannot be read (EOF while parsing a string at line 1 column 14): {\"text\":\"cut o",
+            "`sh` wrote line 1, which is not valid: EOF while parsing a string at line 1 column 14: {\"text\":\"cut o",
         ),
         ("head -c 2000000 /dev/zero", "`sh` wrote more than 1048576 bytes in line 1"),
         ("yes '{\"usage\":{\"inputTokens\":1,\"outputTokens\":1}}'", "`sh` wrote more than 16777216 bytes"),

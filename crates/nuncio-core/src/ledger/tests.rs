@@ -216,7 +216,7 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
                 it.remove(4);
                 it[4].seq = 5;
             },
-            LedgerFault::Malformed { seq: 5, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 5, why: "it restores a scope that was not suspended" },
         ),
         ("two entries change places", |it| it.swap(1, 2), LedgerFault::Gap { expected: 2, found: 3 }),
         ("an entry comes twice", |it| it.insert(1, it[0].clone()), LedgerFault::Gap { expected: 2, found: 1 }),
@@ -230,53 +230,53 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
         (
             "the server restores what was never suspended",
             |it| it[5].scopes = vec![scope("b")],
-            LedgerFault::Malformed { seq: 6, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 6, why: "it restores a scope that was not suspended" },
         ),
         (
             "the server restores what was never allowed",
             |it| it[5].scopes = vec![scope("z")],
-            LedgerFault::Malformed { seq: 6, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 6, why: "it restores a scope that was not suspended" },
         ),
         (
             "the server suspends what was never allowed",
             |it| it[1].scopes = vec![scope("z")],
-            LedgerFault::Malformed { seq: 2, why: "it takes what was not allowed" },
+            LedgerFault::Malformed { seq: 2, why: "it suspends or removes a scope that was not granted" },
         ),
         (
             "the server dresses up as a device",
             |it| it[1].device_id = Some(DeviceId::parse("dev_1").unwrap()),
-            LedgerFault::Malformed { seq: 2, why: "the server's entries name no device" },
+            LedgerFault::Malformed { seq: 2, why: "an entry of the server must not name a device" },
         ),
         (
             "scopes are not sorted",
             |it| it[0].scopes.swap(0, 1),
-            LedgerFault::Malformed { seq: 1, why: "its scopes are not sorted, each once" },
+            LedgerFault::Malformed { seq: 1, why: "its scopes are not sorted and unique" },
         ),
         (
             "a scope stands twice",
             |it| it[1].scopes = vec![scope("b"), scope("b")],
-            LedgerFault::Malformed { seq: 2, why: "its scopes are not sorted, each once" },
+            LedgerFault::Malformed { seq: 2, why: "its scopes are not sorted and unique" },
         ),
         (
             "a term for a scope that is not there",
             |it| {
                 it[3].terms.insert(scope("z"), GrantTerm::Once);
             },
-            LedgerFault::Malformed { seq: 4, why: "it says for how long of a scope it does not name" },
+            LedgerFault::Malformed { seq: 4, why: "it has a term for a scope that it does not list" },
         ),
         (
             "what goes without saying is written out",
             |it| {
                 it[3].terms.insert(scope("b"), GrantTerm::UntilRevoked);
             },
-            LedgerFault::Malformed { seq: 4, why: "it writes out what goes without saying" },
+            LedgerFault::Malformed { seq: 4, why: "it lists a term that is the default" },
         ),
         (
             "a suspension with a term",
             |it| {
                 it[1].terms.insert(scope("b"), GrantTerm::Once);
             },
-            LedgerFault::Malformed { seq: 2, why: "it takes away, and says for how long" },
+            LedgerFault::Malformed { seq: 2, why: "it removes permissions, but has terms" },
         ),
     ];
     for (what, tamper, expected) in cases {

@@ -78,7 +78,7 @@ pub enum LedgerFault {
     #[error("entry {0} allows something, but no device of the person signed it")]
     Overreach(u64),
     /// A person's entry has no signature.
-    #[error("entry {0} is the person's, but no device signed it")]
+    #[error("entry {0} was made by the person, but no device signed it")]
     Unsigned(u64),
     /// The signing device does not belong to the person, or did not at the time of the ledger entry.
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
@@ -158,7 +158,7 @@ impl<'a> LedgerVerifier<'a> {
         let person = match &entry.actor {
             LedgerActor::Server if entry.action.allows() => return Err(LedgerFault::Overreach(seq)),
             LedgerActor::Server if entry.device_id.is_some() || entry.signature.is_some() => {
-                return Err(LedgerFault::Malformed { seq, why: "the server's entries name no device" });
+                return Err(LedgerFault::Malformed { seq, why: "an entry of the server must not name a device" });
             }
             LedgerActor::Server => return Ok(None),
             LedgerActor::Person(person) => person,
@@ -202,8 +202,10 @@ impl LedgerState {
             LedgerAction::Restore if entry.scopes.iter().all(|scope| self.suspended.contains(scope)) => {
                 self.suspended.retain(|scope| !entry.scopes.contains(scope));
             }
-            LedgerAction::Suspend | LedgerAction::Prune => return Err(malformed("it takes what was not allowed")),
-            LedgerAction::Restore => return Err(malformed("it gives back what was not suspended")),
+            LedgerAction::Suspend | LedgerAction::Prune => {
+                return Err(malformed("it suspends or removes a scope that was not granted"));
+            }
+            LedgerAction::Restore => return Err(malformed("it restores a scope that was not suspended")),
         }
         Ok(())
     }
@@ -217,16 +219,16 @@ fn granted(entry: &LedgerEntry) -> BTreeMap<ScopeId, GrantTerm> {
 fn well_formed(entry: &LedgerEntry) -> Result<(), LedgerFault> {
     let malformed = |why| LedgerFault::Malformed { seq: entry.seq, why };
     if !entry.scopes.is_sorted_by(|one, other| one < other) {
-        return Err(malformed("its scopes are not sorted, each once"));
+        return Err(malformed("its scopes are not sorted and unique"));
     }
     if entry.terms.keys().any(|scope| !entry.scopes.contains(scope)) {
-        return Err(malformed("it says for how long of a scope it does not name"));
+        return Err(malformed("it has a term for a scope that it does not list"));
     }
     if entry.terms.values().any(|term| *term == GrantTerm::UntilRevoked) {
-        return Err(malformed("it writes out what goes without saying"));
+        return Err(malformed("it lists a term that is the default"));
     }
     if !entry.action.allows() && !entry.terms.is_empty() {
-        return Err(malformed("it takes away, and says for how long"));
+        return Err(malformed("it removes permissions, but has terms"));
     }
     Ok(())
 }

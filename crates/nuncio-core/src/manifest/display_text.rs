@@ -82,7 +82,7 @@ pub(super) fn wrong(text: &str, length: DisplayTextKind) -> Option<String> {
     }
     if let Some(hidden) = text.chars().find(|character| is_unprintable(*character)) {
         return Some(format!(
-            "must not hold U+{:04X}: control, direction and invisible characters can make a text look like another",
+            "must not contain U+{:04X}: control, direction and invisible characters can make a text look like another",
             u32::from(hidden)
         ));
     }

@@ -40,7 +40,7 @@ pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestFindings)
         references(schema, at, notes);
         patterns(schema, at, notes);
         if at != location && schema.get("$id").is_some() {
-            let message = "must not be there: it would change what references mean".to_owned();
+            let message = "must not be present: it would change what references mean".to_owned();
             notes.fault(ManifestRule::SchemaRebased, &pointer(at, "$id"), message);
         }
     });
@@ -49,7 +49,8 @@ pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestFindings)
     }
     let compiled = compile(source, location, notes);
     if compiled.is_some() && source.get("additionalProperties") != Some(&Value::Bool(false)) {
-        let message = "is not false: the tool takes arguments that nobody agreed to; close the object".to_owned();
+        let message =
+            "is not false, so the tool accepts arguments that it does not declare; set it to false".to_owned();
         notes.warn(WarningRule::AdditionalProperties, &pointer(location, "additionalProperties"), message);
     }
     compiled

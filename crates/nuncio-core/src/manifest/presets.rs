@@ -147,7 +147,7 @@ impl ScopePresets {
         let (label, description) = (before.map(|scope| &scope.label), before.map(|scope| &scope.description));
         let (Some(label), Some(description)) = (merged(label, added.label), merged(description, added.description))
         else {
-            return faults.add("label", "and description must both have words in \"en\" at least");
+            return faults.add("label", "and description must both have a text in \"en\" at least");
         };
         let stem = id.as_str().replace([':', '.', '-'], "_");
         let key = |given: Option<String>, old: Option<&String>, part: &str| {
@@ -258,7 +258,7 @@ impl EntryFaults<'_> {
 
     fn id(&mut self, text: &str) -> Option<ScopeId> {
         if is_reserved(text) {
-            self.add("id", &format!("{text:?} belongs to the platform; choose another domain"));
+            self.add("id", &format!("{text:?} is reserved for the platform; choose another domain"));
             return None;
         }
         ScopeId::parse(text).map_err(|why| self.add("id", &why.to_string())).ok()

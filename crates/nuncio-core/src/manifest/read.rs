@@ -70,7 +70,7 @@ pub(super) fn numbers(value: &Value, at: &str, notes: &mut ManifestFindings) {
     match value {
         Value::Number(number) if !is_exact(number) => {
             let message = format!(
-                "{number} is beyond ±{MAX_INTEGER}, where readers begin to round; write a smaller number, or a text"
+                "{number} is beyond ±{MAX_INTEGER}, where parsers begin to round; write a smaller number or a text"
             );
             notes.fault(ManifestRule::UnsafeNumber, at, message);
         }
@@ -119,7 +119,7 @@ impl<'a> LocatedJsonObject<'a> {
     pub(super) fn required(&self, name: &str, notes: &mut ManifestFindings) -> Option<&'a Value> {
         let found = self.map.get(name);
         if found.is_none() {
-            notes.fault(ManifestRule::Missing, &self.at(name), "must be there".to_owned());
+            notes.fault(ManifestRule::Missing, &self.at(name), "must be present".to_owned());
         }
         found
     }
@@ -175,7 +175,7 @@ impl<'a> LocatedJsonObject<'a> {
     /// Warns about fields of the manifest that are not in `known`.
     pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestFindings) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
-            let message = "is kept, but no field of this version of the manifest".to_owned();
+            let message = "is kept, but is not a field of this version of the manifest".to_owned();
             notes.warn(WarningRule::UnknownField, &self.at(name), message);
         }
     }

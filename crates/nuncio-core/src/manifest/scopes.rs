@@ -18,7 +18,7 @@ pub(super) fn read(
     presets: &ScopePresets,
     notes: &mut ManifestFindings,
 ) -> Option<Vec<ManifestScope>> {
-    let repeated = (ManifestRule::ScopeDuplicate, "is declared above already; leave one");
+    let repeated = (ManifestRule::ScopeDuplicate, "is already declared above; keep one");
     list.read_unique("id", repeated, notes, |value, location, notes| scope(value, location, presets, notes))
 }
 
@@ -54,7 +54,8 @@ fn scope(
 fn id(fields: &LocatedJsonObject<'_>, notes: &mut ManifestFindings) -> Option<ScopeId> {
     let text = fields.text("id", notes)?;
     if is_reserved(text) {
-        let message = format!("{} belongs to the platform; choose another domain", quote_value(&Value::from(text)));
+        let message =
+            format!("{} is reserved for the platform; choose another domain", quote_value(&Value::from(text)));
         notes.fault(ManifestRule::ScopeReserved, &fields.at("id"), message);
         return None;
     }
@@ -84,7 +85,7 @@ fn words_missing(id: &ScopeId, fields: &LocatedJsonObject<'_>, presets: &ScopePr
     }
     for name in ["label_fallback", "description_fallback"] {
         if !fields.map.contains_key(name) {
-            let message = format!("must be there: {id} is no preset scope, so clients have no words for it");
+            let message = format!("must be present: {id} is not a preset scope, so clients have no text for it");
             notes.fault(ManifestRule::FallbackMissing, &fields.at(name), message);
         }
     }

@@ -539,13 +539,13 @@ fn invalid_operator_presets_are_all_reported_and_none_added() {
     lines_are(
         &faults.to_string(),
         &[
-            r#"scope 2: id "system:x" belongs to the platform; choose another domain"#,
+            r#"scope 2: id "system:x" is reserved for the platform; choose another domain"#,
             r#"scope 3: id "a b" is not a scope: 1 to 128 letters, digits, '_', '-', '.' and ':'"#,
             r#"scope 4: sensitivity must not be lowered from "high" to "medium""#,
             r#"scope 5: sensitivity must be "low", "medium" or "high""#,
             r#"scope 6: description "e" must be a language tag such as "en" or "zh-CN""#,
-            r#"scope 6: description in "e" must not hold U+202E: control, direction and invisible characters can make a text look like another"#,
-            r#"scope 6: label and description must both have words in "en" at least"#,
+            r#"scope 6: description in "e" must not contain U+202E: control, direction and invisible characters can make a text look like another"#,
+            r#"scope 6: label and description must both have a text in "en" at least"#,
             r#"floor 1: sensitivity must not be lowered from "high" to "low""#,
             r#"floor 2: family must be a scope such as "filesystem:write", or all of a domain: "shell:*""#,
         ],

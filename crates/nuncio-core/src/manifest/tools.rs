@@ -27,7 +27,7 @@ pub(super) fn read(
     presets: &ScopePresets,
     notes: &mut ManifestFindings,
 ) -> Option<Vec<ManifestTool>> {
-    let repeated = (ManifestRule::ToolDuplicate, "is the name of a tool above already; choose another");
+    let repeated = (ManifestRule::ToolDuplicate, "is already the name of a tool above; choose another");
     list.read_unique("name", repeated, notes, |value, location, notes| tool(value, location, declared, presets, notes))
 }
 
@@ -52,7 +52,7 @@ fn tool(
         && !fields.map.contains_key("description_fallback")
         && !presets.has_text(key)
     {
-        let message = "is missing: a client whose bundle has no such key cannot say what the tool does".to_owned();
+        let message = "is missing: a client whose bundle does not have this key cannot describe the tool".to_owned();
         notes.warn(WarningRule::DescriptionFallback, &fields.at("description_fallback"), message);
     }
     fields.unknown(&TOOL_FIELDS, notes);

@@ -69,8 +69,8 @@ impl CallInProgress<'_> {
                 // The tool has run: only the commit is repeated, never the tool. After a restart the call counts as
                 // interrupted.
                 Err(error) if error.code == Code::StoreUnavailable && started_at.is_some() && self.is_execution() => {
-                    tracing::error!(%error, call = %self.call.id, "the end of a call could not be stored; storing it \
-                                                                   is retried");
+                    tracing::error!(%error, call = %self.call.id, "the end of a call could not be stored; it is \
+                                                                   retried");
                     let context = &self.calls.context;
                     let pause = context.clock.sleep_until(context.now().after(failures.next_delay()));
                     if context.closed.run_until_cancelled(pause).await.is_none() {

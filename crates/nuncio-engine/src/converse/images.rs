@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(check_data(&format!("IMAGE/PNG;charset=x;base64,{png}")), Ok(()));
         for (bad, why) in [
             (format!("image/jpeg;base64,{png}"), "not image/jpeg"),
-            (format!("image/svg+xml;base64,{png}"), "not taken"),
+            (format!("image/svg+xml;base64,{png}"), "not allowed"),
             (format!("image/png,{png}"), "must be base64"),
             ("image/png;base64,%%%".to_owned(), "not valid base64"),
             ("image/png;base64".to_owned(), "comma"),

@@ -86,7 +86,8 @@ impl ConversationService {
         session: &SessionId,
         settings: &SessionSettings,
     ) -> BTreeMap<OptionName, String> {
-        let value = |name: &OptionName, default: &str| match settings.options.get(name) {
+        let value = |name: &OptionName, default: &str| {
+            match settings.options.get(name) {
             Some(StoredOptionValue::Plain(value)) => value.clone(),
             Some(StoredOptionValue::Sealed(sealed)) => {
                 self.context.cipher.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
@@ -95,6 +96,7 @@ impl ConversationService {
                 })
             }
             None => default.to_owned(),
+        }
         };
         agent.options.iter().map(|option| (option.name.clone(), value(&option.name, &option.default))).collect()
     }

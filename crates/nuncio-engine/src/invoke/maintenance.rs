@@ -83,8 +83,7 @@ impl ExecutionService {
             for live in self.queue.expired(now) {
                 let failure = late(&live.now());
                 if let Err(error) = self.end_unbegun(&live, failure).await {
-                    tracing::error!(%error, "the end of an execution could not be stored; it is stored after the next \
-                                             start");
+                    tracing::error!(%error, "the end of an execution could not be stored; the next start retries it");
                 }
             }
             if now >= renew {

@@ -117,7 +117,7 @@ async fn device_login_signature_is_accepted_only_once_even_after_restart() {
     assert_eq!(world.engine.people().assert_device(&one, &signature, HERE).await.unwrap(), phone.device);
     let world = world.restarted().await;
     let again = world.engine.people().assert_device(&one, &signature, HERE).await.unwrap_err();
-    assert_eq!((again.code, again.message.contains("came before")), (Code::DeviceRefused, true));
+    assert_eq!((again.code, again.message.contains("was sent before")), (Code::DeviceRefused, true));
     let two = assertion(&world, &phone, "nonce-number-two");
     world.engine.people().assert_device(&two, &sign(&phone.pair, &two.message()), HERE).await.unwrap();
 }

@@ -39,7 +39,7 @@ pub enum K1ProofRule {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
-    #[error("the document is of {found}, not of {expected}")]
+    #[error("the document is for {found}, not for {expected}")]
     OtherDid {
         /// The DID that the document was fetched for.
         expected: Did,
@@ -49,7 +49,7 @@ pub enum BindingError {
     /// The document has no proof, and an `e1_` DID needs one.
     #[error("a document of an e1_ DID needs a proof")]
     ProofMissing,
-    #[error("the proof of the document does not hold: {0}")]
+    #[error("the proof of the document is not valid: {0}")]
     Proof(#[from] ProofError),
     /// The proof has another suite or purpose than the DID requires.
     #[error("the proof must be a DataIntegrityProof with {0} for assertionMethod")]
@@ -58,7 +58,7 @@ pub enum BindingError {
     #[error("the binding key is not listed under {0}")]
     KeyNotListed(&'static str),
     /// No key has the thumbprint that is in the DID.
-    #[error("no key fits the fingerprint in the DID")]
+    #[error("no key matches the fingerprint in the DID")]
     Fingerprint,
 }
 
@@ -158,7 +158,7 @@ impl BoundDocument {
     pub fn authentication_key(&self, id: &DidUrl) -> Result<&VerifyingKey, AuthError> {
         let document = &self.document;
         if *id.did() != document.id {
-            return Err(AuthError::Did(format!("the document is of {}, not of {}", document.id, id.did())));
+            return Err(AuthError::Did(format!("the document is for {}, not for {}", document.id, id.did())));
         }
         match &document.successor {
             Some(current) if document.deactivated => {
@@ -173,7 +173,7 @@ impl BoundDocument {
         if !document.may_authenticate(id) {
             return Err(AuthError::KeyNotAuthorised(id.to_string()));
         }
-        let unusable = || AuthError::VerificationMethod(format!("the key {id} verifies no signatures here"));
+        let unusable = || AuthError::VerificationMethod(format!("the key {id} cannot verify these signatures"));
         method.verifying_key().ok_or_else(unusable)
     }
 

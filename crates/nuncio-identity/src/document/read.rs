@@ -66,7 +66,7 @@ pub struct Service {
 impl DidDocument {
     pub fn from_slice(bytes: &[u8]) -> Result<Self, DocumentError> {
         if bytes.len() > MAX_DOCUMENT_BYTES {
-            return Err(DocumentError::new("", format!("a DID document has at most {MAX_DOCUMENT_BYTES} bytes")));
+            return Err(DocumentError::new("", format!("a DID document must have at most {MAX_DOCUMENT_BYTES} bytes")));
         }
         let whole: Value = serde_json::from_slice(bytes).map_err(|fault| DocumentError::new("", fault.to_string()))?;
         Self::from_json(whole)
@@ -74,7 +74,7 @@ impl DidDocument {
 
     pub fn from_json(whole: Value) -> Result<Self, DocumentError> {
         let Value::Object(whole) = whole else {
-            return Err(DocumentError::new("", "a DID document is an object"));
+            return Err(DocumentError::new("", "a DID document must be an object"));
         };
         let text = whole.get("id").and_then(Value::as_str).ok_or_else(|| DocumentError::new("/id", "must be a DID"))?;
         let id = Did::parse(text).map_err(|fault| DocumentError::new("/id", fault.to_string()))?;
@@ -112,7 +112,8 @@ impl DidDocument {
 
     /// Adds a verification method. A method with another controller, or under another DID, is skipped.
     fn add_method(&mut self, at: &str, entry: &Value) -> Result<Option<String>, DocumentError> {
-        let method = entry.as_object().ok_or_else(|| DocumentError::new(at, "a verification method is an object"))?;
+        let method =
+            entry.as_object().ok_or_else(|| DocumentError::new(at, "a verification method must be an object"))?;
         let text = |name: &str| {
             let fault = || DocumentError::new(format!("{at}/{name}"), "must be a text");
             method.get(name).and_then(Value::as_str).ok_or_else(fault)
@@ -124,10 +125,10 @@ impl DidDocument {
             return Ok(None);
         };
         if self.method(&id).is_some() {
-            return Err(DocumentError::new(format!("{at}/id"), format!("{id} is there twice")));
+            return Err(DocumentError::new(format!("{at}/id"), format!("{id} occurs twice")));
         }
         if self.methods.len() >= MAX_ENTRIES {
-            return Err(DocumentError::new(at, format!("a document lists at most {MAX_ENTRIES} keys")));
+            return Err(DocumentError::new(at, format!("a document must have at most {MAX_ENTRIES} keys")));
         }
         let name = id.to_string();
         self.methods.push(VerificationMethod { id, kind: kind.to_owned(), key: MethodKey::read(kind, method) });
@@ -167,7 +168,7 @@ fn list<'a>(whole: &'a Map<String, Value>, name: &str) -> Result<Vec<(String, &'
 
 /// Parses a service entry. Services with endpoints of another shape, which other DID methods use, are skipped.
 fn service(id: &Did, at: &str, entry: &Value) -> Result<Option<Service>, DocumentError> {
-    let entry = entry.as_object().ok_or_else(|| DocumentError::new(at, "a service is an object"))?;
+    let entry = entry.as_object().ok_or_else(|| DocumentError::new(at, "a service must be an object"))?;
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let (Some(name), Some(kind), Some(endpoint)) = (text("id"), text("type"), text("serviceEndpoint")) else {
         return Ok(None);

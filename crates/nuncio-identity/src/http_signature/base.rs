@@ -48,9 +48,9 @@ fn component_value<'a>(
                 TargetUri::split(request.target_uri).map(|target| Cow::Borrowed(target.authority))
             }
         }
-        .ok_or_else(|| "the target is no address with a host".to_owned())?,
+        .ok_or_else(|| "the target is not an address with a host".to_owned())?,
         "@scheme" | "@path" | "@query" | "@request-target" => {
-            let target = TargetUri::split(request.target_uri).ok_or("the target is no address with a host")?;
+            let target = TargetUri::split(request.target_uri).ok_or("the target is not an address with a host")?;
             match name {
                 "@scheme" => Cow::Owned(target.scheme.to_ascii_lowercase()),
                 "@path" => Cow::Borrowed(target.path()),
@@ -60,12 +60,12 @@ fn component_value<'a>(
             }
         }
         _ if name.starts_with('@') => return Err(format!("the component {name} is not supported")),
-        _ if !is_field_name(name) => return Err(format!("{name:?} is no name of a field in lower case")),
+        _ if !is_field_name(name) => return Err(format!("{name:?} is not a field name in lower case")),
         _ => request.headers.field(name).ok_or_else(|| format!("{name} is covered, but there is no such field"))?,
     };
     // A line break inside a value could be read as another component.
     if value.contains(['\n', '\r']) {
-        return Err(format!("{name} holds a line break"));
+        return Err(format!("{name} contains a line break"));
     }
     Ok(value)
 }

@@ -28,7 +28,7 @@ pub fn check_content_digest(field: &str, body: &[u8]) -> Result<(), &'static str
             _ => continue,
         };
         if !fits {
-            return Err("the body is not the one Content-Digest was made of");
+            return Err("Content-Digest does not match the body");
         }
         known = true;
     }

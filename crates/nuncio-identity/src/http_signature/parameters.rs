@@ -40,7 +40,7 @@ impl SignatureInput {
         loop {
             let label = parser.key()?;
             if members.iter().any(|member| member.label == label) {
-                return Err("a label is there twice");
+                return Err("a label occurs twice");
             }
             if members.len() >= MAX_LABELS {
                 return Err("there are too many signatures");
@@ -63,13 +63,13 @@ impl SignatureInput {
             return Ok(members.swap_remove(at));
         }
         let only = members.pop().ok_or("there is no signature")?;
-        if members.is_empty() { Ok(only) } else { Err("of several signatures none is labelled sig1") }
+        if members.is_empty() { Ok(only) } else { Err("there are several signatures, but none is labelled sig1") }
     }
 
     /// Checks that `alg`, if given, is the algorithm of the key.
     pub(crate) fn check_algorithm(&self, key: &VerifyingKey) -> Result<(), AuthError> {
         match self.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
-            true => Err(AuthError::Signature("alg is not what the key signs with")),
+            true => Err(AuthError::Signature("alg is not the algorithm of the key")),
             false => Ok(()),
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, FieldEr
             return Err("there are too many signatures");
         }
         if key == label && found.replace(bytes).is_some() {
-            return Err("a label is there twice");
+            return Err("a label occurs twice");
         }
         if !parser.next_member()? {
             return found.ok_or("Signature and Signature-Input have different labels");
@@ -197,7 +197,7 @@ impl<'a> FieldParser<'a> {
             }
             input.components.push(name);
             if self.peek() != Some(b')') && !self.take(b' ') {
-                return Err("components are separated by spaces");
+                return Err("components must be separated by spaces");
             }
             self.spaces();
         }
@@ -206,7 +206,7 @@ impl<'a> FieldParser<'a> {
             self.spaces();
             let name = self.key()?;
             if seen.contains(&name) || seen.len() >= MAX_PARAMETERS {
-                return Err("a parameter is there twice, or there are too many");
+                return Err("a parameter occurs twice, or there are too many");
             }
             let value = if self.take(b'=') { Some(self.item()?) } else { None };
             if let Some(value) = value {
@@ -255,14 +255,14 @@ impl<'a> FieldParser<'a> {
                 Some(b'\\') => {
                     self.at += 1;
                     let escaped = self.peek().filter(|byte| matches!(byte, b'"' | b'\\'));
-                    text.push(char::from(escaped.ok_or("only quotes and backslashes are escaped")?));
+                    text.push(char::from(escaped.ok_or("only quotes and backslashes may be escaped")?));
                     self.at += 1;
                 }
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(Cow::Owned(text));
                 }
-                Some(b'\t') | None => return Err("a text has no end"),
+                Some(b'\t') | None => return Err("a string is not terminated"),
                 Some(byte) => {
                     text.push(char::from(byte));
                     self.at += 1;

@@ -39,7 +39,7 @@ impl SignaturePolicy {
             return Err(AuthError::Timestamp("the signature is too old; sign again"));
         }
         if expires.is_some_and(|expires| expires < now || expires < created) {
-            return Err(AuthError::Timestamp("the signature has run out; sign again"));
+            return Err(AuthError::Timestamp("the signature has expired; sign again"));
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl SignatureClaim {
         match &self.input.nonce {
             None if policy.nonce_required => return Err(AuthError::Nonce("a nonce is required")),
             Some(nonce) if nonce.is_empty() || nonce.len() > 256 => {
-                return Err(AuthError::Nonce("a nonce has 1 to 256 characters"));
+                return Err(AuthError::Nonce("a nonce must have 1 to 256 characters"));
             }
             _ => {}
         }
@@ -158,7 +158,7 @@ impl SignatureClaim {
             let base = signature_base(request, &self.input.components, &self.input.raw, authority)
                 .map_err(AuthError::Request)?;
             key.verify(base.as_bytes(), &self.signature)
-                .map_err(|_| AuthError::Signature("the signature does not fit the request"))
+                .map_err(|_| AuthError::Signature("the signature does not match the request"))
         };
         // The target URI is covered byte for byte, so accepting the host as written does not weaken the signature.
         fits(AuthorityForm::Normal).or_else(|fault| {

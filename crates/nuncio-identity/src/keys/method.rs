@@ -90,7 +90,7 @@ fn elliptic(field: &KeyField<'_>, curve: super::SignatureAlgorithm) -> Result<Ve
         KeyField::Base58(text) => bare(&from_base58(text, 65).ok_or(KeyError::Encoding("publicKeyBase58"))?)?,
     };
     if key.algorithm() != curve {
-        return Err(KeyError::Jwk("is of another curve than its type says"));
+        return Err(KeyError::Jwk("is for another curve than its type requires"));
     }
     Ok(key)
 }
@@ -98,7 +98,7 @@ fn elliptic(field: &KeyField<'_>, curve: super::SignatureAlgorithm) -> Result<Ve
 /// Parses an X25519 key of 32 bytes, with or without its multicodec prefix.
 fn agreement(method: &Map<String, Value>) -> Result<[u8; 32], KeyError> {
     let bytes = match key_field(method)? {
-        KeyField::Jwk(_) => return Err(KeyError::Jwk("of an X25519KeyAgreementKey2019 is not read")),
+        KeyField::Jwk(_) => return Err(KeyError::Jwk("of an X25519KeyAgreementKey2019 is not supported")),
         KeyField::Multibase(text) => from_multibase(text, 34).ok_or(KeyError::Encoding("publicKeyMultibase"))?,
         KeyField::Base58(text) => from_base58(text, 32).ok_or(KeyError::Encoding("publicKeyBase58"))?,
     };

@@ -33,7 +33,7 @@ pub enum SignatureAlgorithm {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the signature does not fit")]
+#[error("the signature does not match")]
 pub struct BadSignature;
 
 /// Multicodec prefixes of public keys.
@@ -72,7 +72,7 @@ impl VerifyingKey {
     /// The type or curve is not supported, a coordinate is not exactly 32 bytes, or the JWK contains a private key.
     pub fn from_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
         if jwk.contains_key("d") {
-            return Err(KeyError::Jwk("holds a private key (d)"));
+            return Err(KeyError::Jwk("contains a private key (d)"));
         }
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let coordinate = |name: &str, fault| text(name).and_then(base64url_exact::<32>).ok_or(KeyError::Jwk(fault));

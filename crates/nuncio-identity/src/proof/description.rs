@@ -105,11 +105,11 @@ fn check_audience(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> R
             return Err(ProofError::Audience("its domain is not the host the description came from"));
         }
         if text("challenge").is_none() {
-            return Err(ProofError::Audience("it has a domain and no challenge"));
+            return Err(ProofError::Audience("it has a domain, but no challenge"));
         }
     }
     if rules.challenge.is_some_and(|challenge| text("challenge") != Some(challenge)) {
-        return Err(ProofError::Audience("its challenge is not the one that was asked for"));
+        return Err(ProofError::Audience("its challenge is not the one that was sent"));
     }
     Ok(())
 }

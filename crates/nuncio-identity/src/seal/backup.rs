@@ -44,12 +44,12 @@ pub(super) fn derive(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
     /// The device to back up has no device id yet.
-    #[error("this device has no name yet: enrol it first")]
+    #[error("this device is not enrolled yet: enrol it first")]
     Unnamed,
-    #[error("a passphrase has at least {SHORTEST} characters: take several words")]
+    #[error("a passphrase must have at least {SHORTEST} characters: use several words")]
     Short,
     /// The Argon2 parameters are too weak or too expensive.
-    #[error("the backup asks for argon2 m={}, t={}, p={}, which is outside of what is safe", .0.m, .0.t, .0.p)]
+    #[error("the backup requires argon2 m={}, t={}, p={}, which is outside the safe range", .0.m, .0.t, .0.p)]
     Params(Argon2Params),
     #[error("the backup is damaged")]
     Damaged,

@@ -9,16 +9,16 @@ use crate::keys::SigningKey;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DidProofError {
-    #[error("no DID vouches for the bundle")]
+    #[error("no DID has signed the bundle")]
     Missing,
-    #[error("the bundle is vouched for by another DID")]
+    #[error("the bundle is signed by another DID")]
     OtherDid,
-    #[error("the DID that vouches is out of use")]
+    #[error("the DID that signed the bundle is deactivated")]
     Deactivated,
     /// The DID document has no such key under `assertionMethod`.
     #[error("the DID has no such key, or not for statements (assertionMethod)")]
     Key,
-    #[error("the DID's signature does not hold for these keys")]
+    #[error("the DID's signature is not valid for these keys")]
     Signature,
 }
 

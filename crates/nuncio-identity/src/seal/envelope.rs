@@ -175,7 +175,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     if wire.to.len() > MAX_ENTRIES {
         return Err(format!("to has more than {MAX_ENTRIES} entries"));
     }
-    let entries = wire.to.iter().map(entry).collect::<Option<Vec<_>>>().ok_or("an entry of to is not as it must be")?;
+    let entries = wire.to.iter().map(entry).collect::<Option<Vec<_>>>().ok_or("an entry of to is malformed")?;
     let nonce = base64url_exact::<NONCE>(&wire.body.nonce).ok_or("body.nonce is not 12 bytes in base64url")?;
     let ct = from_base64url(&wire.body.ct).ok_or("body.ct is not in base64url")?;
     let signature = Signature::parse(&wire.sig).ok_or("sig is not 64 bytes in base64url")?;

@@ -13,7 +13,7 @@ use super::trust::{DistrustReason, MAX_DEVICES};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// The sealing device has no device id yet.
-    #[error("this device has no name yet: enrol it first")]
+    #[error("this device is not enrolled yet: enrol it first")]
     Unnamed,
     /// The message has no recipient device.
     #[error("there is no device to seal it to: the other side has published no keys")]
@@ -22,7 +22,7 @@ pub enum SealError {
     #[error("a conversation of two is sealed to one other and to your own devices, not to {0} others")]
     NotTwo(usize),
     /// Two recipient devices have the same id.
-    #[error("the device {0} is named twice")]
+    #[error("the device {0} is listed twice")]
     Twice(DeviceId),
     /// Recipient devices that are not trusted, or were trusted with other keys.
     #[error("these devices are not trusted: {}; compare safety numbers, then accept them", list(.0))]
@@ -31,7 +31,7 @@ pub enum SealError {
     #[error("fetch a one-time key of each of these devices first: {}", list(.0))]
     NeedsOneTimeKey(Vec<(RelayParty, DeviceId)>),
     /// The one-time key is not signed by its device.
-    #[error("the one-time key of {0} is not signed by it: somebody put it there")]
+    #[error("the one-time key of {0} is not signed by it: someone may have replaced it")]
     BadOneTimeKey(DeviceId),
     /// Key agreement with the device's keys fails.
     #[error("the keys of {0} cannot be used")]
@@ -49,12 +49,12 @@ pub enum SealError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The opening device has no device id yet.
-    #[error("this device has no name yet: enrol it first")]
+    #[error("this device is not enrolled yet: enrol it first")]
     Unnamed,
-    #[error("it is no sealed message: {0}")]
+    #[error("it is not a sealed message: {0}")]
     Malformed(String),
     /// The relay's metadata differs from the signed header.
-    #[error("the relay's {field} is not the sender's")]
+    #[error("the {field} from the relay differs from the sender's")]
     Mislabelled {
         /// The header field that differs from the relay's metadata.
         field: &'static str,
@@ -72,10 +72,10 @@ pub enum OpenError {
     #[error("it is not sealed to this device")]
     NotForUs,
     /// The content key was wrapped without forward secrecy although both sides support sessions.
-    #[error("it is sealed the weaker way although both sides can do better")]
+    #[error("it is sealed in the weaker mode, although both sides support the stronger one")]
     Downgraded,
     /// The content key was wrapped in a way that is not allowed in this conversation.
-    #[error("it is sealed in a way that is not used between these two, or in groups")]
+    #[error("it is sealed in a mode that is not used between these two devices, or in groups")]
     WrongWrap,
     /// The sender has published newer keys.
     #[error("the device {device} has new keys: fetch the sender's keys and try again")]
@@ -83,16 +83,16 @@ pub enum OpenError {
     #[error("the session with {device} is lost: begin a new one and ask for the message again")]
     SessionLost { device: DeviceId },
     /// Decryption failed, or the content belongs to another header.
-    #[error("what is inside was changed or belongs to another message")]
+    #[error("its content was changed or belongs to another message")]
     Tampered,
     /// The payload does not match the signed header.
-    #[error("the sender's own labels contradict what is inside: {0}")]
+    #[error("its header contradicts its content: {0}")]
     Mismatched(&'static str),
     /// The message was opened before, or is older than the replay record reaches.
-    #[error("it was opened before, or is too old to tell")]
+    #[error("it was opened before, or is too old to be checked")]
     Replayed,
     /// The header is dated in the future.
-    #[error("it says it was sealed in the future: one of the two clocks is wrong")]
+    #[error("its time is in the future: one of the two clocks is wrong")]
     FromTheFuture,
     #[error(transparent)]
     KeyStore(#[from] KeyStoreError),
@@ -107,10 +107,10 @@ pub enum TrustError {
     #[error("{0} devices are too many: at most {MAX_DEVICES} of one person are known")]
     TooMany(usize),
     /// The device has no keys that wait for a decision.
-    #[error("the device {0} has shown no keys that wait for a yes")]
+    #[error("the device {0} has no changed keys that wait to be accepted")]
     NothingToAccept(DeviceId),
     /// The endorsed device has no device id yet.
-    #[error("this device has no name yet: enrol it first")]
+    #[error("this device is not enrolled yet: enrol it first")]
     Unnamed,
     /// The endorsement or removal is not allowed for this device: other owner, bad signature, or the device itself.
     #[error("only another device of the same person can be endorsed or removed, with that person's signature")]

@@ -133,18 +133,18 @@ impl EnvelopeHeader {
         };
         if subtype != self.msg_subtype {
             return Err(
-                "artifact.subtype \"tool_call\" goes with msg_subtype artifact_tool_call, \"tool_response\" with \
-                        artifact_response, and nothing else with either",
+                "artifact.subtype \"tool_call\" requires msg_subtype artifact_tool_call, \"tool_response\" requires \
+                 artifact_response, and both only occur together",
             );
         }
         match (self.msg_subtype, self.content_type, self.sender_type) {
             (None, ..)
             | (Some(MsgSubtype::ArtifactToolCall), ContentType::Artifact, SenderType::Agent)
             | (Some(MsgSubtype::ArtifactResponse), ContentType::Artifact, SenderType::Human) => {}
-            _ => return Err("agents call with artifact_tool_call and people answer with artifact_response"),
+            _ => return Err("only agents send artifact_tool_call, and only people send artifact_response"),
         }
         match (self.conversation_type, self.sender_type) {
-            (ConversationType::H2h, SenderType::Agent) => Err("no agent takes part between two people"),
+            (ConversationType::H2h, SenderType::Agent) => Err("a conversation of two people has no agent"),
             _ => Ok(()),
         }
     }

@@ -42,7 +42,7 @@ pub fn mentioning(store: &(impl KeyStore + ?Sized), texts: &[String]) -> Result<
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the keys cannot be kept: {0}")]
+#[error("the keys cannot be stored: {0}")]
 pub struct KeyStoreError(pub String);
 
 /// Keeps records in memory, for tests and short-lived processes.

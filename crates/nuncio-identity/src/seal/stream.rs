@@ -48,12 +48,14 @@ pub struct SealedPiece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// The piece was repeated, moved, or a piece before it is missing.
-    #[error("piece {found} of the stream came where {expected} is due: it was repeated, moved or left out")]
+    #[error(
+        "received piece {found} of the stream where {expected} was expected: a piece was repeated, moved or left out"
+    )]
     OutOfOrder { expected: u64, found: u64 },
-    #[error("the stream is over: nothing comes after its end, or after a piece that was refused")]
+    #[error("the stream is over: no piece may follow its end or a refused piece")]
     Over,
     /// The piece was changed, or belongs to another position, stream or conversation.
-    #[error("a piece of the stream was changed or belongs to another")]
+    #[error("a piece of the stream was changed or belongs to another stream")]
     Tampered,
 }
 
@@ -208,7 +210,7 @@ impl fmt::Debug for StreamOpener {
     }
 }
 
-const AGENTS: &str = "only agents stream, and only to a person alone";
+const AGENTS: &str = "only agents stream, and only in a conversation with one person";
 
 fn plaintext(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> PlaintextMessage {
     let NewStream { conversation, stream, created_at } = new;

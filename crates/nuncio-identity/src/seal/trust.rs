@@ -20,22 +20,22 @@ pub(super) const MAX_DEVICES: usize = 64;
 #[serde(rename_all = "snake_case")]
 pub enum DistrustReason {
     /// The device is new, and no trusted device endorses it.
-    #[error("it is new, and no known device vouches for it")]
+    #[error("it is new, and no known device endorses it")]
     NewUnendorsed,
     /// The device signs with another key than before.
     #[error("it signs with another key than before")]
     KeyChanged,
     /// The bundle has a lower sequence number than a known one, or the same number with other keys.
-    #[error("an older set of its keys was shown")]
+    #[error("an older set of its keys was presented")]
     OldBundle,
     /// The device was stateful and now claims to be stateless.
     #[error("it gives up forward secrecy, which it had")]
     Downgraded,
     /// The bundle's signature is invalid, or the bundle belongs to another owner.
-    #[error("its keys are not signed as they must be")]
+    #[error("its keys are not signed correctly")]
     BadSignature,
     /// The owner of the device removed it.
-    #[error("it was taken away")]
+    #[error("it was removed")]
     Removed,
 }
 

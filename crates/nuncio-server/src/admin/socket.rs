@@ -92,7 +92,7 @@ async fn answer_command(stream: UnixStream, api: AdminApi, token: &str) {
         }
         (Ok(_), _) => {
             tracing::warn!("a command without the token in {TOKEN} was refused");
-            Err(OperatorError::new(Code::Unauthorized, format!("the command does not come with the token in {TOKEN}")))
+            Err(OperatorError::new(Code::Unauthorized, format!("the command does not contain the token in {TOKEN}")))
         }
         (Err(error), _) => Err(OperatorError::new(Code::BadRequest, format!("not a command: {error}"))),
     };

@@ -24,7 +24,7 @@ impl AgentKeyStoreFolder {
         let key = StorageKey::derived(&self.secret, &format!("seals/{agent}"));
         SqliteKeyStore::open(&file)?.seal_with(key).map_err(|KeyStoreError(why)| {
             KeyStoreError(format!(
-                "{}: {why}; put secret.key back, or remove this file: the agent then gets new keys, and people are \
+                "{}: {why}; restore secret.key, or remove this file: the agent then gets new keys, and people are \
                  shown that they changed",
                 file.display()
             ))

@@ -57,7 +57,7 @@ impl CheckpointFile {
         let mut file = private().create(true).truncate(false).open(&self.path)?;
         if end < bytes.len() {
             let torn = bytes.len() - end;
-            tracing::warn!(file = %self.path.display(), bytes = torn, "a torn checkpoint line was cut off");
+            tracing::warn!(file = %self.path.display(), bytes = torn, "an incomplete checkpoint line was removed");
             file.set_len(end as u64)?;
         }
         file.seek(SeekFrom::Start(end as u64))?;

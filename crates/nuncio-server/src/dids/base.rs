@@ -23,25 +23,27 @@ impl DidBase {
     /// Parses a public URL; the error says why no DID can be made of it.
     pub(super) fn at(base: &str) -> Result<Self, String> {
         let base = base.trim_end_matches('/');
-        let url = Url::parse(base).map_err(|fault| format!("the public address {base:?} is none: {fault}"))?;
+        let url = Url::parse(base).map_err(|fault| format!("the public address {base:?} is not valid: {fault}"))?;
         let host = match url.host() {
             Some(Host::Domain(host)) => host,
             Some(Host::Ipv4(_) | Host::Ipv6(_)) => {
                 return Err(format!(
-                    "a DID is made of a domain name, and the public address {base} has an IP address; name one with --public-url"
+                    "a DID needs a domain name, but the public address {base} has an IP address; give a domain name \
+                     with --public-url"
                 ));
             }
-            None => return Err(format!("the public address {base} names no host")),
+            None => return Err(format!("the public address {base} has no host")),
         };
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(format!(
-                "the documents of DIDs lie at fixed places of a domain, and the public address {base} has a path; give a whole domain with --public-url"
+                "DID documents have fixed paths on a domain, but the public address {base} has a path of its own; give \
+                 a domain without a path with --public-url"
             ));
         }
         // DIDs are resolved over https, so only port 443 is left out of the DID.
         let port = if url.scheme() == "https" { url.port() } else { url.port_or_known_default() };
-        let service =
-            Did::new(host, port, &[]).map_err(|fault| format!("the public address {base} makes no DID: {fault}"))?;
+        let service = Did::new(host, port, &[])
+            .map_err(|fault| format!("the public address {base} cannot form a DID: {fault}"))?;
         Ok(Self { base: base.to_owned(), service })
     }
 
@@ -121,8 +123,8 @@ mod tests {
             ("http://[::1]:7400", "IP address"),
             ("http://2130706433", "IP address"),
             ("https://example.com/nuncio", "has a path"),
-            ("", "is none"),
-            ("https://a_b.example", "makes no DID"),
+            ("", "is not valid"),
+            ("https://a_b.example", "cannot form a DID"),
         ] {
             let error = DidBase::at(base).unwrap_err();
             assert!(error.contains(why), "{base}: {error}");

@@ -22,7 +22,7 @@ impl AgentInformationFiles {
         let mut files = HashMap::new();
         for information in &agent.information {
             let InformationLocation::File(path) = &information.source else { continue };
-            let folder = folder.ok_or("it publishes files, and has no folder to find them in")?;
+            let folder = folder.ok_or("it publishes files, but has no folder that contains them")?;
             files.insert(path.stem().to_owned(), published_document(&host, agent, information, path, folder)?);
         }
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(agent.name.clone(), files);

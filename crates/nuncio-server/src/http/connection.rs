@@ -33,7 +33,7 @@ pub(super) fn refusal(shared: &MiddlewareState, request: &Request) -> Option<Res
         if is_probe(request) || for_operators && is_known {
             return None;
         }
-        "all connections are taken; try again later"
+        "the maximum number of connections is open; try again later"
     } else {
         if is_known {
             open.mark_identified();

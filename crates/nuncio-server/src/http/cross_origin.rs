@@ -105,11 +105,11 @@ fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderVal
 fn advice(exposure: NetworkExposure) -> &'static str {
     match exposure {
         NetworkExposure::OpenLoopback => {
-            "take `loopback = \"open\"` below [access] out of nuncio.toml, so that every request needs a key"
+            "remove `loopback = \"open\"` below [access] from nuncio.toml, so that every request needs a key"
         }
         NetworkExposure::Open => "start without --open, so that every request needs a key",
         NetworkExposure::Loopback | NetworkExposure::ClosedLoopback | NetworkExposure::Network => {
-            "make a key with `nuncio key create`"
+            "create a key with `nuncio key create`"
         }
     }
 }

@@ -60,7 +60,7 @@ async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
     }
     match operators.engine.check_writable().await {
         Ok(()) => "ready\n".into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n").into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not accept writes\n").into_response(),
     }
 }
 

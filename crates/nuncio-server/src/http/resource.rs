@@ -19,7 +19,7 @@ pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
 pub(super) async fn describe(State(operators): State<OperatorRoutes>) -> Response {
     let issuers: Vec<_> = operators.issuers.names().collect();
     if issuers.is_empty() {
-        let message = "no access tokens are taken here; send an API key";
+        let message = "this server does not accept access tokens; send an API key";
         return nuncio_aap::refuse(&EngineError::new(Code::NotFound, message));
     }
     let document = json!({

@@ -40,14 +40,17 @@ impl ConnectionStream {
         }
         let write_time = self.write_time;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(write_time)));
-        deadline.as_mut().poll(context).map(|()| Err(Error::new(ErrorKind::TimedOut, "the other end does not read")))
+        deadline.as_mut().poll(context).map(|()| Err(Error::new(ErrorKind::TimedOut, "the peer does not read")))
     }
 }
 
 impl AsyncRead for ConnectionStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         if self.closed.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(Error::new(ErrorKind::ConnectionAborted, "closed for another connection")));
+            return Poll::Ready(Err(Error::new(
+                ErrorKind::ConnectionAborted,
+                "closed to free a slot for another connection",
+            )));
         }
         Pin::new(self.stream.here()?).poll_read(context, buffer)
     }

@@ -110,7 +110,7 @@ fn lower_priority() {
     const THREAD_NICENESS: i32 = 10;
     // On Linux this sets the priority of the current thread only.
     if let Err(error) = rustix::process::setpriority_process(None, THREAD_NICENESS) {
-        tracing::debug!(%error, "the priority of a thread for unidentified callers stays");
+        tracing::debug!(%error, "the priority of a thread for unidentified callers could not be lowered");
     }
 }
 

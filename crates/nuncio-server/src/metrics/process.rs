@@ -21,11 +21,11 @@ impl Collector for ProcessCollector {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
         if let Some(seconds) = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(cpu_seconds) {
-            tell("process_cpu_seconds", "Time spent on a processor", &ConstCounter::new(seconds))?;
+            tell("process_cpu_seconds", "CPU time used", &ConstCounter::new(seconds))?;
         }
         if let Ok(status) = fs::read_to_string("/proc/self/status") {
             let gauges = [
-                ("process_resident_memory_bytes", "Memory in use", "VmRSS:", 1024),
+                ("process_resident_memory_bytes", "Resident memory", "VmRSS:", 1024),
                 ("process_virtual_memory_bytes", "Memory addressed", "VmSize:", 1024),
                 ("process_threads", "Threads", "Threads:", 1),
             ];
@@ -42,7 +42,7 @@ impl Collector for ProcessCollector {
         }
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         if let Some(limit) = limit.and_then(|limit| i64::try_from(limit).ok()) {
-            tell("process_max_fds", "How many may be open", &ConstGauge::new(limit))?;
+            tell("process_max_fds", "Limit of open files and sockets", &ConstGauge::new(limit))?;
         }
         Ok(())
     }

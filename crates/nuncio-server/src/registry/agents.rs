@@ -64,7 +64,7 @@ pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<Re
                 found.map(|(entry, _)| entry.id()).ok_or_else(|| not_registered(which))?
             }
             _ => {
-                let message = "name an entry by its id, its DID or the address of its description";
+                let message = "identify an entry by its id, its DID or the address of its description";
                 return Err(OperatorError::new(Code::NotRegistered, message));
             }
         },

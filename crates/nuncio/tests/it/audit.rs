@@ -140,8 +140,8 @@ async fn audit_verify_names_the_first_altered_or_missing_record() {
             "UPDATE audit_links SET previous = (SELECT hash FROM audit_links WHERE seq = 1) WHERE seq = 3",
             "record 3 does not follow from record 2",
         ),
-        ("DELETE FROM audit_links WHERE seq = 3", "ends at record 2, but a signed checkpoint has seen record 3"),
-        ("DELETE FROM audit_links", "ends at record 0, but a signed checkpoint has seen record 3"),
+        ("DELETE FROM audit_links WHERE seq = 3", "ends at record 2, but a signed checkpoint covers record 3"),
+        ("DELETE FROM audit_links", "ends at record 0, but a signed checkpoint covers record 3"),
     ];
     for (statement, broken) in changes {
         let ran = verify_after(&home, sql(statement));
@@ -194,5 +194,5 @@ async fn call_ending_during_shutdown_is_covered_by_the_last_checkpoint() {
     assert_eq!(verify_after(&home, |_| {}).json()["records"], 1);
     let (code, message) = verify_after(&home, sql("DELETE FROM audit_links WHERE seq = 1")).failure();
     assert_eq!(code, "audit_broken");
-    assert!(message.contains("a signed checkpoint has seen record 1"), "{message}");
+    assert!(message.contains("a signed checkpoint covers record 1"), "{message}");
 }

@@ -143,7 +143,7 @@ fn init_gives_up_on_an_mcp_server_after_the_time_of_the_setting() {
     let home = TestAgentFolder::hotel();
     let silent = ["init", "gone", "--from-mcp", "sh -c 'read line; read line; read line'"];
     let ran = home.nuncio(&silent).env("NUNCIO_LIMITS_MCP_START_SECONDS", "1").run();
-    assert!(ran.stderr.contains("did not say hello within 1s"), "{ran:?}");
+    assert!(ran.stderr.contains("did not complete the initialization within 1s"), "{ran:?}");
     // The name of the program decides whether the hint about downloads is shown.
     fs::write(home.path("npx"), "#!/bin/sh\nread line; read line; read line\n").unwrap();
     fs::set_permissions(home.path("npx"), fs::Permissions::from_mode(0o755)).unwrap();

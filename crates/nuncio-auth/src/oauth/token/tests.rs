@@ -83,15 +83,15 @@ fn invalid_token_claims_are_refused_with_the_reason() {
         (json!({"aud": null}), "another audience"),
         (json!({"aud": []}), "another audience"),
         (json!({"aud": "NUNCIO"}), "another audience"),
-        (json!({"exp": null}), "when it expires"),
+        (json!({"exp": null}), "no expiry time"),
         (json!({"exp": NOW - 61}), "expired"),
         (json!({"exp": -1.0e300}), "expired"),
         (json!({"nbf": NOW + 61}), "future"),
         (json!({"iat": NOW + 61}), "future"),
         (json!({"sub": null}), "no subject"),
-        (json!({"sub": ""}), "no name"),
-        (json!({"sub": "a\nb"}), "no name"),
-        (json!({"sub": "x".repeat(600)}), "no name"),
+        (json!({"sub": ""}), "not a valid name"),
+        (json!({"sub": "a\nb"}), "not a valid name"),
+        (json!({"sub": "x".repeat(600)}), "not a valid name"),
         (json!({"cnf": {"jkt": "x"}}), "bound to a proof"),
         (json!({"exp": "soon"}), "cannot be read"),
         (json!({"aud": {"is": "nuncio"}}), "cannot be read"),
@@ -112,7 +112,7 @@ fn id_tokens_and_other_kinds_of_tokens_are_refused_as_access_tokens() {
     }
     for typ in ["id+jwt", "logout+jwt", "dpop+jwt", "secevent+jwt"] {
         let why = verify(&json!({"alg": "RS256", "typ": typ}), json!({}), NOW).unwrap_err();
-        assert!(why.contains("no access token"), "{typ}: {why}");
+        assert!(why.contains("not that of an access token"), "{typ}: {why}");
     }
 }
 

@@ -98,7 +98,7 @@ fn block(part: &MessagePart) -> Value {
                     Some((media_type, data)) => {
                         json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
                     }
-                    None => json!({"type": "text", "text": "[a picture that cannot be shown]"}),
+                    None => json!({"type": "text", "text": "[an image that cannot be shown]"}),
                 }
             }
         },

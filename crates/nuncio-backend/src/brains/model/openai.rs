@@ -106,7 +106,7 @@ fn results(results: &[ToolResult]) -> Vec<Value> {
         messages.push(json!({"role": "tool", "tool_call_id": result.id, "content": text}));
     }
     if !pictures.is_empty() {
-        pictures.insert(0, json!({"type": "text", "text": "The pictures among these results:"}));
+        pictures.insert(0, json!({"type": "text", "text": "The images in these results:"}));
         messages.push(json!({"role": "user", "content": pictures}));
     }
     messages
@@ -285,7 +285,7 @@ fn stop(reason: &str) -> Result<StopReason, StreamError> {
         "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
         "length" | "model_length" | "max_tokens" => Ok(StopReason::MaxTokens),
         "content_filter" | "refusal" => Ok(StopReason::Refusal),
-        "error" => Err(StreamError::Said("it stopped because of an error of its own".to_owned())),
+        "error" => Err(StreamError::Said("it stopped because of an internal error".to_owned())),
         // `stop` and unknown reasons.
         _ => Ok(StopReason::EndTurn),
     }

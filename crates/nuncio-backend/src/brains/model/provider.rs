@@ -74,7 +74,8 @@ pub(super) fn headers(provider: Provider, key: Option<&str>) -> Result<HeaderMap
         }
     };
     if let Some(key) = key {
-        let mut key = HeaderValue::try_from(key).map_err(|_| "its key holds what no header can".to_owned())?;
+        let mut key = HeaderValue::try_from(key)
+            .map_err(|_| "its key contains characters that are not allowed in a header".to_owned())?;
         key.set_sensitive(true);
         headers.insert(name, key);
     }

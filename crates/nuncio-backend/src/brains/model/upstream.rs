@@ -69,7 +69,7 @@ impl ModelClient<'_> {
             }
             let wait = asked_to_wait.unwrap_or(BACKOFF.after(tried));
             if wait > MAX_RETRY_AFTER {
-                let later = format!("{why} (it asks to come again in {} seconds)", wait.as_secs());
+                let later = format!("{why} (it asks to retry in {} seconds)", wait.as_secs());
                 return Err(self.about(&who, &later));
             }
             tracing::debug!(who, why = self.secrets.redact(&why), ?wait, "retrying a request to a model");
@@ -105,7 +105,7 @@ impl ModelClient<'_> {
         let detail = self.read_error(response).await;
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         let why = if status.is_success() {
-            format!("answered with no stream of events{detail}")
+            format!("did not answer with a stream of events{detail}")
         } else {
             format!("answered with status {status}{detail}")
         };
@@ -179,14 +179,14 @@ impl<'a> AnswerStream<'a> {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         let Some(chunk) = within(self.upstream.clock, NEXT_CHUNK_TIMEOUT, self.response.chunk()).await else {
-            return Err(self.broke_off(&format!("nothing came for {} seconds", NEXT_CHUNK_TIMEOUT.as_secs())));
+            return Err(self.broke_off(&format!("nothing was received for {} seconds", NEXT_CHUNK_TIMEOUT.as_secs())));
         };
         chunk.map_err(|error| self.broke_off(&cause(&error)))
     }
 
     /// Error message for an answer that ended early.
     pub(super) fn broke_off(&self, why: &str) -> String {
-        self.upstream.about(&self.who, &format!("broke off its answer: {why}"))
+        self.upstream.about(&self.who, &format!("did not complete its answer: {why}"))
     }
 
     /// Error message for an answer that arrived but cannot be used.

@@ -36,19 +36,19 @@ pub(super) struct OutputCall {
     pub(super) input: Map<String, Value>,
 }
 
-/// Parses an output line. The error text continues a sentence such as "the program wrote …".
+/// Parses an output line. The error text says what is wrong with the line and quotes its beginning.
 pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
         let shown: String = text.chars().take(MAX_QUOTED_CHARACTERS).collect();
-        format!("what cannot be read ({error}): {shown}")
+        format!("{error}: {shown}")
     })
 }
 
 /// Refuses the stop reason `error`, because errors have their own line with a message.
 fn stop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StopReason, D::Error> {
     match StopReason::deserialize(deserializer)? {
-        StopReason::Error => Err(serde::de::Error::custom("say {\"error\": \"why\"} instead")),
+        StopReason::Error => Err(serde::de::Error::custom("write {\"error\": \"why\"} instead")),
         reason => Ok(reason),
     }
 }
@@ -85,12 +85,12 @@ mod tests {
             (r#"{"tool":{"name":"no way"}}"#, "is not a tool name"),
             (r#"{"tool":{"name":"a","arguments":{}}}"#, "unknown field `arguments`"),
             (r#"{"tool":{"name":"a","input":[]}}"#, "invalid type: sequence"),
-            (r#"{"stop":"error"}"#, "say {\"error\""),
+            (r#"{"stop":"error"}"#, "write {\"error\""),
             (r#"{"stop":"now"}"#, "unknown variant `now`"),
         ] {
             let why = read(line.as_bytes()).unwrap_err();
             assert!(why.contains(complaint) && why.ends_with(line), "{why}");
         }
-        assert!(read(b"{\"text\":\"\xff\"}").unwrap_err().contains("what cannot be read"));
+        assert!(read(b"{\"text\":\"\xff\"}").unwrap_err().contains("{\"text\":\""));
     }
 }

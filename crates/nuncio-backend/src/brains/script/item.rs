@@ -49,7 +49,7 @@ pub(super) enum Echo {
 pub(super) fn items(step: &str) -> Result<Vec<ScriptItem>, String> {
     let items: Value = serde_json::from_str(step).map_err(|fault| fault.to_string())?;
     let Value::Array(items) = items else {
-        return Err(format!("a step is a list of items, not {}", shown(&items)));
+        return Err(format!("a step must be a list of items, not {}", shown(&items)));
     };
     items
         .into_iter()
@@ -60,11 +60,11 @@ pub(super) fn items(step: &str) -> Result<Vec<ScriptItem>, String> {
 
 fn item(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
-        return Err(format!("an item is an object, not {}", shown(&value)));
+        return Err(format!("an item must be an object, not {}", shown(&value)));
     };
     const ITEM_KINDS: [&str; 8] = ["text", "thinking", "deltas", "tool", "echo", "sleep", "stop", "throw"];
     let Some((kind, value)) = ITEM_KINDS.iter().find_map(|kind| Some((*kind, fields.shift_remove(*kind)?))) else {
-        return Err(format!("{} is none of {}", shown(&Value::Object(fields)), ITEM_KINDS.join(", ")));
+        return Err(format!("{} is not one of {}", shown(&Value::Object(fields)), ITEM_KINDS.join(", ")));
     };
     match kind {
         "text" => text("text", value).map(ScriptItem::Text),
@@ -81,21 +81,21 @@ fn item(value: Value) -> Result<ScriptItem, String> {
 fn text(key: &str, value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
-        other => Err(format!("`{key}` takes a text, not {}", shown(&other))),
+        other => Err(format!("`{key}` must be a text, not {}", shown(&other))),
     }
 }
 
 fn deltas(count: &Value, delta: Option<Value>) -> Result<ScriptItem, String> {
     let known = count.as_u64().filter(|count| *count <= MAX_DELTAS);
     let count =
-        known.ok_or_else(|| format!("`deltas` takes a whole number from 0 to {MAX_DELTAS}, not {}", shown(count)))?;
+        known.ok_or_else(|| format!("`deltas` must be a whole number from 0 to {MAX_DELTAS}, not {}", shown(count)))?;
     let delta = delta.ok_or("`deltas` needs `delta`, the text of each piece")?;
     Ok(ScriptItem::Deltas { count, delta: text("delta", delta)? })
 }
 
 fn tool(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
-        return Err(format!("`tool` takes an object with name and input, not {}", shown(&value)));
+        return Err(format!("`tool` must be an object with name and input, not {}", shown(&value)));
     };
     let name = fields.shift_remove("name").ok_or("`tool` needs a name")?;
     let name = ToolName::parse(&text("name", name)?).map_err(|fault| fault.to_string())?;
@@ -106,7 +106,7 @@ fn tool(value: Value) -> Result<ScriptItem, String> {
     let input = match fields.shift_remove("input") {
         None => Map::new(),
         Some(Value::Object(input)) => input,
-        Some(other) => return Err(format!("`input` takes an object, not {}", shown(&other))),
+        Some(other) => return Err(format!("`input` must be an object, not {}", shown(&other))),
     };
     Ok(ScriptItem::Tool { id, name, input })
 }
@@ -116,7 +116,7 @@ fn echo(value: &Value) -> Result<Echo, String> {
         Some("results") => Ok(Echo::Results),
         Some("tools") => Ok(Echo::Tools),
         Some("roles") => Ok(Echo::Roles),
-        _ => Err(format!("`echo` takes results, tools or roles, not {}", shown(value))),
+        _ => Err(format!("`echo` must be results, tools or roles, not {}", shown(value))),
     }
 }
 
@@ -124,12 +124,13 @@ fn sleep(value: &Value) -> Result<Duration, String> {
     let millis = value.as_f64().filter(|millis| (0.0..=MAX_SLEEP_MS).contains(millis));
     millis
         .map(|millis| Duration::from_secs_f64(millis / 1000.0))
-        .ok_or_else(|| format!("`sleep` takes milliseconds from 0 to {MAX_SLEEP_MS}, not {}", shown(value)))
+        .ok_or_else(|| format!("`sleep` must be milliseconds from 0 to {MAX_SLEEP_MS}, not {}", shown(value)))
 }
 
 fn stop(value: &Value) -> Result<StopReason, String> {
     let known = value.as_str().and_then(StopReason::parse);
-    known.ok_or_else(|| format!("`stop` takes end_turn, tool_use, max_tokens, refusal or error, not {}", shown(value)))
+    known
+        .ok_or_else(|| format!("`stop` must be end_turn, tool_use, max_tokens, refusal or error, not {}", shown(value)))
 }
 
 fn shown(value: &Value) -> String {

@@ -98,33 +98,33 @@ fn every_kind_of_script_item_is_parsed() {
 #[test]
 fn invalid_script_item_error_lists_allowed_keys_values_and_ranges() {
     for (item, fault) in [
-        (json!("hi"), r#"script step 1: item 1: an item is an object, not "hi""#),
+        (json!("hi"), r#"script step 1: item 1: an item must be an object, not "hi""#),
         (
             json!({"say": 1}),
-            r#"script step 1: item 1: {"say":1} is none of text, thinking, deltas, tool, echo, sleep, stop, throw"#,
+            r#"script step 1: item 1: {"say":1} is not one of text, thinking, deltas, tool, echo, sleep, stop, throw"#,
         ),
-        (json!({"text": 1}), "script step 1: item 1: `text` takes a text, not 1"),
+        (json!({"text": 1}), "script step 1: item 1: `text` must be a text, not 1"),
         (json!({"deltas": 2}), "script step 1: item 1: `deltas` needs `delta`, the text of each piece"),
         (
             json!({"deltas": 10_000_001, "delta": ""}),
-            "script step 1: item 1: `deltas` takes a whole number from 0 to 10000000, not 10000001",
+            "script step 1: item 1: `deltas` must be a whole number from 0 to 10000000, not 10000001",
         ),
         (
             json!({"deltas": -1, "delta": ""}),
-            "script step 1: item 1: `deltas` takes a whole number from 0 to 10000000, not -1",
+            "script step 1: item 1: `deltas` must be a whole number from 0 to 10000000, not -1",
         ),
-        (json!({"sleep": 600_001}), "script step 1: item 1: `sleep` takes milliseconds from 0 to 600000, not 600001"),
+        (json!({"sleep": 600_001}), "script step 1: item 1: `sleep` must be milliseconds from 0 to 600000, not 600001"),
         (
             json!({"stop": "now"}),
-            r#"script step 1: item 1: `stop` takes end_turn, tool_use, max_tokens, refusal or error, not "now""#,
+            r#"script step 1: item 1: `stop` must be end_turn, tool_use, max_tokens, refusal or error, not "now""#,
         ),
-        (json!({"echo": "all"}), r#"script step 1: item 1: `echo` takes results, tools or roles, not "all""#),
+        (json!({"echo": "all"}), r#"script step 1: item 1: `echo` must be results, tools or roles, not "all""#),
         (json!({"tool": {"input": {}}}), "script step 1: item 1: `tool` needs a name"),
-        (json!({"tool": {"name": "add", "input": []}}), "script step 1: item 1: `input` takes an object, not []"),
+        (json!({"tool": {"name": "add", "input": []}}), "script step 1: item 1: `input` must be an object, not []"),
     ] {
         assert_eq!(step(&[script(&json!([[item]]))]), Err(BrainError::Failed(fault.into())));
     }
-    let fault = "script step 1: a step is a list of items, not {}".into();
+    let fault = "script step 1: a step must be a list of items, not {}".into();
     assert_eq!(step(&[script(&json!([{}]))]), Err(BrainError::Failed(fault)));
 }
 

@@ -70,8 +70,11 @@ impl McpServerStderr {
     /// Adds the end of the server's standard error to a failure text, with secrets redacted.
     fn with(&self, failure: &str) -> String {
         let stderr_text = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
-        let whole =
-            if stderr_text.is_empty() { failure.to_owned() } else { format!("{failure}; it said {stderr_text:?}") };
+        let whole = if stderr_text.is_empty() {
+            failure.to_owned()
+        } else {
+            format!("{failure}; its standard error: {stderr_text:?}")
+        };
         self.explain(self.secrets.redact(&whole))
     }
 
@@ -124,7 +127,7 @@ pub(super) async fn open(
 
 /// Describes a handshake that took too long.
 fn late(server: &McpServer, limit: Duration) -> String {
-    let late = format!("it did not say hello within {limit:?}");
+    let late = format!("it did not complete the initialization within {limit:?}");
     match &server.transport {
         McpTransport::Stdio { command, .. } if downloads_packages(&command.program) => {
             format!("{late}; if its packages were still downloading, try again, or raise `limits.mcp_start_seconds`")
@@ -320,9 +323,9 @@ impl Drop for CancelOnDrop {
 
 fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let header = |(name, value): (String, String)| {
-        let parsed = HeaderName::try_from(&name).map_err(|_| format!("{name:?} is no header name"))?;
+        let parsed = HeaderName::try_from(&name).map_err(|_| format!("{name:?} is not a valid header name"))?;
         let mut value =
-            HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name} cannot be sent"))?;
+            HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name} is not valid"))?;
         value.set_sensitive(true);
         Ok((parsed, value))
     };

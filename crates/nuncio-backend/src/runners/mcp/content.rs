@@ -30,12 +30,12 @@ pub(super) fn output(result: ServerResult) -> Result<ToolOutput, CallFailure> {
         ServerResult::CreateTaskResult(_) => {
             return Err(refusal("the tool started a task of its own instead of answering"));
         }
-        _ => return Err(refusal("the MCP server answered something else")),
+        _ => return Err(refusal("the MCP server sent an answer of another kind")),
     };
     let output = ToolOutput { content, structured };
     if is_error {
         let text = output.message_content().text();
-        return Err(refusal(if text.is_empty() { "the tool failed without saying why" } else { &text }));
+        return Err(refusal(if text.is_empty() { "the tool failed without giving a reason" } else { &text }));
     }
     Ok(output)
 }
@@ -70,7 +70,7 @@ fn block(content: ContentBlock) -> Block {
         ContentBlock::Image(image) if is_mime(&image.mime_type) => {
             Block::image(format!("data:{};base64,{}", image.mime_type, image.data))
         }
-        ContentBlock::Image(_) => Block::text("[a picture without a proper type]"),
+        ContentBlock::Image(_) => Block::text("[an image without a valid type]"),
         ContentBlock::Audio(audio) => {
             Block::text(format!("[sound: {}, {}]", kind(Some(&audio.mime_type)), size(&audio.data)))
         }
@@ -137,7 +137,7 @@ mod tests {
             [
                 Block::text("hello"),
                 Block::image("data:image/png;base64,AAAA"),
-                Block::text("[a picture without a proper type]"),
+                Block::text("[an image without a valid type]"),
                 Block::text("[sound: audio/wav, 6 bytes]"),
                 Block::text("inside"),
                 Block::text("[file file:///a.bin: application/zip, 3 bytes]"),
@@ -160,7 +160,7 @@ mod tests {
             read(json!({"content": [{"type": "text", "text": "no rooms left"}], "isError": true})).unwrap_err();
         assert_eq!(refused.text, "no rooms left");
         let refused = read(json!({"content": [], "isError": true})).unwrap_err();
-        assert_eq!(refused.text, "the tool failed without saying why");
+        assert_eq!(refused.text, "the tool failed without giving a reason");
         assert!(read(json!({"something": "else"})).is_err());
     }
 }

@@ -22,10 +22,12 @@ pub(super) enum ConnectError {
 pub(super) fn refused(error: &ClientInitializeError) -> ConnectError {
     ConnectError::Other(match error {
         ClientInitializeError::JsonRpcError(error) => {
-            return ConnectError::Hello(format!("it refused to say hello: {}", error.message));
+            return ConnectError::Hello(format!("it refused the initialization: {}", error.message));
         }
-        ClientInitializeError::ConnectionClosed(_) => "it ended before it said hello".into(),
-        ClientInitializeError::TransportError { error, .. } => transport(error, "it ended before it said hello"),
+        ClientInitializeError::ConnectionClosed(_) => "it ended before the initialization was complete".into(),
+        ClientInitializeError::TransportError { error, .. } => {
+            transport(error, "it ended before the initialization was complete")
+        }
         error => text(error),
     })
 }

@@ -133,7 +133,7 @@ impl ConnectionSlot {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;
-            self.delay(&mut state, self.sentence(&format!("was lost: {why}")));
+            self.delay(&mut state, self.sentence(&format!("is no longer connected: {why}")));
         }
     }
 

@@ -26,8 +26,8 @@ pub(super) fn find(text: &str, reach: &ConfinementRules) -> Option<String> {
         return named.filter(|_| is_missing && paths(text).any(|path| path.exists() && !reach.reads(&path)));
     }
     let unknown = || {
-        "The program may lack a permission: it reaches only what `allow` in the agent file names, as docs/programs.md \
-         explains."
+        "The program may lack a permission: it can access only what `allow` in the agent file lists, as \
+         docs/programs.md explains."
             .to_owned()
     };
     Some(named.unwrap_or_else(unknown))
@@ -37,17 +37,17 @@ fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
     let shown = path.display();
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) && !reach.unix {
         return Some(format!(
-            "The program may not use the Unix socket {shown}: `allow = {{ unix = true }}` in the agent file lets it."
+            "The program may not use the Unix socket {shown}: `allow = {{ unix = true }}` in the agent file permits it."
         ));
     }
     if reach.writes(path) {
         return None;
     }
     if reach.hides(path) {
-        return Some(format!("{shown} is in the data directory, which programs never reach."));
+        return Some(format!("{shown} is in the data directory, which programs can never access."));
     }
     let (what, key) = if reach.reads(path) { ("change", "write") } else { ("read", "read") };
-    Some(format!("The program may not {what} {shown}: name it in `allow.{key}` of the agent file to let it."))
+    Some(format!("The program may not {what} {shown}: list it in `allow.{key}` of the agent file to permit it."))
 }
 
 /// Absolute paths in a text.

@@ -74,7 +74,7 @@ async fn retries_stop_after_three_attempts_and_client_errors_are_not_retried() {
 
     let (at, log) = server(vec![error("429 Too Many Requests", "retry-after: 3600\r\n", "tomorrow")]).await;
     let why = brain("groq", &at, "").think().await.failure();
-    assert!(why.ends_with("tomorrow (it asks to come again in 3600 seconds)"), "{why}");
+    assert!(why.ends_with("tomorrow (it asks to retry in 3600 seconds)"), "{why}");
     assert_eq!(log.lock().unwrap().len(), 1);
 }
 
@@ -104,7 +104,7 @@ async fn interrupted_model_answer_is_an_error_and_not_retried() {
     let begun = events(&[said("Half an ans")]);
     let chunked = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     for (answer, complaint) in [
-        (format!("{HEAD}{begun}"), "it ended without saying that it was finished"),
+        (format!("{HEAD}{begun}"), "the stream ended without an end event"),
         (format!("{HEAD}{begun}data: {{\"choi"), "it sent something that is not an event: {\"choi"),
         (format!("{chunked}{:x}\r\n{begun}\r\n", begun.len()), ""),
         (format!("{HEAD}{begun}data: {{\"error\":{{\"message\":\"the GPU fell out\"}}}}\n\n"), "the GPU fell out"),
@@ -114,14 +114,17 @@ async fn interrupted_model_answer_is_an_error_and_not_retried() {
         let step = brain("openai", &at, "").think().await;
         assert_eq!(step.message["content"][0]["text"], "Half an ans");
         let why = step.failure();
-        assert!(why.starts_with("openai (127.0.0.1) broke off its answer: ") && why.contains(complaint), "{why}");
+        assert!(
+            why.starts_with("openai (127.0.0.1) did not complete its answer: ") && why.contains(complaint),
+            "{why}"
+        );
         assert_eq!(log.lock().unwrap().len(), 1);
     }
     let overloaded =
         events(&[json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})]);
     let (at, _) = server(vec![format!("{HEAD}{overloaded}")]).await;
     let why = brain("anthropic", &at, "").think().await.failure();
-    assert_eq!(why, "anthropic (127.0.0.1) broke off its answer: overloaded_error: Overloaded");
+    assert_eq!(why, "anthropic (127.0.0.1) did not complete its answer: overloaded_error: Overloaded");
 }
 
 #[tokio::test]
@@ -130,11 +133,11 @@ async fn model_response_without_event_stream_is_an_error() {
     let (at, log) =
         server(vec![test_http_server::answer("200 OK", "content-type: application/json\r\n", &whole)]).await;
     let why = brain("openai", &at, "").think().await.failure();
-    assert!(why.starts_with("openai (127.0.0.1) answered with no stream of events: "), "{why}");
+    assert!(why.starts_with("openai (127.0.0.1) did not answer with a stream of events: "), "{why}");
     let (at, _) =
         server(vec![test_http_server::answer("200 OK", "content-type: text/html\r\n", "<h1>Welcome</h1>")]).await;
     let why = brain("openai", &at, "").think().await.failure();
-    assert!(why.contains("ended without saying that it was finished"), "{why}");
+    assert!(why.contains("the stream ended without an end event"), "{why}");
     assert_eq!(log.lock().unwrap().len(), 1);
 }
 
@@ -176,7 +179,7 @@ async fn stalled_model_answer_times_out() {
     let began = thinker.workshop.clock.now();
     let step = thinker.think_with_moving_clock().await;
     assert_eq!(step.message["content"][0]["text"], "So…");
-    assert_eq!(step.failure(), "openai (127.0.0.1) broke off its answer: nothing came for 120 seconds");
+    assert_eq!(step.failure(), "openai (127.0.0.1) did not complete its answer: nothing was received for 120 seconds");
     assert!(began.until(thinker.workshop.clock.now()) >= Duration::from_secs(120));
     left.await.unwrap();
 }

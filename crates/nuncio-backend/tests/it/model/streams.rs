@@ -157,7 +157,7 @@ async fn malformed_tool_call_arguments_never_run_a_tool() {
     assert_eq!((thought.stop, blocks), (StopReason::MaxTokens, json!([])));
     // Malformed arguments for an unknown tool fail the step.
     let why = thinker.think().await.failure();
-    assert!(why.contains("a call of `made_up` whose arguments are no JSON object: {\"a\": on"), "{why}");
+    assert!(why.contains("a call of `made_up` whose arguments are not a JSON object: {\"a\": on"), "{why}");
 }
 
 #[tokio::test]

@@ -46,8 +46,8 @@ async fn caller_with_an_unusable_did_document_is_refused_and_the_failure_cached(
         ("huge", Box::new(|_| DidHostReply::Other(200, json_header(), " ".repeat(65 * 1024))), "too large"),
         ("endless", Box::new(|_| DidHostReply::Endless), "too large"),
         ("silent", Box::new(|_| DidHostReply::Silence), "did not answer in time"),
-        ("deep", Box::new(|_| DidHostReply::Other(200, json_header(), "[".repeat(60_000))), "cannot be had"),
-        ("no JSON", Box::new(|_| DidHostReply::Other(200, json_header(), "hello".to_owned())), "cannot be had"),
+        ("deep", Box::new(|_| DidHostReply::Other(200, json_header(), "[".repeat(60_000))), "cannot be fetched"),
+        ("no JSON", Box::new(|_| DidHostReply::Other(200, json_header(), "hello".to_owned())), "cannot be fetched"),
         (
             "not sent as JSON",
             Box::new(move |it| {
@@ -55,7 +55,7 @@ async fn caller_with_an_unusable_did_document_is_refused_and_the_failure_cached(
             }),
             "as JSON",
         ),
-        ("of another DID", Box::new(move |_| DidHostReply::Document(good(&mallory))), "the document is of"),
+        ("of another DID", Box::new(move |_| DidHostReply::Document(good(&mallory))), "the document is for"),
         ("changed", Box::new(bent(|it| it["service"] = json!([]))), "proof"),
         (
             "without a proof",

@@ -89,9 +89,9 @@ mod tests {
             ("/tools/0/permission_scope", Value::Null, "/tools/0/permission_scope: must be a text"),
             ("/tools/0/input_schema", json!("x"), "/tools/0/input_schema: "),
             ("/permission_scopes/0/sensitivity", json!("extreme"), "must be \"low\", \"medium\" or \"high\""),
-            ("/tools", json!([{"name": "do_it", "input_schema": {}}]), "/tools/0/permission_scope: must be there"),
-            ("/tools", json!([tool, tool]), "/tools/1/name: is the name of a tool above already"),
-            ("/permission_scopes", json!([scope, scope]), "/permission_scopes/1/id: is declared above already"),
+            ("/tools", json!([{"name": "do_it", "input_schema": {}}]), "/tools/0/permission_scope: must be present"),
+            ("/tools", json!([tool, tool]), "/tools/1/name: is already the name of a tool above"),
+            ("/permission_scopes", json!([scope, scope]), "/permission_scopes/1/id: is already declared above"),
         ] {
             let mut bad = good();
             *bad.pointer_mut(place).unwrap() = value;
@@ -110,7 +110,7 @@ mod tests {
         past["tools"][0].as_object_mut().unwrap().shift_remove("name");
         let reasons = reasons_of(&good(), &more, &[past]);
         assert!(reasons.contains(&None), "{reasons:?}");
-        let reason = Some("/tools/0/name: must be there".to_owned());
+        let reason = Some("/tools/0/name: must be present".to_owned());
         assert!(reasons.contains(&reason), "{reasons:?}");
     }
 }

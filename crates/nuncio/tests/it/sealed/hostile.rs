@@ -126,37 +126,45 @@ const LIES: [RelayManipulation; 13] = [
     (
         "no subtype",
         |message| drop(message.as_object_mut().unwrap().shift_remove("msg_subtype")),
-        Some("msg_subtype is not the sender's"),
+        Some("the msg_subtype from the relay differs from the sender's"),
     ),
     (
         "another subtype",
         |message| message["msg_subtype"] = json!("artifact_response"),
-        Some("msg_subtype is not the sender's"),
+        Some("the msg_subtype from the relay differs from the sender's"),
     ),
-    ("another content", |message| message["content_type"] = json!("text"), Some("content_type is not the sender's")),
-    ("another sender", |message| message["sender_id"] = json!("agt_other"), Some("sender_id is not the sender's")),
+    (
+        "another content",
+        |message| message["content_type"] = json!("text"),
+        Some("the content_type from the relay differs from the sender's"),
+    ),
+    (
+        "another sender",
+        |message| message["sender_id"] = json!("agt_other"),
+        Some("the sender_id from the relay differs from the sender's"),
+    ),
     (
         "a person",
         |message| (message["sender_type"], message["sender_id"]) = (json!("human"), json!("bob")),
-        Some("sender_type is not the sender's"),
+        Some("the sender_type from the relay differs from the sender's"),
     ),
     (
         "another name",
         |message| message["client_message_id"] = json!("m_other"),
-        Some("client_message_id is not the sender's"),
+        Some("the client_message_id from the relay differs from the sender's"),
     ),
     (
         "another device",
         |message| message["sender_device_id"] = json!("dev_other"),
-        Some("sender_device_id is not the sender's"),
+        Some("the sender_device_id from the relay differs from the sender's"),
     ),
     ("another conversation", |message| message["conversation_id"] = json!("cnv_other"), None),
     (
         "half of it",
         |message| within(message, |text| text[..text.len() / 2].to_owned()),
-        Some("it is no sealed message"),
+        Some("it is not a sealed message"),
     ),
-    ("nothing of it", |message| message["encrypted_payload"] = json!(""), Some("it is no sealed message")),
+    ("nothing of it", |message| message["encrypted_payload"] = json!(""), Some("it is not a sealed message")),
     ("another body", |message| within(message, |text| flip(&text, "\"ct\":\"")), Some("the sender did not sign this")),
     ("another time", |message| within(message, |text| flip_digit(&text)), Some("the sender did not sign this")),
     (
@@ -216,8 +224,11 @@ async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
     stage.honest_call("nothing").await;
     // Three of the changes are wrong for a call but correct for an answer.
     let lies = LIES.into_iter().filter(|(name, ..)| !["another sender", "another subtype", "a person"].contains(name));
-    let bob: RelayManipulation =
-        ("another person", |message| message["sender_id"] = json!("bob"), Some("sender_id is not the sender's"));
+    let bob: RelayManipulation = (
+        "another person",
+        |message| message["sender_id"] = json!("bob"),
+        Some("the sender_id from the relay differs from the sender's"),
+    );
     for (name, lie, refusal) in lies.chain([bob]) {
         let before = stage.agent.refused.lock().unwrap().len();
         let refusals = Arc::new(AtomicUsize::new(0));

@@ -93,7 +93,7 @@ fn history_becomes_the_expected_openai_request_body() {
                     "tool_calls": [call("c1", "rooms_find", "{\"q\":\"a\"}"), call("c2", "rooms_find", "{}")]},
                 {"role": "tool", "tool_call_id": "c2", "content": "second"},
                 {"role": "tool", "tool_call_id": "c1", "content": "first"},
-                {"role": "user", "content": [{"type": "text", "text": "The pictures among these results:"},
+                {"role": "user", "content": [{"type": "text", "text": "The images in these results:"},
                     {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
                 {"role": "assistant", "content": "Here."},
                 {"role": "user", "content": [{"type": "text", "text": "And this?"},
