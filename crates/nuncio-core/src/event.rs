@@ -396,16 +396,16 @@ mod tests {
         let told =
             |number| read.from(read.index_of(number)).map(|(index, _)| read.number(index) - FIRST_REBUILT).collect();
         let all: Vec<usize> = told(0);
-        assert_eq!(all, [0, 1, 2, 3], "whoever is new");
+        assert_eq!(all, [0, 1, 2, 3], "a new reader gets all events");
         let rest: Vec<usize> = told(1);
-        assert_eq!(rest, [1, 2, 3], "whoever saw it begin");
+        assert_eq!(rest, [1, 2, 3], "a reader after the first event gets the rest");
         for seen in [2, 3, 4, 5, 4000] {
             let end: Vec<usize> = told(seen);
-            assert_eq!(end, [3], "whoever saw {seen} events of the first log");
+            assert_eq!(end, [3], "a reader of {seen} events of the first log gets the end");
         }
         for seen in 0..5 {
             let on: Vec<usize> = told(FIRST_REBUILT + seen);
-            assert_eq!(on, (seen..4).collect::<Vec<_>>(), "whoever saw {seen} events of this one");
+            assert_eq!(on, (seen..4).collect::<Vec<_>>(), "a reader of {seen} events of this log gets the rest");
         }
         assert_eq!(sample().index_of(3), 3);
         assert_eq!(sample().number(3), 3);

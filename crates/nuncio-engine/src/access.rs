@@ -394,6 +394,10 @@ mod tests {
         let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
         assert_eq!(check(&bob, token(), "rooms:read"), DENIED);
         assert_eq!(check(&bob, AuthenticationMethod::None, "booking:write"), DENIED);
-        assert_eq!(check(&Principal::Anonymous, token(), "booking:write"), DENIED, "a token speaks for its subject");
+        assert_eq!(
+            check(&Principal::Anonymous, token(), "booking:write"),
+            DENIED,
+            "a token's scopes apply only to its own subject"
+        );
     }
 }

@@ -458,7 +458,7 @@ mod tests {
             begin.is_some_and(|begin| listed(&page[begin..])) || page.contains(&format!("[[{name}]]"))
         };
         let missing: Vec<_> = keys().filter(|key| !is_documented(key)).collect();
-        assert!(missing.is_empty(), "docs/settings.md does not say {missing:?}");
+        assert!(missing.is_empty(), "docs/settings.md does not describe {missing:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl ManualClock {
     /// Waits until a task sleeps for exactly this time, so that moving the clock wakes the task.
     pub async fn wait_for_sleeper(&self, span: Duration) {
         let moment = self.now().after(span);
-        eventually("someone waits for the clock", async || {
+        eventually("a task waits for the clock", async || {
             self.sleepers.lock().values().any(|waited| *waited == moment).then_some(())
         })
         .await;

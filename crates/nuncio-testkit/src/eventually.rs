@@ -19,7 +19,7 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
     };
     match tokio::time::timeout(GIVE_UP, looking).await {
         Ok(found) => found,
-        Err(_) => panic!("it never happened: {what}"),
+        Err(_) => panic!("timed out while waiting until {what}"),
     }
 }
 

@@ -138,7 +138,7 @@ impl Gateway {
 
     /// Waits until `count` approvals are pending for the operators.
     pub async fn questions(&self, count: usize) -> Vec<Approval> {
-        eventually("questions wait for the operators", async || {
+        eventually("approvals are pending", async || {
             let pending = self.engine().approvals().pending_approvals().await.unwrap();
             (pending.len() == count).then_some(pending)
         })

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             keys.verify(Algorithm::EdDsa, None, b"message", ed),
             SignatureMatch::Good,
-            "a token need not name its key"
+            "a token without a key id is accepted"
         );
         assert_eq!(keys.verify(Algorithm::Es256, Some("ec"), b"message", ec), SignatureMatch::Good);
         assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"massage", ed), SignatureMatch::Bad);

@@ -33,7 +33,7 @@ impl nuncio_engine::ports::Entropy for ZeroEntropy {
 
 fn declared(text: &str) -> Arc<Agent> {
     let declared = nuncio_agent_file::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
-    assert!(declared.notes.is_empty(), "an example gives no cause for notes: {:?}", declared.notes);
+    assert!(declared.notes.is_empty(), "an example must have no notes: {:?}", declared.notes);
     Arc::new(declared.agent)
 }
 

@@ -132,18 +132,18 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
     type Tamper = fn(&mut Vec<LedgerEntry>);
     let again: fn(Vec<LedgerEntry>) -> Vec<LedgerEntry> = |entries| rechain(entries, 1);
     let cases: &[(&str, Tamper, LedgerFault)] = &[
-        ("a scope is added to what was signed", |it| it[0].scopes.push(scope("z")), LedgerFault::BadSignature(1)),
-        ("a scope is taken from what was signed", |it| drop(it[0].scopes.pop()), LedgerFault::BadSignature(1)),
+        ("a scope is added to a signed entry", |it| it[0].scopes.push(scope("z")), LedgerFault::BadSignature(1)),
+        ("a scope is removed from a signed entry", |it| drop(it[0].scopes.pop()), LedgerFault::BadSignature(1)),
         ("a term is made longer", |it| it[3].terms.clear(), LedgerFault::BadSignature(4)),
         (
-            "another manifest is put under a yes",
+            "the manifest hash of a grant is changed",
             |it| it[3].manifest_hash = Some(Digest::ZERO),
             LedgerFault::BadSignature(4),
         ),
-        ("another version is put under a yes", |it| it[3].manifest_version = 9, LedgerFault::BadSignature(4)),
-        ("the time of a yes is moved", |it| it[3].at = at(31), LedgerFault::BadSignature(4)),
+        ("the manifest version of a grant is changed", |it| it[3].manifest_version = 9, LedgerFault::BadSignature(4)),
+        ("the time of a grant is changed", |it| it[3].at = at(31), LedgerFault::BadSignature(4)),
         (
-            "a yes is moved to another agent",
+            "a grant is moved to another agent",
             |it| {
                 for entry in it {
                     entry.agent_id = AgentId::parse("agt_2").unwrap();
@@ -152,7 +152,7 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             LedgerFault::BadSignature(1),
         ),
         (
-            "a yes is moved to another relation",
+            "a grant is moved to another relation",
             |it| {
                 for entry in it {
                     entry.relation_id = RelationId::parse("rel_2").unwrap();
@@ -165,24 +165,24 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             |it| it[1].relation_id = RelationId::parse("rel_2").unwrap(),
             LedgerFault::Foreign(2),
         ),
-        ("the signature is taken off", |it| it[3].signature = None, LedgerFault::Unsigned(4)),
-        ("the device is taken off", |it| it[3].device_id = None, LedgerFault::Unsigned(4)),
+        ("the signature is removed", |it| it[3].signature = None, LedgerFault::Unsigned(4)),
+        ("the device is removed", |it| it[3].device_id = None, LedgerFault::Unsigned(4)),
         (
-            "the server signs nothing and allows",
+            "the server grants without a signature",
             |it| {
                 it[3] = LedgerEntry { actor: LedgerActor::Server, device_id: None, signature: None, ..it[3].clone() };
             },
             LedgerFault::Overreach(4),
         ),
         (
-            "a device of somebody else signs",
+            "a device of another person signs",
             |it| {
                 it[3] = by_ada(LedgerEntry { signature: None, ..it[3].clone() }, "dev_eve", 3);
             },
             LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_eve").unwrap() },
         ),
         (
-            "somebody else says yes",
+            "another person grants",
             |it| {
                 let actor = LedgerActor::Person(PersonName::parse("eve").unwrap());
                 let device_id = Some(DeviceId::parse("dev_eve").unwrap());
@@ -196,14 +196,14 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_9").unwrap() },
         ),
         (
-            "a device that was taken away signs",
+            "a removed device signs",
             |it| {
                 it[3] = by_ada(LedgerEntry { at: at(36), signature: None, ..it[3].clone() }, "dev_2", 2);
             },
             LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_2").unwrap() },
         ),
         (
-            "another key signs under a device's name",
+            "another key signs under a device's id",
             |it| {
                 it[3] = by_ada(LedgerEntry { signature: None, ..it[3].clone() }, "dev_1", 2);
             },
@@ -218,32 +218,32 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             },
             LedgerFault::Malformed { seq: 5, why: "it restores a scope that was not suspended" },
         ),
-        ("two entries change places", |it| it.swap(1, 2), LedgerFault::Gap { expected: 2, found: 3 }),
-        ("an entry comes twice", |it| it.insert(1, it[0].clone()), LedgerFault::Gap { expected: 2, found: 1 }),
+        ("two entries are swapped", |it| it.swap(1, 2), LedgerFault::Gap { expected: 2, found: 3 }),
+        ("an entry is repeated", |it| it.insert(1, it[0].clone()), LedgerFault::Gap { expected: 2, found: 1 }),
         ("the beginning is cut off", |it| drop(it.remove(0)), LedgerFault::Gap { expected: 1, found: 2 }),
         (
-            "the server begins",
+            "the server makes the first entry",
             |it| it[0] = entry(1, Digest::ZERO, LedgerAction::Suspend, &[], 10),
             LedgerFault::Malformed { seq: 1, why: "a ledger begins with the person's grant" },
         ),
         ("time goes back", |it| it[1].at = at(9), LedgerFault::BackInTime(2)),
         (
-            "the server restores what was never suspended",
+            "the server restores a scope that was never suspended",
             |it| it[5].scopes = vec![scope("b")],
             LedgerFault::Malformed { seq: 6, why: "it restores a scope that was not suspended" },
         ),
         (
-            "the server restores what was never allowed",
+            "the server restores a scope that was never granted",
             |it| it[5].scopes = vec![scope("z")],
             LedgerFault::Malformed { seq: 6, why: "it restores a scope that was not suspended" },
         ),
         (
-            "the server suspends what was never allowed",
+            "the server suspends a scope that was never granted",
             |it| it[1].scopes = vec![scope("z")],
             LedgerFault::Malformed { seq: 2, why: "it suspends or removes a scope that was not granted" },
         ),
         (
-            "the server dresses up as a device",
+            "the server's entry names a device",
             |it| it[1].device_id = Some(DeviceId::parse("dev_1").unwrap()),
             LedgerFault::Malformed { seq: 2, why: "an entry of the server must not name a device" },
         ),
@@ -253,7 +253,7 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             LedgerFault::Malformed { seq: 1, why: "its scopes are not sorted and unique" },
         ),
         (
-            "a scope stands twice",
+            "a scope is listed twice",
             |it| it[1].scopes = vec![scope("b"), scope("b")],
             LedgerFault::Malformed { seq: 2, why: "its scopes are not sorted and unique" },
         ),
@@ -265,7 +265,7 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
             LedgerFault::Malformed { seq: 4, why: "it has a term for a scope that it does not list" },
         ),
         (
-            "what goes without saying is written out",
+            "the default term is listed",
             |it| {
                 it[3].terms.insert(scope("b"), GrantTerm::UntilRevoked);
             },
@@ -328,5 +328,5 @@ fn signed_bytes_of_a_ledger_entry_are_its_label_and_canonical_json() {
     assert_eq!(json, expected);
     assert_eq!(serde_json::from_str::<LedgerEntry>(json).unwrap(), entry);
     let unknown = json.replacen('{', r#"{"extra":1,"#, 1);
-    assert!(serde_json::from_str::<LedgerEntry>(&unknown).is_err(), "what is not signed is not read either");
+    assert!(serde_json::from_str::<LedgerEntry>(&unknown).is_err(), "an unknown field is refused");
 }

@@ -106,7 +106,7 @@ fn manifest_change_suspends_only_changed_granted_scopes() {
     assert_eq!((names(&pending.scopes), pending.version, pending.since), (vec!["b"], 2, at(20)));
     assert_eq!(judged.entries.len(), 1);
     assert_eq!((judged.entries[0].action, names(&judged.entries[0].scopes)), (LedgerAction::Suspend, vec!["b"]));
-    assert_eq!(judged.relation.accepted, version(1), "nobody said yes to it");
+    assert_eq!(judged.relation.accepted, version(1), "the new version was not accepted");
     assert_eq!(publish(&granted(), 2, &["a", "b"], &["z"], &[], 20), None);
 }
 
@@ -151,7 +151,7 @@ fn reverted_manifest_restores_suspended_scopes() {
 fn suspended_scope_is_not_suspended_again_by_further_manifest_changes() {
     let broken = publish(&granted(), 2, &["a", "b"], &["b"], &[], 20).unwrap().relation;
     let again = publish(&broken, 3, &["a", "b"], &["b"], &[], 30).unwrap();
-    assert!(again.entries.is_empty(), "the ledger says it already");
+    assert!(again.entries.is_empty(), "the suspension is already in the ledger");
     assert_eq!(again.relation.pending.as_ref().unwrap().version, 3);
     let more = publish(&again.relation, 4, &["a", "b"], &["a", "b"], &[], 40).unwrap();
     assert_eq!((more.entries.len(), names(&more.suspended)), (1, vec!["a"]));
@@ -181,7 +181,7 @@ fn one_time_grant_ends_on_use_and_temporary_grant_at_its_time() {
     assert_eq!(effective(&used, 50), ["c"]);
     assert_eq!(used.use_once(&once), None, "only once");
     let lasting = relation.grant(&scope("c")).unwrap().id.clone();
-    assert_eq!(relation.use_once(&lasting), None, "what lasts is not used up");
+    assert_eq!(relation.use_once(&lasting), None, "a lasting grant is not used up");
     assert_eq!(relation.expire(at(49)), None);
     let (expired, entry) = relation.expire(at(50)).unwrap();
     assert_eq!((entry.action, names(&entry.scopes)), (LedgerAction::Prune, vec!["a"]));

@@ -198,7 +198,7 @@ mod tests {
     /// Simulates a successful commit.
     fn make(entry: &PendingExecutionInsert) {
         let (_, answer) = entry.take().unwrap();
-        assert!(entry.is_refused() && !entry.waits(), "nobody puts it there twice");
+        assert!(entry.is_refused() && !entry.waits(), "a taken entry cannot be inserted again");
         entry.mark_stored(answer);
     }
 

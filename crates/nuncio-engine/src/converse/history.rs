@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(seen.first().map(String::as_str), Some("be kind"));
         assert_eq!(seen.last().map(String::as_str), Some("answer 9"));
         assert!(seen[1].starts_with("question"), "an exchange begins with its question: {seen:?}");
-        assert_eq!(left_out.len() + seen.len(), 21, "nothing is lost between the two");
+        assert_eq!(left_out.len() + seen.len(), 21, "every message is either kept or left out");
         assert_eq!(until, 1 + left_out.len() as u64);
         assert_eq!(texts(&compact(&talk(10), None, Some(1)).with(None)), ["be kind", "question 9", "answer 9"]);
     }

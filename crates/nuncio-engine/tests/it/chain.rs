@@ -81,14 +81,16 @@ pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), Code
         deadline: engine.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
-    let CallOutcome::Ended(ended) = engine.calls().call(call).await.unwrap() else { panic!("nobody was to be asked") };
+    let CallOutcome::Ended(ended) = engine.calls().call(call).await.unwrap() else {
+        panic!("the call must not ask an approver")
+    };
     ended.result.map(|_| ()).map_err(|failure| failure.code)
 }
 
 #[tokio::test]
 async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
     let world = TestEngine::new().await;
-    assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
+    assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "the agent has no device tools");
     let id = announce(&world, Some(first_version())).await;
     let account = world.engine.accounts().account(&id).await.unwrap();
     assert_eq!(
@@ -120,7 +122,7 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
-    assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "his yes is not hers");
+    assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "a grant applies only to its person");
 
     // A breaking manifest change suspends the consent at once.
     world.engine.manifests().announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();

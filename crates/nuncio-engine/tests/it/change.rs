@@ -56,7 +56,7 @@ async fn breaking_manifest_change_suspends_its_scopes_and_notifies_affected_peop
     assert_eq!(told(&world, &bob).await, [(2, files())]);
 
     assert_eq!(world.effective(&eve, &eves).await, ["clipboard:read"]);
-    assert_eq!(world.relation(&eve, &eves).await, eves, "she never allowed it");
+    assert_eq!(world.relation(&eve, &eves).await, eves, "the person never granted the scope");
     assert_eq!(told(&world, &eve).await, []);
 
     let observed = world.engine.mailbox().mail(&RelayParty::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
@@ -149,7 +149,7 @@ async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
     assert!(!world.publish(&owner, &id, &without).await.verdict.breaking);
     assert_eq!(world.effective(&bob, &relation).await, files());
     let back = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
-    assert!(back.verdict.breaking, "two silent steps are one hidden break");
+    assert!(back.verdict.breaking, "two compatible steps together are a breaking change");
     assert_eq!(pending(&world.relation(&bob, &relation).await), ["filesystem:read"]);
     // The tool returns as Bob accepted it, so no new consent is needed.
     world.publish(&owner, &id, &without).await;
@@ -186,7 +186,7 @@ async fn removed_scope_loses_its_grant_and_needs_new_consent_when_added_again() 
     assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentPruned));
     let back = world.publish(&owner, &id, &renumbered(&first_version(), 3)).await;
     assert_eq!((back.verdict.breaking, back.affected), (true, 1));
-    assert_eq!(world.effective(&bob, &relation).await, files(), "a stale grant does not revive");
+    assert_eq!(world.effective(&bob, &relation).await, files(), "an old grant does not become valid again");
     assert_eq!(pending(&world.relation(&bob, &relation).await), ["clipboard:read"]);
     let now =
         bob.try_change(&world, &relation, &[("filesystem:read", ALWAYS), ("clipboard:read", ALWAYS)]).await.unwrap();
@@ -229,7 +229,11 @@ async fn person_is_asked_once_about_a_new_scope_and_may_decline() {
     // Bob declines the new scope.
     let no = bob.try_change(&world, &relation, &[]).await.unwrap();
     assert_eq!((no.pending.clone(), no.accepted.version, no.grants.len()), (None, 2, 0));
-    assert_eq!(world.publish(&owner, &id, &renumbered(&wider, 9)).await.affected, 0, "he was asked and has answered");
+    assert_eq!(
+        world.publish(&owner, &id, &renumbered(&wider, 9)).await.affected,
+        0,
+        "the person has already decided on this change"
+    );
 }
 
 #[tokio::test]
@@ -256,7 +260,7 @@ async fn person_who_missed_three_breaking_versions_is_asked_only_about_the_lates
     // Bob returns after a restart of the server.
     let world = world.restarted().await;
     let now = world.relation(&bob, &relation).await;
-    assert_eq!(pending(&now), ["clipboard:read"], "what the last one would change for him, not what two did between");
+    assert_eq!(pending(&now), ["clipboard:read"], "only the last version counts, not the versions between");
     let waiting = now.pending.clone().unwrap();
     assert_eq!((waiting.version, waiting.hash, now.accepted.version), (4, last.hash, 1));
     assert_eq!(world.effective(&bob, &relation).await, files());

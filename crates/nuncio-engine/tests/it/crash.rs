@@ -25,7 +25,7 @@ async fn publication_interrupted_by_kill_is_stored_completely_or_not_at_all() {
         let acknowledged = killed_after(kill_after, &file);
         let engine = TestEngine::at(&file).await.engine;
         let account = engine.accounts().search_agents("", None, 10).await.unwrap().pop().unwrap();
-        assert!(account.manifest_version >= acknowledged, "what was said to be done is done");
+        assert!(account.manifest_version >= acknowledged, "an acknowledged version is stored");
         let versions = engine.manifests().manifest_history(&account.id, None, 100).await.unwrap();
         let numbers: BTreeSet<_> = versions.iter().map(|version| version.version).collect();
         assert!(versions.len() < 100 && numbers == (1..=account.manifest_version).collect());
@@ -52,7 +52,7 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
             _ => None,
         })
         .collect();
-    assert_eq!(told, (2..=version).collect::<Vec<_>>(), "{person} is told of each, once");
+    assert_eq!(told, (2..=version).collect::<Vec<_>>(), "{person} gets one notification for each version");
     let standing = engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert_eq!(standing.suspended.len(), usize::from(version > 1));
 }

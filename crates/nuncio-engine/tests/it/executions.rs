@@ -92,11 +92,11 @@ async fn tool_runs_once_although_storing_its_result_fails_at_first() {
             }
             let execution = engine.executions().execution(&caller, submitted.execution.id.as_str()).await.unwrap();
             if execution.state.is_over() {
-                assert!(round >= 20, "nothing is over before it is on disk");
+                assert!(round >= 20, "an execution ended before its end was stored");
                 return execution;
             }
         }
-        unreachable!("the loop ends by itself only");
+        unreachable!("the maintenance loop does not end");
     };
     let execution = tokio::time::timeout(Duration::from_secs(60), finished).await.unwrap();
     assert_eq!(execution.state, ExecutionState::Completed { output: json!({"ran": true}) });

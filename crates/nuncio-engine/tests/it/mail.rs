@@ -31,7 +31,11 @@ async fn notification_wakes_a_waiting_reader_and_stays_readable_after_restart() 
     assert!(
         matches!(&mail[0].notification, Notification::ReauthRequired { relation: Some(it), .. } if *it == relation.id)
     );
-    assert_eq!(world.engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
+    assert_eq!(
+        world.engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap(),
+        mail,
+        "waiting mail is returned at once"
+    );
 
     world.engine.mailbox().mark_mail_read(&mailbox, "dev_1", mail[0].seq).await.unwrap();
     let world = world.restarted().await;
@@ -77,10 +81,10 @@ async fn committed_message_of_a_dropped_request_still_wakes_its_recipient() {
             continue;
         }
         let heard = tokio::time::timeout(Duration::from_secs(30), waiting).await;
-        assert_eq!(heard.expect("somebody sleeps over their mail").unwrap().len(), 1, "after {polls} looks");
+        assert_eq!(heard.expect("the waiting reader was not woken").unwrap().len(), 1, "after {polls} looks");
         told += 1;
     }
-    assert!(told > 0, "no message came to the disk at all");
+    assert!(told > 0, "no message was stored");
 }
 
 #[tokio::test]
@@ -120,5 +124,5 @@ async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consen
     assert!(world.relation(&bob, &relation).await.pending.is_some());
     world.publish(&owner, &id, &broken_version(&["path", "limit", "encoding"])).await;
     let mail = world.engine.mailbox().mail(&mailbox, 0, 100).await.unwrap();
-    assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), [head + 1], "no number is given twice");
+    assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), [head + 1], "sequence numbers are not reused");
 }

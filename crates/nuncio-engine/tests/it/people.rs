@@ -60,19 +60,19 @@ async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
     let other = enrolment(&pair(2), &code);
     let refused: [(&str, EnrolmentRequest, Code); 5] = [
         ("an unknown code", enrolment(&pair(1), "inv_nope"), Code::InviteInvalid),
-        ("a key one does not hold", EnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
+        ("a key of another device", EnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
         (
-            "a signature of nothing",
+            "a signature of zeros",
             EnrolmentRequest { signature: Signature::new([0; 64]), ..good.clone() },
             Code::DeviceRefused,
         ),
         (
-            "another name than was signed",
+            "another name than the signed one",
             EnrolmentRequest { name: "other".into(), ..good.clone() },
             Code::DeviceRefused,
         ),
         (
-            "a name that hides something",
+            "a name with an invisible character",
             EnrolmentRequest { name: "lap\u{202e}top".into(), ..good.clone() },
             Code::BadRequest,
         ),
@@ -133,7 +133,7 @@ async fn login_signature_for_wrong_server_nonce_device_key_or_time_is_refused() 
         ("another server", DeviceAssertion { audience: "https://there.example".into(), ..good() }, &phone),
         ("a short nonce", DeviceAssertion { nonce: "short".into(), ..good() }, &phone),
         ("an unknown device", unknown, &phone),
-        ("somebody else's key", good(), &eve),
+        ("a key of another person", good(), &eve),
     ];
     for (what, assertion, signer) in cases {
         let signature = sign(&signer.pair, &assertion.message());

@@ -245,7 +245,7 @@ async fn search_finds_public_agents_by_name_and_capability() {
     assert_eq!(found("helper nothing").await, 0);
     let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.publish(&owner, &id, &only_files).await;
-    assert_eq!(found("clipboard:read").await, 0, "it no longer says so");
+    assert_eq!(found("clipboard:read").await, 0, "the removed scope is no longer found");
     let patch = AgentPatch {
         display_name: Some("Archivist".into()),
         description: Some("Keeps 档案.".into()),

@@ -111,14 +111,14 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
             bob.signed(LedgerEntry { device_id: Some(eve.device.id.clone()), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
-        ("another place in the ledger", bob.signed(LedgerEntry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
+        ("another sequence number", bob.signed(LedgerEntry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
         (
-            "a time to come",
+            "a time in the future",
             bob.signed(LedgerEntry { at: good.at.after(Duration::from_secs(601)), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
         (
-            "a name that is not the server's to give",
+            "a grant id that the server did not assign",
             bob.signed(LedgerEntry { relation_id: RelationId::parse("mine").unwrap(), ..good.clone() }),
             Code::ConsentUnsigned,
         ),

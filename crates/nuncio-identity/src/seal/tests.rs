@@ -150,7 +150,7 @@ fn published_sealing_vectors_match_the_implementation() {
         std::fs::write(file, serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
     }
     let published: Value = serde_json::from_str(FILE).unwrap();
-    assert_eq!(made, published, "set {WRITE} to a file to see what is made now");
+    assert_eq!(made, published, "set {WRITE} to a file to write the current output there");
     // The published envelope can also be opened.
     let envelope = made["envelope"]["envelope"].as_str().unwrap();
     let read = envelope::read(envelope.as_bytes()).unwrap();

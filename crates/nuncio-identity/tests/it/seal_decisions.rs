@@ -81,7 +81,7 @@ fn pending_safety_number_equals_the_number_after_acceptance() {
     let after = ada.seal_identity.safety_number(&agent("hotel")).unwrap();
     assert_eq!(waiting.safety_number, after);
     assert_ne!(after, before);
-    assert_eq!(new.seal_identity.safety_number(&person("ada")).unwrap(), after, "both see the same");
+    assert_eq!(new.seal_identity.safety_number(&person("ada")).unwrap(), after, "both sides see the same number");
     send_text(&mut ada, &mut new, "m2").unwrap();
 }
 
@@ -126,7 +126,7 @@ fn backup_of_a_lost_device_can_endorse_a_new_device() {
     assert_eq!(hotel.review_keys(&phone).distrusted, [(device("phone"), DistrustReason::NewUnendorsed)]);
     let before = phone.bundle();
     phone.seal_identity.decisions().endorse_from_backup(&backup::open(&saved, PHRASE).unwrap(), at(5)).unwrap();
-    assert!(phone.bundle().keys.seq > before.keys.seq, "the relay takes it");
+    assert!(phone.bundle().keys.seq > before.keys.seq, "the bundle is newer, so the relay accepts it");
     let joined = KeyChange::Joined { device: device("phone"), by: device("laptop") };
     assert_eq!(hotel.review_keys(&phone).changes, [joined]);
     send_text(&mut phone, &mut hotel, "m1").unwrap();

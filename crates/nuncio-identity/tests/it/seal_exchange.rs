@@ -157,7 +157,7 @@ fn one_time_keys_are_refilled_to_50_and_signed() {
     let more = hotel.seal_identity.one_time_keys(47, at(1)).unwrap();
     assert_eq!((more.len(), more.iter().filter(|key| key.fallback).count()), (4, 1));
     let names: HashSet<_> = hotel.keys.iter().chain(&more).map(|key| key.key_id.clone()).collect();
-    assert_eq!(names.len(), 54, "all of them have names of their own");
+    assert_eq!(names.len(), 54, "all keys have different ids");
     assert!(hotel.seal_identity.one_time_keys(50, at(2)).unwrap().is_empty());
     let signer = hotel.seal_identity.signing_key();
     let holds = |key: &nuncio_core::bundle::OneTimeKey, name: &str| {
@@ -240,7 +240,7 @@ fn identity_without_device_id_cannot_seal_until_enrolment() {
     let seal_identity = SealIdentity::load(keep.clone()).unwrap().unwrap();
     assert_eq!(seal_identity.owner_device().unwrap(), (&person("ada"), &device("dev_9")));
     assert_eq!(seal_identity.bundle().unwrap().keys.signing_key, key);
-    assert!(SealIdentity::create(keep, &new).is_err(), "keys are not written over");
+    assert!(SealIdentity::create(keep, &new).is_err(), "stored keys are not overwritten");
 }
 
 #[test]

@@ -357,7 +357,7 @@ fn sealing_refuses_payload_that_contradicts_its_subtype() {
     assert!(matches!(hotel.seal(&disguised, &mut ada), Err(SealError::Mismatched(_))));
     let answer = PlaintextMessage { subtype: Some(MsgSubtype::ArtifactResponse), ..call("m1") };
     assert!(matches!(hotel.seal(&answer, &mut ada), Err(SealError::Mismatched(_))));
-    assert!(matches!(ada.seal(&call("m1"), &mut hotel), Err(SealError::Mismatched(_))), "people do not call");
+    assert!(matches!(ada.seal(&call("m1"), &mut hotel), Err(SealError::Mismatched(_))), "people do not send calls");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn inconsistent_envelope_signed_by_the_sender_is_refused() {
     assert_eq!(
         text(&ada.open(&relay_metadata(&plaintext, &hotel), &envelope).unwrap()),
         "x",
-        "the program here can do it right"
+        "the unchanged sender is accepted"
     );
 }
 

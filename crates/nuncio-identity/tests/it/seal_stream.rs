@@ -27,7 +27,7 @@ fn start_stream(from: &mut TestIdentity, to: &mut TestIdentity, id: &str) -> (St
     let relay = stream_metadata(&stream(id), from);
     let (opened, opener) =
         StreamOpener::begin(&mut to.seal_identity, &relay, &envelope, stream(id).created_at).unwrap();
-    assert_eq!(opened.payload["key"], "", "the key was taken out");
+    assert_eq!(opened.payload["key"], "", "the payload has no key");
     (sealer, opener.unwrap())
 }
 

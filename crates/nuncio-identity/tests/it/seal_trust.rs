@@ -105,11 +105,14 @@ fn key_bundle_with_lower_sequence_number_is_distrusted() {
     hotel.seal_identity.set_owner_device(agent("hotel"), device("second"), at(1)).unwrap();
     hotel.seal_identity.set_owner_device(agent("hotel"), device("main"), at(2)).unwrap();
     assert!(hotel.bundle().keys.seq > old.keys.seq);
-    assert_eq!(hotel.seal_identity.pinned(&agent("hotel")).unwrap(), [hotel.bundle()], "it knows itself by one name");
+    assert_eq!(hotel.seal_identity.pinned(&agent("hotel")).unwrap(), [hotel.bundle()], "a device has one id");
     assert_eq!(ada.review_keys(&hotel).trusted, [device("main")]);
     let review = ada.seal_identity.review_keys(&agent("hotel"), &[old], None).unwrap();
     assert_eq!(review.distrusted, [(device("main"), DistrustReason::OldBundle)]);
-    assert!(ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).is_err(), "nobody accepts that");
+    assert!(
+        ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).is_err(),
+        "an older bundle cannot be accepted"
+    );
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn key_bundle_with_invalid_signature_is_distrusted() {
         assert_eq!(review.distrusted, [(device("main"), DistrustReason::BadSignature)]);
         assert!(review.first_contact && review.trusted.is_empty());
     }
-    assert!(ada.review_keys(&hotel).first_contact, "nothing was pinned");
+    assert!(ada.review_keys(&hotel).first_contact, "no key was pinned");
     let many = vec![hotel.bundle(); 65];
     assert_eq!(ada.seal_identity.review_keys(&agent("hotel"), &many, None), Err(TrustError::TooMany(65)));
 }

@@ -152,10 +152,10 @@ fn every_judge_rule_and_the_step_budget_are_documented() {
     let rules = ChangeRule::ALL.iter().map(|rule| rule.as_str());
     let rules = rules.chain(NoticeRule::ALL.iter().map(|rule| rule.as_str()));
     for rule in rules.chain(NarrowingRule::ALL.iter().map(|rule| rule.as_str())) {
-        assert!(page.contains(&format!("`{rule}`")), "docs/change-judge.md does not speak of {rule}");
+        assert!(page.contains(&format!("`{rule}`")), "docs/change-judge.md does not describe {rule}");
     }
     let thousands = Budget::default().steps() / 1000;
-    assert!(page.contains(&format!(" {thousands},000 steps")), "docs/change-judge.md names another budget");
+    assert!(page.contains(&format!(" {thousands},000 steps")), "docs/change-judge.md states another budget");
 }
 
 #[test]

@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(verdict.breaking, compare(before, after, Budget::default()).outcome.breaking());
         let scope = new["tools"][index]["permission_scope"].as_str().unwrap();
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
-        prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "a change is told: {} {}", before, after);
+        prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "{} {}", before, after);
         witnesses_hold(&old, &new, &[], &verdict);
         // The same findings result if the tool is removed and added again.
         let mut without = old.clone();

@@ -40,7 +40,7 @@ fn no_random_value_refutes_schemas_judged_compatible() {
             }
         }
     }
-    assert!(compatible > 150 && breaking > 150, "the pairs test too little: {compatible} {breaking}");
+    assert!(compatible > 150 && breaking > 150, "too few compatible or breaking pairs: {compatible} {breaking}");
     assert!(unknown * 100 <= compatible, "{unknown} undecided of {compatible} compatible");
 }
 

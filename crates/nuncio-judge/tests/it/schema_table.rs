@@ -29,7 +29,7 @@ fn check(pairs: Vec<(Value, Value, Expected)>) {
             let witness = finding.witness.as_ref().unwrap_or_else(|| panic!("no witness: {told}"));
             assert!(is_valid(&old, witness) && !is_valid(&new, witness), "bad witness: {told}");
             let place = if finding.new.is_some() { &new } else { &old };
-            assert!(place.pointer(&finding.pointer).is_some(), "the pointer leads nowhere: {told}");
+            assert!(place.pointer(&finding.pointer).is_some(), "the pointer does not resolve: {told}");
         }
     }
 }

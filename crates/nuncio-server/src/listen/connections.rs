@@ -202,7 +202,11 @@ mod tests {
         known.mark_identified();
         let reserved: Vec<_> = (0..=RESERVED_CONNECTIONS).map(|_| connections.open(from(3), false)).collect();
         assert!(reserved.iter().all(|connection| connection.is_reserved));
-        assert_eq!(are_closed(&reserved).iter().filter(|closed| **closed).count(), 1, "the oldest in the reserve");
+        assert_eq!(
+            are_closed(&reserved).iter().filter(|closed| **closed).count(),
+            1,
+            "the oldest connection of the reserve"
+        );
         assert!(reserved[0].closed.is_cancelled());
         assert!(!known.closed.is_cancelled() && !proxy.closed.is_cancelled());
         drop(known);

@@ -82,7 +82,7 @@ async fn session_is_not_found_for_other_callers() {
         }
     }
     assert_eq!(bob.aap.get("/sessions").await, (200, json!({"sessions": []})));
-    assert_eq!(ada.aap.history(&session).await, before, "nothing has changed");
+    assert_eq!(ada.aap.history(&session).await, before, "the history is unchanged");
     assert_eq!(ada.aap.get("/sessions").await.1["sessions"][0]["sessionId"], session.as_str());
 }
 
@@ -121,14 +121,14 @@ async fn revoked_key_is_refused_at_once() {
     let gateway = start().await;
     let (ada, bob) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let session = ada.aap.session(DESK, &[]).await;
-    let Principal::Key(id) = &ada.caller.principal else { panic!("a key's holder is a key") };
+    let Principal::Key(id) = &ada.caller.principal else { panic!("the caller of a key is a key principal") };
     gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(ada.aap.get("/meta").await.0, 200, "a public document");
     for path in ["/sessions", &format!("/sessions/{session}")] {
         assert_eq!(code(&ada.aap.get(path).await), (401, "unauthorized"), "{path}");
     }
     assert_eq!(ada.aap.post("/sessions", json!({"agent": {"name": DESK}})).await.0, 401);
-    assert_eq!(bob.aap.get("/sessions").await.0, 200, "others are not concerned");
+    assert_eq!(bob.aap.get("/sessions").await.0, 200, "other keys are not affected");
     let again = gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap_err();
     assert_eq!(again.code, Code::KeyNotFound);
 }
@@ -142,7 +142,7 @@ async fn key_has_only_the_scopes_it_was_created_with() {
     let script = json!([[call("c1", "read", json!({})), call("c2", "echo", json!({}))], []]);
     let answer = reader.aap.play(&session, script).await;
     assert_eq!(result_of(messages(&answer), "c1"), "read");
-    assert_eq!(result_of(messages(&answer), "c2"), "{}", "a tool without a scope is for whoever may talk to the agent");
+    assert_eq!(result_of(messages(&answer), "c2"), "{}", "a tool without a scope is open to every caller of the agent");
 
     let anyone = gateway.key(&[]).await;
     assert_eq!(counted(&anyone.aap).await, "counted");
@@ -285,7 +285,7 @@ async fn call_that_waits_for_approval_is_refused_after_its_key_is_revoked() {
     let turn = ada.aap.play(&session, call_once("c1", "count", json!({})));
     let operators = async {
         let question = gateway.question().await;
-        let Principal::Key(id) = &ada.caller.principal else { panic!("a key's holder is a key") };
+        let Principal::Key(id) = &ada.caller.principal else { panic!("the caller of a key is a key principal") };
         gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
         gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap();
     };
@@ -299,13 +299,13 @@ async fn loopback_server_needs_no_key_until_the_first_key_is_created() {
     let gateway = start().await;
     let local = gateway.aap();
     let session = local.session(DESK, &[]).await;
-    assert_eq!(counted(&local).await, "counted", "someone on this machine has every scope");
+    assert_eq!(counted(&local).await, "counted", "a local caller has every scope");
 
     let guest = gateway.key(&[]).await;
     for path in ["/sessions", &format!("/sessions/{session}")] {
         assert_eq!(code(&local.get(path).await), (401, "unauthorized"), "{path}");
     }
-    assert_eq!(local.get("/meta").await.0, 200, "what is served is no secret");
+    assert_eq!(local.get("/meta").await.0, 200, "the list of agents is public");
     assert_eq!(guest.aap.get("/sessions").await, (200, json!({"sessions": []})), "a key does not inherit");
     assert_eq!(guest.aap.get(&format!("/sessions/{session}")).await.0, 404);
 }
@@ -317,9 +317,13 @@ async fn open_loopback_server_serves_local_requests_without_a_key_even_if_keys_e
     let reader = gateway.key(&["notes:read"]).await;
     let local = gateway.aap();
     let session = local.session(DESK, &[]).await;
-    assert_eq!(counted(&local).await, "counted", "someone on this machine has every scope");
-    assert_eq!(counted(&reader.aap).await, NOT_GRANTED, "a key is that key, not local");
-    assert_eq!(reader.aap.get(&format!("/sessions/{session}")).await.0, 404, "nor does it own what local owns");
+    assert_eq!(counted(&local).await, "counted", "a local caller has every scope");
+    assert_eq!(counted(&reader.aap).await, NOT_GRANTED, "a request with a key counts as that key, not as local");
+    assert_eq!(
+        reader.aap.get(&format!("/sessions/{session}")).await.0,
+        404,
+        "a key does not own the sessions of local"
+    );
 
     let ask = async |headers: &str| {
         let head = format!("GET /aap/sessions HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
@@ -330,7 +334,7 @@ async fn open_loopback_server_serves_local_requests_without_a_key_even_if_keys_e
         assert_eq!(ask(text).await.status, 200, "{text}");
     }
     // A text with the form of a credential of this server must be valid.
-    let Principal::Key(id) = &reader.caller.principal else { panic!("a key's holder is a key") };
+    let Principal::Key(id) = &reader.caller.principal else { panic!("the caller of a key is a key principal") };
     gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     let wrong = [reader.secret.as_str(), "nk_unknown", "nsk_unknown", "hsk_unknown", "eyJhbGciOiJub25lIn0.e30."];
     for token in wrong {

@@ -73,7 +73,7 @@ pub(crate) async fn operators_decide(gateway: &Gateway, aap: &AapClient) {
     let session = asked(aap).await;
     let (_, answer) = aap.turn(&session, permission(false)).await;
     assert!(result_of(messages(&answer), "c1").as_str().unwrap().contains("denied"), "{answer}");
-    assert_eq!(gateway.questions(0).await, [], "nobody is asked after a no");
+    assert_eq!(gateway.questions(0).await, [], "a denied call asks no further approver");
     assert_eq!(dangers(gateway), before);
 }
 

@@ -136,7 +136,7 @@ async fn approval_is_bound_to_one_call_and_its_arguments_and_used_once() {
     let second = questions.iter().find(|question| question.question.arguments == json!({"page": 2})).unwrap();
     allow(&gateway, &second.id).await;
     let first = gateway.question().await;
-    assert_eq!(first.question.arguments, json!({"page": 1}), "the yes to one does not answer the other");
+    assert_eq!(first.question.arguments, json!({"page": 1}), "each call has its own approval");
     gateway.order(AdminCommand::ApproveDeny { id: first.id.clone(), reason: None }).await.unwrap();
     let answer = turn.await.unwrap();
     assert_eq!(result_of(messages(&answer), "c1"), "Tool call denied");

@@ -50,7 +50,7 @@ async fn result(gateway: &Gateway, execution: &str) -> Value {
 
 async fn nothing_is_owed(gateway: &Gateway) {
     let nobody = HashSet::new();
-    eventually("nobody is owed anything", async || {
+    eventually("no delivery is pending", async || {
         gateway.engine().callbacks().next_callback(&nobody).await.unwrap().is_none().then_some(())
     })
     .await;
@@ -59,7 +59,7 @@ async fn nothing_is_owed(gateway: &Gateway) {
 /// Waits until a callback is scheduled in exactly `pause` seconds.
 async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     let (nobody, due) = (HashSet::new(), Some(clock.now().after(Duration::from_secs(pause))));
-    eventually("someone is to be told then", async || {
+    eventually("the next delivery is due at that time", async || {
         (gateway.engine().callbacks().next_callback(&nobody).await.unwrap() == due).then_some(())
     })
     .await;
@@ -119,7 +119,7 @@ async fn signed_callback_is_sent_once_per_finished_execution() {
         if name == "held" {
             held_pid(&gateway).await;
             std::fs::remove_file(gateway.file(DESK, "held.pid")).unwrap();
-            assert_eq!(receiver.sent().len(), told, "not before it is over");
+            assert_eq!(receiver.sent().len(), told, "no callback is sent before the execution ends");
         }
         if reason == "cancelled" {
             assert_eq!(ask(&gateway, "DELETE", &format!("/executions/{id}"), "").await.status, 202);
@@ -134,7 +134,7 @@ async fn signed_callback_is_sent_once_per_finished_execution() {
         assert_eq!(sent.header("webhook-id"), id);
         assert_eq!(sent.header("webhook-timestamp"), seconds.to_string());
         let body: Value = serde_json::from_slice(&sent.body).unwrap();
-        assert_eq!(body, result(&gateway, &id).await, "the same that is read");
+        assert_eq!(body, result(&gateway, &id).await, "the callback has the same body as the status request");
         assert_eq!((&body["status"], &body["error"]["details"]["reason"]), (&json!(status), &reason), "{body}");
         assert_signed_by(&gateway, &sent).await;
         let by_secret = signature_of(&sent, "v1").expect("signed with the shared secret");
@@ -190,12 +190,16 @@ async fn failing_callback_receiver_is_retried_and_then_given_up() {
         let again = receiver.nth(attempt).await;
         assert_eq!(again.body, first.body, "the same bytes");
         assert_eq!((again.header("webhook-id"), &again.line), (id.as_str(), &first.line));
-        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "but signed anew");
+        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "a retry has a new signature");
         assert_signed_by(&gateway, &again).await;
     }
     nothing_is_owed(&gateway).await;
     assert_eq!(receiver.sent().len(), 12);
-    assert_eq!(result(&gateway, &id).await["status"], "completed", "the outcome is there all the same");
+    assert_eq!(
+        result(&gateway, &id).await["status"],
+        "completed",
+        "the outcome is stored although no callback was delivered"
+    );
 }
 
 #[tokio::test]
@@ -340,5 +344,5 @@ async fn slow_callback_receiver_does_not_delay_others() {
         quick.nth(count).await;
     }
     slow.nth(4).await;
-    assert_eq!(slow.hung_up(), 0, "they all still wait for it");
+    assert_eq!(slow.hung_up(), 0, "all requests still wait for the answer");
 }

@@ -34,7 +34,7 @@ async fn ask(gateway: &Gateway, aap: &AapClient, shelf: &str) -> (HumanTask, Joi
     let (aap, script) = (aap.clone(), call_once("c1", "weigh", json!({"shelf": shelf})));
     let turn = tokio::spawn(async move { aap.play(&session, script).await });
     let wanted = json!(shelf);
-    let task = eventually("the work waits", async || {
+    let task = eventually("the task is in the inbox", async || {
         let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
         tasks.into_iter().find(|task| task.inputs["shelf"] == wanted)
     })

@@ -283,7 +283,7 @@ async fn server_with_keys_allows_every_origin_and_preflight_without_key() {
         assert_eq!(answer.status, status, "{line}: {answer:?}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{line}");
         if status >= 400 {
-            assert!(answer.json()["error"].is_string(), "{line}: a page can read what was wrong");
+            assert!(answer.json()["error"].is_string(), "{line}: a page can read the error");
         }
     }
 

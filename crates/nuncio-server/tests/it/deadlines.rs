@@ -65,8 +65,8 @@ async fn deadline_runs_while_an_execution_is_queued() {
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 0));
     assert_eq!(gateway.engine().load().open_executions, 1);
     release(&gateway, "held.gate", "done").await;
-    assert_eq!(output(&over(&gateway, &running).await), "done", "nobody else is in a hurry");
-    assert_eq!(gateway.audit().await.len(), 1, "what never began is no call");
+    assert_eq!(output(&over(&gateway, &running).await), "done", "other executions keep their deadline");
+    assert_eq!(gateway.audit().await.len(), 1, "an execution that never began has no audit record");
 }
 
 /// Executions and turns share the concurrency limit of a tool, where an execution may wait too.
@@ -117,9 +117,9 @@ async fn queued_execution_can_be_cancelled() {
     held_pid(&gateway).await;
     let queued = submit(&gateway, invocation("held", json!({}))).await;
     let told = cancel(&gateway, &queued).await;
-    assert_eq!((code(&told), told.attempt), (("failed", Code::Cancelled), 0), "it is over at once");
+    assert_eq!((code(&told), told.attempt), (("failed", Code::Cancelled), 0), "a queued execution ends at once");
     assert_eq!(look(&gateway, &queued).await, told);
-    assert_eq!(cancel(&gateway, &queued).await, told, "twice is once");
+    assert_eq!(cancel(&gateway, &queued).await, told, "a second cancellation changes nothing");
     release(&gateway, "held.gate", "done").await;
     assert_eq!(output(&over(&gateway, &running).await), "done");
     assert_eq!(gateway.audit().await.len(), 1);
@@ -181,7 +181,7 @@ fn mend(gateway: &Gateway) {
 const RETRY: &str = ", retry = { max_attempts = 4, backoff_ms = 2000 }";
 
 async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
-    eventually("so many attempts were made", async || {
+    eventually("the expected number of attempts was made", async || {
         (look(gateway, execution).await.attempt == count && gateway.audit().await.len() == count as usize).then_some(())
     })
     .await;
@@ -208,7 +208,7 @@ async fn unreachable_tool_is_retried_by_the_declared_policy() {
     for (number, ((call, outcome), expected)) in outcomes.iter().zip(&expected).enumerate() {
         assert_eq!((call.as_str(), outcome), (format!("{}.{}", execution.id, number + 1).as_str(), expected));
     }
-    assert_eq!(outcomes.len(), 4, "one record an attempt");
+    assert_eq!(outcomes.len(), 4, "each attempt has one record");
 }
 
 #[tokio::test]
@@ -270,14 +270,14 @@ async fn waiting_request_returns_at_the_end_or_at_its_time_limit() {
     let (told, ()) = tokio::join!(waits, clock.pass(seconds(7)));
     assert_eq!(told.unwrap().state, ExecutionState::Running);
     let at_once = engine.executions().execution_until(&caller, execution.id.as_str(), engine.now()).await.unwrap();
-    assert_eq!(at_once.state, ExecutionState::Running, "a time that has come is not waited for");
+    assert_eq!(at_once.state, ExecutionState::Running, "a wait that is already due returns at once");
 
     let early = engine.now().after(seconds(1000));
     let waits = engine.executions().execution_until(&caller, execution.id.as_str(), early);
     let (told, ()) = tokio::join!(waits, release(&gateway, "held.gate", "done"));
     assert_eq!(output(&told.unwrap()), "done", "the clock has not moved");
     let told = engine.executions().execution_until(&caller, execution.id.as_str(), early).await.unwrap();
-    assert_eq!(output(&told), "done", "nor for what is over");
+    assert_eq!(output(&told), "done", "the wait for an ended execution returns at once");
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn finished_execution_is_deleted_after_its_retention_time() {
     clock.advance(seconds(2 * 3600) - Duration::from_millis(1));
     assert!(found(&usual).await && found(&brief).await);
     clock.advance(Duration::from_millis(1));
-    assert!(found(&usual).await && !found(&brief).await, "each is kept as long as its author says");
+    assert!(found(&usual).await && !found(&brief).await, "each result is kept for the time its skill declares");
     let again = submit_as(engine, &anyone(), invocation("count", json!({})).with_key("k", "b")).await.unwrap();
     assert!(again.again);
     clock.advance(seconds(3600));

@@ -267,10 +267,11 @@ async fn look(world: &ExecutionRecorder, engine: &Engine) -> usize {
     let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
     let mut open = 0;
     for id in told {
-        let found = engine.executions().execution(&anyone(), id.as_str()).await.expect("what was accepted is there");
+        let found =
+            engine.executions().execution(&anyone(), id.as_str()).await.expect("an accepted execution is stored");
         if found.state.is_over() {
             let before = world.seen_over.lock().unwrap().insert(id, found.clone());
-            assert!(before.is_none_or(|before| before == found), "what was over has changed: {found:?}");
+            assert!(before.is_none_or(|before| before == found), "an ended execution has changed: {found:?}");
         } else {
             open += 1;
         }
@@ -281,7 +282,7 @@ async fn look(world: &ExecutionRecorder, engine: &Engine) -> usize {
 async fn work(engine: &Engine) {
     let tasks = engine.inbox().open_tasks().await.unwrap();
     let asked_for: BTreeSet<_> = tasks.iter().map(|task| &task.execution).collect();
-    assert_eq!(asked_for.len(), tasks.len(), "the same work was asked for twice");
+    assert_eq!(asked_for.len(), tasks.len(), "an execution created two tasks");
     for task in &tasks {
         // The execution may have been cancelled meanwhile.
         let _ = engine.inbox().step_task(&task.id, TaskCommand::Finish(json!("done")), "ada").await;
@@ -347,9 +348,9 @@ async fn outlive(world: &Arc<ExecutionRecorder>, file: &Path, asked: &[usize]) {
         if look(world, &engine).await == 0 && engine.load().open_executions == 0 {
             break;
         }
-        assert!(turn < 10_000, "something never comes to its end");
+        assert!(turn < 10_000, "an execution never ends");
     }
-    assert_eq!(engine.inbox().open_tasks().await.unwrap(), [], "no work is left for what is over");
+    assert_eq!(engine.inbox().open_tasks().await.unwrap(), [], "an ended execution leaves no open task");
     engine.shut_down(Duration::ZERO).await;
 }
 
@@ -363,7 +364,7 @@ async fn check(world: &ExecutionRecorder, file: &Path, asked: usize) {
         records.entry(record.call.to_string()).or_default().push(record);
     }
     let told = world.told.lock().unwrap().clone();
-    assert_eq!(told.values().collect::<BTreeSet<_>>().len(), asked, "one execution a key");
+    assert_eq!(told.values().collect::<BTreeSet<_>>().len(), asked, "each key has one execution");
     let runs = world.runs.lock().unwrap().clone();
     for id in told.values() {
         let execution = store.execution(id).await.unwrap().unwrap();
@@ -386,11 +387,11 @@ async fn check(world: &ExecutionRecorder, file: &Path, asked: usize) {
         if let (ExecutionState::Completed { output }, "flaky" | "steady") =
             (&execution.state, execution.order.skill.as_str().trim_start_matches("mortal/"))
         {
-            assert_eq!(output["attempt"], execution.attempt, "the answer is the last attempt's");
+            assert_eq!(output["attempt"], execution.attempt, "the output comes from the last attempt");
             assert_eq!(ran.last(), Some(&execution.attempt));
         }
     }
-    assert!(runs.keys().all(|id| told.values().any(|told| told.as_str() == id)), "nothing ran that was not asked for");
+    assert!(runs.keys().all(|id| told.values().any(|told| told.as_str() == id)), "only accepted executions ran");
     assert_eq!(world.overlaps.load(Ordering::Relaxed), 0, "two attempts at one execution ran at once");
 }
 

@@ -128,7 +128,8 @@ pub(crate) async fn start(tools: &[String]) -> Gateway {
 }
 
 async fn nothing_is_held(gateway: &Gateway) {
-    eventually("room comes back", async || (gateway.engine().load().open_executions == 0).then_some(())).await;
+    eventually("no execution is open any more", async || (gateway.engine().load().open_executions == 0).then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -149,7 +150,7 @@ async fn execution_moves_from_accepted_to_running_to_completed() {
     let completed = over(&gateway, &accepted).await;
     assert_eq!((output(&completed), completed.attempt), (&json!("at last"), 1));
     assert!(completed.updated_at >= running.updated_at);
-    assert_eq!(look(&gateway, &accepted).await, completed, "and so it stays");
+    assert_eq!(look(&gateway, &accepted).await, completed, "the ended execution does not change");
 
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 1);
@@ -227,7 +228,7 @@ async fn invalid_inputs_create_no_execution() {
     assert_eq!((runs(&gateway), gateway.audit().await), (0, Vec::new()));
     let good =
         submit_as(gateway.engine(), &anyone(), invocation("book", json!({"room": "1"})).with_key("k", "right")).await;
-    assert!(!good.unwrap().again, "nor was the key used up");
+    assert!(!good.unwrap().again, "the refused request did not use up the key");
 }
 
 #[tokio::test]
@@ -245,13 +246,20 @@ async fn same_idempotency_key_returns_the_same_execution() {
     assert_eq!((&again.execution.id, again.again), (&first.execution.id, true));
     over(&gateway, &first.execution).await;
     let after = ask(&ada.caller, "count", "one").await.unwrap();
-    assert_eq!((output(&after.execution), after.again), (&json!("counted"), true), "also once it is over");
+    assert_eq!(
+        (output(&after.execution), after.again),
+        (&json!("counted"), true),
+        "a repeated key returns the ended execution"
+    );
 
     let Err(SubmitError::Engine(error)) = ask(&ada.caller, "count", "two").await else { panic!("it was accepted") };
     assert_eq!(error.code, Code::IdempotencyMismatch);
     for (by, tool) in [(&eve.caller, "count"), (&ada.caller, "echo"), (&anyone(), "count")] {
         let other = ask(by, tool, "two").await.unwrap();
-        assert!(!other.again && other.execution.id != first.execution.id, "another's, or of another skill");
+        assert!(
+            !other.again && other.execution.id != first.execution.id,
+            "keys of other callers and skills are separate"
+        );
         over(&gateway, &other.execution).await;
     }
     assert_eq!(runs(&gateway), 3);
@@ -296,13 +304,13 @@ async fn execution_is_visible_only_to_its_caller() {
         );
         assert_eq!(engine.executions().cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
     }
-    assert_eq!(look(&gateway, &hers).await.state, ExecutionState::Running, "nobody has cancelled it");
+    assert_eq!(look(&gateway, &hers).await.state, ExecutionState::Running, "the execution was not cancelled");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &hers).await;
     assert!(engine.executions().execution(&ada.caller, hers.id.as_str()).await.is_ok());
     let theirs = engine.executions().execution(&eve.caller, hers.id.as_str()).await.unwrap_err();
     let nobodys = engine.executions().execution(&eve.caller, "exe_none").await.unwrap_err();
-    assert_eq!(theirs.message.replace(hers.id.as_str(), "exe_none"), nobodys.message, "no way to tell the two apart");
+    assert_eq!(theirs.message.replace(hers.id.as_str(), "exe_none"), nobodys.message, "the two messages are the same");
 }
 
 #[tokio::test]
@@ -340,11 +348,15 @@ async fn restricted_and_private_skills_are_refused_to_callers_without_their_scop
     assert_eq!(denied(anyone(), "count"), None);
     assert_eq!(denied(anyone(), "none"), Some(AccessDenied::NotFound));
     assert_eq!(denied(anyone(), "limited"), Some(AccessDenied::Unknown));
-    assert_eq!(denied(other.caller.clone(), "limited"), Some(AccessDenied::Unknown), "not in the way it asks for");
+    assert_eq!(
+        denied(other.caller.clone(), "limited"),
+        Some(AccessDenied::Unknown),
+        "the credential is not of the declared kind"
+    );
     assert_eq!(denied(with_key(&other), "limited"), Some(lacks));
     assert_eq!(denied(with_key(&may), "limited"), None);
     for nobody in [anyone(), with_key(&other)] {
-        assert_eq!(denied(nobody, "secret"), Some(AccessDenied::NotFound), "it does not exist for them");
+        assert_eq!(denied(nobody, "secret"), Some(AccessDenied::NotFound), "a private skill is reported as not found");
     }
     assert_eq!(denied(with_key(&may), "secret"), None);
 
@@ -368,7 +380,7 @@ async fn queued_execution_fails_if_the_key_of_its_caller_is_revoked() {
     let first = submit_as(engine, &with_key(&eve), invocation("held", json!({}))).await.unwrap().execution;
     held_pid(&gateway).await;
     let hers = submit_as(engine, &with_key(&ada), invocation("held", json!({}))).await.unwrap().execution;
-    let Principal::Key(id) = &ada.caller.principal else { panic!("she has a key") };
+    let Principal::Key(id) = &ada.caller.principal else { panic!("the caller has a key") };
     engine.access().revoke_key(id.as_str()).await.unwrap();
     release(&gateway, "held.gate", "done").await;
     assert_eq!(output(&over(&gateway, &first).await), "done");
@@ -386,11 +398,11 @@ async fn execution_over_the_limit_per_caller_is_refused_before_acceptance() {
     let full = submit_as(gateway.engine(), &anyone(), invocation("held", json!({}))).await;
     assert_eq!(full, Err(SubmitError::Full(QueueLimitReached::Caller)));
     let again = submit_as(gateway.engine(), &anyone(), invocation("held", json!({})).with_key("k", "b")).await.unwrap();
-    assert!(again.again, "what is there already needs no room");
+    assert!(again.again, "a repeated request does not count against the limit");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &first).await;
     nothing_is_held(&gateway).await;
-    assert_eq!(gateway.audit().await.len(), 1, "what was refused is not recorded as run");
+    assert_eq!(gateway.audit().await.len(), 1, "refused executions have no audit record");
     std::fs::remove_file(gateway.file(DESK, "held.pid")).unwrap();
     std::fs::remove_file(gateway.file(DESK, "held.gate")).unwrap();
     let second = submit(&gateway, invocation("held", json!({}))).await;
@@ -502,7 +514,7 @@ async fn template_that_fails_ends_the_turn_with_an_error_in_conversations_and_sk
     let message = "`answer` of the intent `greet` could not be rendered: \
                    tried to use + operator on unsupported types string and number";
     assert_eq!(answer["error"], json!({"code": "brain_failed", "message": message}), "{answer}");
-    assert_eq!(answer["messages"], json!([]), "nothing is said");
+    assert_eq!(answer["messages"], json!([]), "the failed turn has no message");
 
     let failed = submit(&gateway, invocation("ask", json!({"text": "hello"}))).await;
     let failed = over(&gateway, &failed).await;

@@ -94,7 +94,7 @@ async fn client_tool_results_keep_unknown_fields_and_permissions_are_not_stored(
     assert_eq!(history[2], result);
     assert_eq!(history[3], json!({"role": "tool", "toolCallId": "c2", "content": "{\"a\":1}"}));
     assert!(history.iter().all(|message| message["role"] != "tool_permission"));
-    assert_eq!(answer["messages"][0], history[3], "what was granted comes first in the answer");
+    assert_eq!(answer["messages"][0], history[3], "the answer begins with the result of the granted call");
 }
 
 #[tokio::test]
@@ -154,8 +154,8 @@ async fn session_options_merge_per_key_and_invalid_changes_set_nothing() {
         let (status, body) = change(&aap, &session, json!({"agent": wrong})).await;
         assert_eq!((status, &body["code"]), (400, &json!(code)), "{wrong}");
     }
-    assert_eq!(aap.history(&session).await, before, "nothing was said");
-    assert_eq!(show(&aap, &session).await["agent"]["options"], merged, "and nothing set, not even in part");
+    assert_eq!(aap.history(&session).await, before, "no message was stored");
+    assert_eq!(show(&aap, &session).await["agent"]["options"], merged, "no option was set, not even in part");
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn sessions_are_listed_newest_first_page_by_page_across_a_restart() {
         assert_eq!(&listed, together, "newest first");
     }
     assert_eq!(page(&aap, None).await.0[0], newest);
-    assert_eq!(page(&aap, Some("")).await.0[0], newest, "no cursor is the beginning");
+    assert_eq!(page(&aap, Some("")).await.0[0], newest, "an empty cursor starts at the newest message");
 }
 
 #[tokio::test]

@@ -59,11 +59,11 @@ async fn history_over_the_context_window_is_summarised_and_the_summary_reused() 
     let compacted = body["history"]["compacted"].as_array().unwrap();
     assert!(compacted.len() < full.len(), "{compacted:?}");
     assert_eq!(compacted[0]["content"], "Summary of the conversation so far:\nAda wants a room by the river.");
-    assert_eq!(compacted.last(), full.last(), "the newest stays");
+    assert_eq!(compacted.last(), full.last(), "the newest message stays");
 
     let asked = asked.lock().unwrap().clone();
     let sums_up = asked.iter().filter(|body| body["messages"].to_string().contains("Sum up the conversation")).count();
-    assert!((1..8).contains(&sums_up), "it is not summed up anew in every turn: {sums_up}");
+    assert!((1..8).contains(&sums_up), "the summary is reused between turns: {sums_up}");
     let last = asked.last().unwrap()["messages"].to_string();
     assert!(last.contains("Ada wants a room by the river.") && !last.contains("Remark number 0"), "{last}");
 

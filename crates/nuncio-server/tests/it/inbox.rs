@@ -92,7 +92,7 @@ async fn task_can_be_taken_returned_reassigned_and_finished() {
     let (execution, task) = ask(&gateway, "A").await;
     let taken = step(&gateway, &task, take(), "ada").await.unwrap();
     assert_eq!(taken.state, TaskState::Taken { by: "ada".into(), at: gateway.engine().now() });
-    assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), [taken], "everyone sees who is at it");
+    assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), [taken], "the list shows who has taken the task");
     for (what, by) in [(take(), "bob"), (TaskCommand::GiveBack, "bob"), (done(1.0), "bob")] {
         assert_eq!(refusal(step(&gateway, &task, what, by).await), Code::TaskClosed);
     }
@@ -264,7 +264,7 @@ async fn task_and_its_holder_survive_restarts() {
         let of = |execution: &Execution| {
             audit.iter().filter(|record| record.call.as_str().starts_with(execution.id.as_str())).count()
         };
-        assert_eq!(of(&first), 2, "one record an attempt");
+        assert_eq!(of(&first), 2, "each attempt has one record");
         assert_eq!(of(&second), look(&gateway, &second).await.attempt as usize);
     }
 }
@@ -341,7 +341,7 @@ async fn crash_withdraws_the_task_of_a_turn_and_keeps_that_of_an_execution() {
     let data = gateway.data_as_after_a_crash();
     let restarted = builder(&clock).data(data).start().await;
     let left = inbox(&restarted, 1).await;
-    assert_eq!(left[0].execution.as_ref(), Some(&execution.id), "what an execution asked for stays");
+    assert_eq!(left[0].execution.as_ref(), Some(&execution.id), "the task of an execution stays");
     assert!(matches!(restarted.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
     turn.abort();
 }

@@ -74,15 +74,15 @@ async fn expired_key_is_refused_and_requests_without_a_key_stay_refused() {
     assert_eq!(key["expires_at"], end.as_str());
     let session = client(&gateway, &key).session(DESK, &[]).await;
     clock.advance(HOUR - Duration::from_millis(1));
-    assert_eq!(asked(&gateway, &key).await, ok(), "until the last moment");
+    assert_eq!(asked(&gateway, &key).await, ok(), "the key is valid until its end");
 
     clock.advance(Duration::from_millis(1));
     assert_eq!(asked(&gateway, &key).await, refused("key_expired"));
     let (status, body) = client(&gateway, &key).get(&format!("/sessions/{session}")).await;
     assert_eq!(status, 401);
-    assert!(body["error"].as_str().unwrap().contains(&end), "it says since when: {body}");
+    assert!(body["error"].as_str().unwrap().contains(&end), "the message contains the end time: {body}");
     assert_eq!(client(&gateway, &key).get("/meta").await.0, 200, "a public document");
-    assert_eq!(gateway.aap().get("/sessions").await.0, 401, "an expired key is still a key");
+    assert_eq!(gateway.aap().get("/sessions").await.0, 401, "an expired key keeps the server closed");
     let bearer = format!("Bearer {}", key["key"].as_str().unwrap());
     for path in ["/metrics", "/a2h/users/me"] {
         let head =
@@ -120,7 +120,7 @@ async fn expired_key_is_refused_on_an_open_loopback_server() {
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
     let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
     clock.advance(HOUR);
-    assert_eq!(asked(&gateway, &key).await, refused("key_expired"), "it is not taken for local");
+    assert_eq!(asked(&gateway, &key).await, refused("key_expired"), "the request does not count as local");
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
 }
 
@@ -156,10 +156,10 @@ async fn key_with_an_expiry_in_the_past_is_not_created() {
         });
         let error = gateway.order(order).await.unwrap_err();
         assert_eq!(error.code, Code::BadRequest, "{term:?}");
-        assert!(error.message.contains("--expires"), "it says what to do: {}", error.message);
+        assert!(error.message.contains("--expires"), "the message names the flag: {}", error.message);
     }
     assert_eq!(gateway.order(AdminCommand::KeyList).await.unwrap()["keys"], json!([]));
-    assert_eq!(gateway.aap().get("/sessions").await.0, 200, "there is no key, so this machine is let in");
+    assert_eq!(gateway.aap().get("/sessions").await.0, 200, "without keys the server is open to this machine");
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn rotated_key_keeps_its_grants_and_its_old_secret_is_refused() {
     assert!(new["rotated_at"].is_string() && new["previous"].is_null(), "{new}");
     assert_eq!(asked(&gateway, &old).await, refused("unauthorized"));
     let answer = client(&gateway, &new).play(&session, call_once("c1", "count", json!({}))).await;
-    assert_eq!(result_of(messages(&answer), "c1"), "counted", "session and grant are still its own");
+    assert_eq!(result_of(messages(&answer), "c1"), "counted", "the new key keeps session and grant");
 
     let again = gateway.order(rotate(id)).await.unwrap();
     assert_eq!(asked(&gateway, &new).await, refused("unauthorized"));
@@ -246,7 +246,11 @@ async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
     for key in [&third, &fourth] {
         assert_eq!(asked(&gateway, key).await, refused("unauthorized"));
     }
-    assert_eq!(gateway.order(rotate("app")).await.unwrap_err().code, Code::KeyNotFound, "nor can it be rotated");
+    assert_eq!(
+        gateway.order(rotate("app")).await.unwrap_err().code,
+        Code::KeyNotFound,
+        "a revoked key cannot be rotated"
+    );
 }
 
 #[tokio::test]

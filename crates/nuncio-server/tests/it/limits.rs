@@ -48,7 +48,7 @@ async fn each_key_has_its_own_rate_limit() {
     assert!((1..=60).contains(&seconds), "{seconds}");
     let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     assert_eq!(body["code"], "rate_limited");
-    assert_eq!(bob.aap.get("/sessions").await.0, 200, "others are not slowed down");
+    assert_eq!(bob.aap.get("/sessions").await.0, 200, "other callers are not limited");
     // Callers without a valid key are counted by their address, so guessing is slow too.
     let stranger = gateway.aap_with_key("nk_guess");
     let statuses =
@@ -153,7 +153,7 @@ async fn malformed_too_deep_or_too_large_json_is_refused() {
         ("not JSON", "agent=desk".to_owned()),
         ("two values", "{}{}".to_owned()),
         ("a lone surrogate", "{\"agent\":{\"name\":\"\\ud800\"}}".to_owned()),
-        ("a number beyond all numbers", format!("{{\"agent\":1e{}}}", "9".repeat(400))),
+        ("a number out of range", format!("{{\"agent\":1e{}}}", "9".repeat(400))),
         ("NaN", "{\"agent\":NaN}".to_owned()),
         ("a byte order mark", "\u{feff}{}".to_owned()),
     ] {
@@ -303,7 +303,7 @@ async fn queued_call_past_its_deadline_is_never_started() {
     let (first, second) = tokio::join!(first, rest);
     let code = |called| match called {
         CallOutcome::Ended(ended) => ended.result.err().map(|failure| failure.code),
-        CallOutcome::AskClient => panic!("there is no client"),
+        CallOutcome::AskClient => panic!("a call without a client asked one"),
     };
     assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(Code::ToolBusy)));
     let audit = gateway.audit().await;
@@ -325,8 +325,8 @@ async fn turn_over_the_step_limit_is_ended() {
     assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("too_many_steps")));
     assert_eq!(runs(&gateway), 3);
     let history = aap.history(&session).await;
-    assert_eq!(history.len(), 1 + 3 * 2, "what was done stays in the history");
-    assert_eq!(&history[1..], messages(&answer), "and is what the turn told");
+    assert_eq!(history.len(), 1 + 3 * 2, "finished steps stay in the history");
+    assert_eq!(&history[1..], messages(&answer), "the turn returned the same messages");
     assert_eq!(aap.say(&session, "hello").await["stopReason"], "end_turn");
 }
 

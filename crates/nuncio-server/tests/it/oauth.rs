@@ -96,7 +96,7 @@ impl Issuer {
             "iss": self.url, "sub": "booker", "client_id": "booker", "aud": JWT, "iat": now, "exp": now + 300,
             "scope": "notes:write",
         });
-        let Value::Object(changes) = changes else { panic!("what is changed has a name") };
+        let Value::Object(changes) = changes else { panic!("changes must be an object") };
         for (name, value) in changes {
             claims[name] = value;
         }
@@ -191,7 +191,7 @@ async fn token_acts_for_its_subject_with_its_scopes() {
     grant.await.unwrap();
     assert_eq!(counted(&gateway, &reader).await, "counted");
     assert_eq!(issuer.asked("/jwks").await, 1, "its keys are fetched once");
-    assert_eq!(gateway.key(&[]).await.aap.get("/sessions").await.0, 200, "keys go on being keys");
+    assert_eq!(gateway.key(&[]).await.aap.get("/sessions").await.0, 200, "API keys still work");
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
     let now = SystemClock.now().as_millis() / 1000;
     let plain = issuer.forge("own", json!({}), json!({})).await;
-    assert_eq!(status(&gateway, &plain).await, welcome(), "with nothing wrong it is good");
+    assert_eq!(status(&gateway, &plain).await, welcome(), "the unchanged token is accepted");
 
     let id_token = json!({"typ": "JWT"});
     let by_its_own_key = [
@@ -233,9 +233,9 @@ async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
         (json!({}), json!({"iat": now + 100}), "from the future"),
         (json!({}), json!({"aud": "https://other.example"}), "another audience"),
         (json!({}), json!({"aud": null}), "no audience"),
-        (json!({}), json!({"aud": format!("{JWT}/")}), "nearly our audience"),
+        (json!({}), json!({"aud": format!("{JWT}/")}), "a similar audience"),
         (json!({}), json!({"iss": "https://other.example"}), "another issuer"),
-        (json!({}), json!({"iss": format!("{}/", issuer.url)}), "nearly the issuer"),
+        (json!({}), json!({"iss": format!("{}/", issuer.url)}), "a similar issuer"),
         (json!({}), json!({"iss": null}), "no issuer"),
         (json!({}), json!({"sub": null, "client_id": null}), "nobody"),
         (json!({}), json!({"cnf": {"jkt": "x"}}), "bound to another key"),
@@ -251,17 +251,17 @@ async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
         assert_eq!(status(&gateway, &token).await, unauthorized(), "{what}");
     }
     let by_others = [
-        ("none", json!({"alg": "none"}), "no signature, and it says so"),
+        ("none", json!({"alg": "none"}), "alg none without a signature"),
         ("none", json!({}), "no signature"),
         ("public", json!({"alg": "HS256"}), "the public key as a shared secret"),
         ("public", json!({"alg": "HS256", "kid": null}), "the public key as a shared secret, unnamed"),
-        ("public", json!({}), "an HMAC that says it is RSA"),
-        ("foreign", json!({}), "another's key under this key's name"),
+        ("public", json!({}), "an HMAC declared as RSA"),
+        ("foreign", json!({}), "a foreign key under this key's id"),
         ("foreign", json!({"kid": null}), "another's key"),
         (
             "foreign",
             json!({"jwk": {"kty": "RSA"}, "jku": "https://other.example/jwks"}),
-            "another's key, brought along",
+            "a foreign key named in the header",
         ),
     ];
     for (key, header, what) in by_others {
@@ -285,9 +285,13 @@ async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
         &"x".repeat(17_000),
     ] {
         assert_eq!(status(&gateway, garbage).await, unauthorized(), "{garbage}");
-        assert_eq!(gateway.aap_with_key(garbage).get("/sessions").await.0, 401, "not anonymous either");
+        assert_eq!(
+            gateway.aap_with_key(garbage).get("/sessions").await.0,
+            401,
+            "the caller does not count as anonymous"
+        );
     }
-    assert!(issuer.asked("/jwks").await <= 2, "whatever strangers send");
+    assert!(issuer.asked("/jwks").await <= 2, "invalid tokens do not cause further requests for keys");
     assert_eq!(runs(&gateway), 0);
 }
 
@@ -316,7 +320,7 @@ async fn unknown_key_id_triggers_a_limited_key_fetch_that_drops_old_keys() {
         assert_eq!(status(&gateway, &new).await, unauthorized());
     }
     assert_eq!(issuer.asked("/jwks").await, 1);
-    assert_eq!(status(&gateway, &old).await, welcome(), "nobody knows yet that its key was withdrawn");
+    assert_eq!(status(&gateway, &old).await, welcome(), "the withdrawal of its key is not known yet");
 
     clock.advance(Duration::from_secs(30));
     // All waiting checks share one request.
@@ -358,9 +362,9 @@ async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
     assert_eq!(status(&gateway, &one).await, unavailable());
     let response = gateway.aap_with_key(&one).request(nuncio_testkit::Method::GET, "/sessions").send().await.unwrap();
     assert_eq!(response.headers()["retry-after"], "5");
-    assert_eq!(status(&gateway, "garbage").await, unauthorized(), "what is wrong by itself is wrong all the same");
+    assert_eq!(status(&gateway, "garbage").await, unauthorized(), "a malformed token is refused without the issuer");
     issuer.tell("up").await;
-    assert_eq!(status(&gateway, &one).await, unavailable(), "it is not asked at every request");
+    assert_eq!(status(&gateway, &one).await, unavailable(), "the issuer is not asked at every request");
     clock.advance(Duration::from_secs(5));
     assert_eq!(status(&gateway, &one).await, welcome());
 
@@ -370,10 +374,10 @@ async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
     assert_eq!(status(&gateway, &one).await, welcome());
     assert_eq!(status(&gateway, &two).await, welcome());
     let unknown = issuer.forge("own", json!({"kid": "new"}), json!({"exp": later})).await;
-    assert_eq!(status(&gateway, &unknown).await, unavailable(), "it may be the issuer's next key");
+    assert_eq!(status(&gateway, &unknown).await, unavailable(), "the unknown key may be a new key of the issuer");
     clock.advance(Duration::from_secs(1800));
     for token in [&one, &three] {
-        assert_eq!(status(&gateway, token).await, unavailable(), "they may have been withdrawn long ago");
+        assert_eq!(status(&gateway, token).await, unavailable(), "the cached keys may have been withdrawn");
     }
 }
 
@@ -454,15 +458,19 @@ async fn opaque_token_is_introspected_and_the_result_cached_for_a_minute() {
     assert_eq!(issuer.asked("/token/introspection").await, 2, "once a token");
 
     issuer.form("/token/revocation", &format!("token={token}")).await;
-    assert_eq!(status(&gateway, &token).await, welcome(), "its word counts for a minute");
+    assert_eq!(status(&gateway, &token).await, welcome(), "the issuer's answer is cached for a minute");
     clock.advance(Duration::from_secs(60));
     assert_eq!(status(&gateway, &token).await, unauthorized());
-    assert_eq!(status(&gateway, &reader).await, welcome(), "others are not concerned");
+    assert_eq!(status(&gateway, &reader).await, welcome(), "other tokens are not affected");
     let asked = issuer.asked("/token/introspection").await;
     for _ in 0..10 {
         assert_eq!(status(&gateway, &token).await, unauthorized());
     }
-    assert_eq!(issuer.asked("/token/introspection").await, asked, "nor is it asked about nonsense again and again");
+    assert_eq!(
+        issuer.asked("/token/introspection").await,
+        asked,
+        "the issuer is not asked again about an unknown token"
+    );
 
     let elsewhere = start(
         IssuerSetting {
@@ -472,7 +480,7 @@ async fn opaque_token_is_introspected_and_the_result_cached_for_a_minute() {
         &clock,
     )
     .await;
-    assert_eq!(status(&elsewhere, &reader).await, unauthorized(), "it is meant for others");
+    assert_eq!(status(&elsewhere, &reader).await, unauthorized(), "the token has another audience");
 }
 
 #[derive(serde::Deserialize)]
@@ -492,7 +500,7 @@ async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fa
     let down = start(asking(&issuer, &folder, "asks +/= much"), &clock).await;
     assert_eq!(status(&down, &token).await, unavailable());
     for own in ["nk_unknown", "nsk_unknown"] {
-        assert_eq!(status(&down, own).await, unauthorized(), "our own keys are nobody else's business");
+        assert_eq!(status(&down, own).await, unauthorized(), "API keys are not sent to an issuer");
     }
     let missing = IssuerSetting { introspection: asking(&issuer, &folder, "x").introspection, ..issuer.setting("") };
     std::fs::remove_file(folder.path().join("secret")).unwrap();
@@ -506,11 +514,11 @@ async fn issuer_token_on_a_loopback_server_without_keys_identifies_its_subject()
     let issuer = Issuer::start().await;
     let gateway = builder(issuer.setting("")).clock(&clock()).start().await;
     let reader = issuer.token(JWT, "notes:read").await;
-    assert_eq!(counted(&gateway, &reader).await, NOT_GRANTED, "whoever says who they are is that");
+    assert_eq!(counted(&gateway, &reader).await, NOT_GRANTED, "a caller with a token counts as its subject");
     assert_eq!(gateway.audit().await.pop().unwrap().caller, issuer.booker());
     assert_eq!(status(&gateway, "garbage").await, unauthorized());
-    assert_eq!(status(&gateway, "nk_any").await, unauthorized(), "a key is refused while there are none");
-    assert_eq!(counted(&gateway, "").await, "counted", "no token is somebody on this machine");
+    assert_eq!(status(&gateway, "nk_any").await, unauthorized(), "an API key is refused although none exists");
+    assert_eq!(counted(&gateway, "").await, "counted", "a request without a token counts as local");
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
     assert_eq!(gateway.audit().await.pop().unwrap().caller, Principal::Local);
 }

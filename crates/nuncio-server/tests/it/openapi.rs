@@ -50,7 +50,7 @@ async fn openapi_document_is_valid_and_its_references_resolve() {
     let count = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), count, "each operation has a name of its own");
+    assert_eq!(names.len(), count, "operation ids are unique");
     references(&document, &mut |reference| {
         let place = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
@@ -151,7 +151,7 @@ async fn openapi_document_matches_actual_responses() {
     }
     let seen: BTreeSet<_> = seen.into_iter().collect();
     let written = document.0["components"]["schemas"]["EventStream"]["x-events"].as_object().unwrap();
-    assert_eq!(seen, written.keys().cloned().collect(), "and every event that is written down occurs");
+    assert_eq!(seen, written.keys().cloned().collect(), "every documented event occurs");
 
     for kind in ["full", "compacted"] {
         document.check("History", &aap.get(&format!("/sessions/{session}/history?type={kind}")).await.1);

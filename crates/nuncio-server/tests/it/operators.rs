@@ -48,14 +48,18 @@ async fn turns_calls_and_commits_are_counted() {
     assert_eq!(value(&text, r#"nuncio_turn_duration_seconds_count{agent="desk"}"#), Some(2.0));
     assert_eq!(calls("echo", "completed", ""), Some(1.0));
     assert_eq!(calls("fails", "failed", "tool_failed"), Some(1.0));
-    assert_eq!(calls("unknown", "refused", "tool_not_found"), Some(1.0), "a made-up name is no label");
+    assert_eq!(
+        calls("unknown", "refused", "tool_not_found"),
+        Some(1.0),
+        "an invented tool name is not used as a label"
+    );
     assert!(!text.contains("invented"), "{text}");
     assert_eq!(value(&text, r#"nuncio_tool_call_duration_seconds_count{agent="desk",tool="echo"}"#), Some(1.0));
     assert!(value(&text, "nuncio_store_commit_seconds_count").unwrap() >= 6.0);
     assert_eq!(
         value(&text, "nuncio_store_commit_seconds_count"),
         value(&text, "nuncio_store_commit_callers_count"),
-        "a transaction has both"
+        "each transaction counts in both metrics"
     );
     assert_eq!(value(&text, "nuncio_store_queue"), Some(0.0));
     assert_eq!(value(&text, r#"nuncio_build_info{version="0.1.0"}"#), Some(1.0));
@@ -79,7 +83,7 @@ async fn metrics_show_running_turns_open_streams_and_pending_approvals() {
     assert_eq!(value(&text, "nuncio_streams_open"), Some(1.0));
     drop(stream);
     reaches(&gateway, "nuncio_streams_open", 0.0).await;
-    assert_eq!(value(&scrape(&gateway).await, "nuncio_turns_running"), Some(1.0), "a turn goes on without readers");
+    assert_eq!(value(&scrape(&gateway).await, "nuncio_turns_running"), Some(1.0), "a turn continues without readers");
     release(&gateway, "held.gate", "free").await;
     reaches(&gateway, "nuncio_turns_running", 0.0).await;
 
@@ -118,7 +122,7 @@ async fn request_metrics_are_labelled_by_route_not_path() {
 #[tokio::test]
 async fn metrics_need_a_key_once_a_key_exists() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-    assert_eq!(get(&gateway, "/metrics", None).await.status, 200, "open to its own machine");
+    assert_eq!(get(&gateway, "/metrics", None).await.status, 200, "the metrics are open to this machine");
     let key = gateway.key(&["metrics:read"]).await;
     for wrong in [None, Some("wrong")] {
         let answer = get(&gateway, "/metrics", wrong).await;

@@ -82,7 +82,7 @@ async fn two_hosts_that_follow_each_other_list_each_others_skills() {
     for gateway in [&here, &there] {
         let mut listed = found(gateway, "").await;
         listed.sort();
-        assert_eq!(listed, all, "each once, and nobody's private skills");
+        assert_eq!(listed, all, "each skill is listed once, without private ones");
     }
     let of_villa = format!("127.0.0.1:{}", there.address().port());
     for (query, wanted) in [
@@ -211,7 +211,7 @@ async fn registry_is_public_even_with_an_invalid_key() {
     let key = here.key(&[]).await;
     for headers in ["", &format!("Authorization: Bearer {}\r\n", key.secret)] {
         let answer = get(&here, "/registry/skills", headers).await;
-        assert_eq!(ids(&answer.json()), ["inn/book", "inn/search"], "private ones are for nobody");
+        assert_eq!(ids(&answer.json()), ["inn/book", "inn/search"], "private skills are listed for no caller");
         assert_eq!(answer.header("cache-control"), Some("public, max-age=60"));
     }
     for headers in ["Authorization: Bearer nk_wrong\r\n", "X-API-Key: nk_wrong\r\n"] {

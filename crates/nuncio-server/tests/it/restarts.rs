@@ -116,13 +116,13 @@ async fn running_execution_is_restarted_after_a_crash() {
     held_pid(&gateway).await;
     program_start_recorded(&gateway, &running).await;
     let gateway = crash(&gateway, &clock, &tools).await;
-    assert_eq!(look(&gateway, &done).await, done, "what was over is as it was");
+    assert_eq!(look(&gateway, &done).await, done, "an ended execution is unchanged");
     release(&gateway, "held.gate", "again").await;
     let again = over(&gateway, &running).await;
     assert_eq!((output(&again), again.attempt), (&json!("again"), 2));
     let interrupted = AuditOutcome::Failed { code: Code::Interrupted };
     assert_eq!(outcomes(&gateway, &running).await, [interrupted, AuditOutcome::Completed]);
-    assert_eq!(runs(&gateway), 0, "and not run again");
+    assert_eq!(runs(&gateway), 0, "the tool is not run again");
 }
 
 /// Waits until it is on disk that the program of an execution has started.
@@ -317,5 +317,8 @@ async fn submission_aborted_at_any_point_and_repeated_runs_once() {
         over(&gateway, &asked.execution).await;
     }
     assert_eq!((runs(&gateway), gateway.audit().await.len()), (20, 20));
-    nuncio_testkit::eventually("nothing is held", async || (engine.load().open_executions == 0).then_some(())).await;
+    nuncio_testkit::eventually("no execution is open any more", async || {
+        (engine.load().open_executions == 0).then_some(())
+    })
+    .await;
 }

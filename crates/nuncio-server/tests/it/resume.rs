@@ -66,10 +66,10 @@ async fn taken_up_everywhere(mode: &str) {
     let by_piece = aap.resume(&session, "delta", None).await.rest_raw().await;
     let by_block = aap.resume(&session, "message", None).await.rest_raw().await;
     let whole = |mode: &str| if mode == "delta" { &by_piece } else { &by_block };
-    assert_eq!(&first, whole(mode), "the first reader saw it whole");
+    assert_eq!(&first, whole(mode), "the first reader received the whole stream");
     assert!(
         ReceivedSseEvent::parse(&by_piece).len() > 50 && by_piece.len() > 2 * 16 * 1024,
-        "more than goes out in one piece"
+        "the stream is longer than one write"
     );
     for (mode, id, rest) in taken_up {
         assert_eq!(rest.await.unwrap(), behind(whole(mode), &id), "{mode} behind {id}");

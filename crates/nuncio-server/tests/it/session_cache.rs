@@ -62,8 +62,8 @@ async fn cached_history_equals_the_store_after_every_kind_of_turn() {
     aap.play(&session, json!([[call("c4", "mine", json!({}))]])).await;
     let mut expected = stored(&aap, &session).await;
     expected.insert(expected.len() - 1, "tool".to_owned());
-    assert_eq!(seen(&aap, &session).await, expected, "a call nobody answered is told so");
-    assert_alike(&aap, &session, "a call nobody answered").await;
+    assert_eq!(seen(&aap, &session).await, expected, "an unanswered call gets a result that says so");
+    assert_alike(&aap, &session, "an unanswered call").await;
 
     let stream = aap.stream(&session, "delta", json!([[call("c5", "held", json!({}))], [{"text": "done"}]])).await;
     held_pid(&gateway).await;

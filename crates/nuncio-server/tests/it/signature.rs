@@ -173,7 +173,7 @@ async fn altered_signed_request_is_refused() {
     ] {
         assert!(it.refusal(&changed).await.contains("no valid signing key"));
     }
-    assert_eq!(it.check(&request).await, it.caller(), "what was refused did not use up the nonce");
+    assert_eq!(it.check(&request).await, it.caller(), "a refused request does not use up its nonce");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn nonce_with_a_full_stop_is_refused_so_that_nonce_and_body_cannot_be_mixe
     let moved = UnsentSignedRequest { body: b"second".to_vec(), ..request.with("x-signature-nonce", "nonce-01.first") };
     assert!(it.refusal(&moved).await.contains("full stop"));
     let own = sign(&it.secret, &timestamp, "nonce.01", b"second");
-    assert!(it.refusal(&own).await.contains("full stop"), "nor by whoever signs");
+    assert!(it.refusal(&own).await.contains("full stop"), "also with a valid signature");
 }
 
 #[tokio::test]
@@ -362,7 +362,7 @@ async fn body_only_signature_is_accepted_only_if_enabled() {
             continue;
         }
         assert_eq!(it.check(&bare).await, it.caller());
-        assert_eq!(it.check(&bare).await, it.caller(), "nothing keeps it from coming again");
+        assert_eq!(it.check(&bare).await, it.caller(), "a body-only signature can be replayed");
         assert!(
             it.refusal(&UnsentSignedRequest { body: Vec::new(), ..bare.clone() })
                 .await

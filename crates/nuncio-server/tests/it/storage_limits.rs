@@ -43,7 +43,7 @@ async fn storage_quota_limits_each_key_holder_but_not_local_callers() {
         assert!(turns < 10, "no quota");
     };
     assert_eq!((refused.0, &refused.1["code"]), (507, &json!("quota_exceeded")), "{}", refused.1);
-    assert_eq!(ada.aap.history(&session).await.len(), 2 * turns, "nothing was added");
+    assert_eq!(ada.aap.history(&session).await.len(), 2 * turns, "no message was added");
     bob.aap.session(DESK, &[]).await;
     assert_eq!(ada.aap.delete(&format!("/sessions/{session}")).await.0, 204);
     ada.aap.session(DESK, &[]).await;

@@ -88,7 +88,7 @@ async fn cancelling_a_turn_kills_its_program_and_child_processes() {
     gone(parent).await;
     gone(child).await;
     let told = stream.up_to("turn_stop").await;
-    assert_eq!(told.last().unwrap().data, stop, "whoever reads is told the same");
+    assert_eq!(told.last().unwrap().data, stop, "every reader receives the same stop event");
     for call in ["c1", "c2"] {
         let said = result_of(&aap.history(&session).await, call).clone();
         assert!(said.as_str().unwrap().contains("cancelled"), "{said}");
@@ -98,7 +98,7 @@ async fn cancelling_a_turn_kills_its_program_and_child_processes() {
     assert!(audit.iter().all(|record| matches!(record.outcome, AuditOutcome::Failed { .. })), "{audit:#?}");
     assert_eq!(aap.say(&session, "hello").await["stopReason"], "end_turn");
     let (status, body) = aap.post(&format!("/sessions/{session}/cancel"), json!({})).await;
-    assert_eq!((status, &body["code"]), (404, &json!("turn_not_found")), "nothing runs any more");
+    assert_eq!((status, &body["code"]), (404, &json!("turn_not_found")), "no turn is running any more");
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn second_concurrent_turn_of_a_session_is_refused() {
     assert_eq!(answered.recv().await.unwrap().0, 200);
     assert_eq!(runs(&gateway), 1);
     let users = aap.history(&session).await.into_iter().filter(|message| message["role"] == "user").count();
-    assert_eq!(users, 1, "what was refused left nothing behind");
+    assert_eq!(users, 1, "refused turns store no message");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -178,7 +178,7 @@ async fn sixteen_concurrent_equal_requests_begin_one_turn() {
     same["stream"] = "none".into();
     assert_eq!(post_turn(&next.aap(), &session, Some("none"), &same).await.0, 200, "also after a restart");
     assert_eq!(runs(&next), 0);
-    assert_eq!(post_turn(&next.aap(), &session, Some("none"), &body).await.0, 422, "to the byte");
+    assert_eq!(post_turn(&next.aap(), &session, Some("none"), &body).await.0, 422, "the body must be identical");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -237,7 +237,7 @@ async fn deleting_a_session_stops_its_running_turn() {
     }
     assert_eq!(aap.delete(&format!("/sessions/{session}")).await.0, 404, "a second time");
     assert_eq!(aap.get("/sessions").await.1, json!({"sessions": []}));
-    assert_eq!(gateway.audit().await.len(), 1, "what was done is recorded all the same");
+    assert_eq!(gateway.audit().await.len(), 1, "the finished call is recorded");
     gateway.order(nuncio_server::admin::AdminCommand::AuditVerify).await.unwrap();
 }
 
@@ -278,7 +278,7 @@ async fn brain_that_fails_leaves_the_session_usable() {
     assert_eq!(answer["stopReason"], "error");
     assert_eq!(answer["error"], json!({"code": "brain_failed", "message": "out of ideas"}));
     let history = aap.history(&session).await;
-    assert_eq!(&history[1..], messages(&answer), "what was done is kept, what was not finished is not");
+    assert_eq!(&history[1..], messages(&answer), "finished steps are kept, unfinished text is dropped");
     assert_eq!(history.len(), 3);
     assert_eq!(aap.say(&session, "never mind").await["messages"][0]["content"][0]["text"], "You said: never mind");
     // A stream has the failure once, at its end.
@@ -382,7 +382,7 @@ async fn answers_that_do_not_match_the_pending_calls_are_refused_and_run_nothing
         assert_eq!(aap.history(&session).await, before, "{name}");
         assert_eq!(runs(&gateway), 0, "{name}");
     };
-    refused("a call the client brought itself", json!([yes("seed")])).await;
+    refused("a call from the client's own history", json!([yes("seed")])).await;
     refused("nothing waits", json!([result("c2")])).await;
 
     let script = json!([[call("c1", "count", json!({})), call("c2", "mine", json!({}))], [{"text": "done"}]]);
@@ -391,16 +391,17 @@ async fn answers_that_do_not_match_the_pending_calls_are_refused_and_run_nothing
     refused("one of two", json!([yes("c1")])).await;
     refused("the other of two", json!([result("c2")])).await;
     refused("one twice", json!([yes("c1"), yes("c1"), result("c2")])).await;
-    refused("one too many", json!([yes("c1"), result("c2"), result("c3")])).await;
-    refused("the seed's call among them", json!([yes("c1"), result("c2"), yes("seed")])).await;
+    refused("one answer too many", json!([yes("c1"), result("c2"), result("c3")])).await;
+    refused("with an answer to a call of the initial history", json!([yes("c1"), result("c2"), yes("seed")])).await;
     refused("a result for our tool", json!([result("c1"), result("c2")])).await;
     refused("a permission for the app's tool", json!([yes("c1"), yes("c2")])).await;
     refused("the kinds swapped", json!([result("c1"), yes("c2")])).await;
     refused("an unknown call", json!([yes("c1"), result("c9")])).await;
-    refused("a message among them", json!([yes("c1"), result("c2"), user])).await;
-    refused("no word whether", json!([{"role": "tool_permission", "toolCallId": "c1"}, result("c2")])).await;
+    refused("with a user message", json!([yes("c1"), result("c2"), user])).await;
+    refused("a permission without a decision", json!([{"role": "tool_permission", "toolCallId": "c1"}, result("c2")]))
+        .await;
     refused(
-        "no yes and no no",
+        "a permission that is neither true nor false",
         json!([{"role": "tool_permission", "toolCallId": "c1", "granted": "true"}, result("c2")]),
     )
     .await;

@@ -205,7 +205,7 @@ impl SealedDevice {
 
     /// The device's keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
-        let RelayIdentity::Device(person, device) = &self.who else { panic!("a device is a person's") };
+        let RelayIdentity::Device(person, device) = &self.who else { panic!("a device belongs to a person") };
         let all = self.relay.keys_of(&RelayParty::Person(person.clone())).await.unwrap();
         all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
     }

@@ -58,13 +58,13 @@ fn valid_token_identifies_its_subject_until_expiry_plus_leeway() {
     let good = verify(&access_header(), json!({}), NOW).unwrap();
     let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
     assert_eq!(good.caller.principal, ada);
-    assert_eq!(good.until, Timestamp::from_millis((NOW + 160) * 1000), "with the leeway");
+    assert_eq!(good.until, Timestamp::from_millis((NOW + 160) * 1000), "the end includes the leeway");
     assert!(verify(&access_header(), json!({}), NOW + 159).is_ok());
     assert_eq!(verify(&access_header(), json!({}), NOW + 160).unwrap_err(), "it has expired");
     let of_client = verify(&access_header(), json!({"sub": null, "client_id": "app"}), NOW).unwrap();
     assert!(matches!(of_client.caller.principal, Principal::OAuth { subject, .. } if subject == "app"));
     assert!(verify(&access_header(), json!({"aud": ["other", "https://api.example"]}), NOW).is_ok());
-    assert!(verify(&access_header(), json!({"nonce": "n"}), NOW).is_ok(), "its head says that it is an access token");
+    assert!(verify(&access_header(), json!({"nonce": "n"}), NOW).is_ok(), "its header declares an access token");
 }
 
 #[test]

@@ -52,11 +52,15 @@ fn invalid_blueprint_is_refused_with_the_json_pointer_of_its_fault() {
         ("code in an example", |it| it["examples"][0]["run"] = json!("x"), ""),
         ("a bad name", |it| it["methods"][0]["name"] = json!("Table Hold"), "/methods/0/name"),
         ("a name with an empty part", |it| it["methods"][0]["name"] = json!("a..b"), "/methods/0/name"),
-        ("two of a name", |it| it["methods"] = vec![it["methods"][0].clone(); 2].into(), "/methods/1/name"),
+        (
+            "two methods with the same name",
+            |it| it["methods"] = vec![it["methods"][0].clone(); 2].into(),
+            "/methods/1/name",
+        ),
         ("no object", |it| it["methods"][0]["request_schema"] = json!({}), "/methods/0/request_schema"),
         ("no schema", |it| it["methods"][0]["response_schema"]["type"] = json!(7), "/methods/0/response_schema"),
         (
-            "a schema from elsewhere",
+            "a schema with a remote reference",
             |it| it["methods"][0]["response_schema"] = json!({"$ref": "https://example.com/s.json"}),
             "/methods/0/response_schema",
         ),
@@ -66,8 +70,8 @@ fn invalid_blueprint_is_refused_with_the_json_pointer_of_its_fault() {
             |it| it["examples"][0]["response"]["held"] = json!(1),
             "/examples/0/response/held",
         ),
-        ("an example of nothing", |it| it["examples"][0]["method"] = json!("x"), "/examples/0/method"),
-        ("a case of nothing", |it| it["test_cases"][0]["method"] = json!("x"), "/test_cases/0/method"),
+        ("an example of an unknown method", |it| it["examples"][0]["method"] = json!("x"), "/examples/0/method"),
+        ("a case of an unknown method", |it| it["test_cases"][0]["method"] = json!("x"), "/test_cases/0/method"),
         ("a case that fits", |it| it["test_cases"][0]["request"] = json!({"guests": 1}), "/test_cases/0/expected"),
         ("a case that does not fit", |it| it["test_cases"][0]["expected"] = json!("valid"), "/test_cases/0/expected"),
         ("a case without a name", |it| it["test_cases"][0]["name"] = json!(""), "/test_cases/0/name"),
@@ -110,7 +114,11 @@ fn draft_is_usable_only_after_both_sides_accept_the_same_document() {
     assert_eq!(first.usable(&digest), Err(DraftError::Closed("draft")));
     let ours = first.clone().accept_for_us(&digest, Principal::Operator, SOON).unwrap();
     assert_eq!(ours.usable(&digest), Err(DraftError::Closed("accepted_by_us")));
-    assert_eq!(ours.clone().accept_for_us(&digest, Principal::Local, SOON).unwrap(), ours, "once more is nothing");
+    assert_eq!(
+        ours.clone().accept_for_us(&digest, Principal::Local, SOON).unwrap(),
+        ours,
+        "a second acceptance changes nothing"
+    );
     let theirs = first.accept_for_them(&digest, SOON).unwrap();
     assert_eq!(theirs.usable(&digest), Err(DraftError::Closed("accepted_by_them")));
     let one = ours.accept_for_them(&digest, SOON).unwrap();
@@ -118,7 +126,7 @@ fn draft_is_usable_only_after_both_sides_accept_the_same_document() {
     assert_eq!(one, other);
     assert_eq!(one.usable(&digest), Ok(()));
     assert_eq!(one.usable(&Digest::ZERO), Err(DraftError::OtherDocument));
-    assert_eq!(one.clone().at(END), one, "what both accepted stays");
+    assert_eq!(one.clone().at(END), one, "an accepted draft does not expire");
     let gone = one.reject(DraftSide::Them, None, END).unwrap();
     assert_eq!(gone.usable(&digest), Err(DraftError::Closed("rejected")));
     assert_eq!(gone.accept_for_them(&digest, SOON), Err(DraftError::Closed("rejected")));

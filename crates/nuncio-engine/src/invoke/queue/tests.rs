@@ -72,7 +72,10 @@ fn ids(lives: &[Arc<LiveExecution>]) -> Vec<String> {
 fn give_up(queue: &ExecutionQueue, by: &str, of: &str) {
     let refused = normal("exe_refused", of, by, 0);
     queue.announce(&refused);
-    assert!(queue.find(&refused.id).is_some() && !queue.withdraw(&refused), "it does not wait yet");
+    assert!(
+        queue.find(&refused.id).is_some() && !queue.withdraw(&refused),
+        "the announced execution does not wait yet"
+    );
     queue.give_up(&refused);
     assert!(queue.find(&refused.id).is_none());
 }
@@ -161,10 +164,14 @@ fn caller_at_its_running_limit_waits_while_other_callers_run() {
     let ada: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
     assert_eq!(enter(&queue, &ada[0]), ["exe_0"]);
     assert_eq!(enter(&queue, &ada[1]), ["exe_1"]);
-    assert_eq!(enter(&queue, &ada[2]), [] as [&str; 0], "there is a place, but not for her");
-    assert_eq!(enter(&queue, &normal("exe_9", "b", "ada", 9)), [] as [&str; 0], "nor in another lane");
+    assert_eq!(enter(&queue, &ada[2]), [] as [&str; 0], "the caller has reached its limit");
+    assert_eq!(
+        enter(&queue, &normal("exe_9", "b", "ada", 9)),
+        [] as [&str; 0],
+        "the limit of a caller applies to all lanes"
+    );
     let eve = normal("exe_5", "a", "eve", 5);
-    assert_eq!(enter(&queue, &eve), ["exe_5"], "for someone else there is");
+    assert_eq!(enter(&queue, &eve), ["exe_5"], "another caller gets the free slot");
     assert_eq!(ids(&queue.leave(&ada[1])), ["exe_2"]);
     assert_eq!(ids(&queue.leave(&ada[0])), ["exe_9"]);
 }
@@ -240,12 +247,12 @@ fn only_waiting_execution_can_be_withdrawn_and_only_once() {
     assert!(!queue.withdraw(&running), "it runs");
     assert!(queue.find(&running.id).is_some());
     assert!(queue.withdraw(&waiting));
-    assert!(!queue.withdraw(&waiting), "it waits no more");
-    assert!(queue.find(&waiting.id).is_some(), "but is found until its end is on disk");
+    assert!(!queue.withdraw(&waiting), "the execution no longer waits");
+    assert!(queue.find(&waiting.id).is_some(), "an execution is found until its end is stored");
     queue.forget(&waiting);
     assert!(queue.find(&waiting.id).is_none());
     assert_eq!(queue.next_deadline(), None);
-    assert!(queue.leave(&running).is_empty(), "what was withdrawn does not run");
+    assert!(queue.leave(&running).is_empty(), "a withdrawn execution does not run");
     assert!(!queue.withdraw(&running), "it is over");
     assert_empty(&queue);
 }
@@ -257,14 +264,14 @@ fn waiting_execution_expires_at_its_deadline_and_running_one_does_not() {
     for live in [&running, &soon, &later] {
         enter(&queue, live);
     }
-    assert_eq!(queue.next_deadline(), Some(at(TIMEOUT + 5)), "what runs is not waited for");
+    assert_eq!(queue.next_deadline(), Some(at(TIMEOUT + 5)), "a running execution has no queue deadline");
     assert!(queue.expired(at(TIMEOUT + 4)).is_empty());
     assert_eq!(ids(&queue.expired(at(TIMEOUT + 5))), ["exe_5"]);
     assert_eq!(queue.next_deadline(), Some(at(TIMEOUT + 7)));
     assert_eq!(ids(&queue.expired(at(TIMEOUT + 1_000_000))), ["exe_7"]);
     assert!(queue.expired(at(TIMEOUT + 1_000_000)).is_empty());
     for late in [&soon, &later] {
-        assert!(queue.find(&late.id).is_some(), "found until its end is on disk");
+        assert!(queue.find(&late.id).is_some(), "an execution is found until its end is stored");
         queue.forget(late);
         assert!(queue.find(&late.id).is_none());
     }
@@ -284,12 +291,12 @@ fn executions_done_by_people_take_no_concurrency_slots() {
         assert_eq!(enter(&queue, live), ids(std::slice::from_ref(live)));
     }
     let machine = normal("exe_m", "machine", "ada", 9);
-    assert_eq!(enter(&queue, &machine), ["exe_m"], "her place is still free");
+    assert_eq!(enter(&queue, &machine), ["exe_m"], "tasks for people take no slot of the caller");
     assert_eq!(enter(&queue, &normal("exe_n", "machine", "ada", 10)), [] as [&str; 0]);
     let more = live("exe_more", "people", "ada", Priority::Low, 11, Concurrency::Endless);
-    assert_eq!(enter(&queue, &more), ["exe_more"], "also while she has enough running");
+    assert_eq!(enter(&queue, &more), ["exe_more"], "tasks for people run beyond the caller's limit");
     for live in people.iter().chain([&more]) {
-        assert!(queue.leave(live).is_empty(), "nor does the end of theirs free one");
+        assert!(queue.leave(live).is_empty(), "the end of a task for people frees no slot");
     }
     assert_eq!(ids(&queue.leave(&machine)), ["exe_n"]);
 }
@@ -430,16 +437,16 @@ impl Model {
         for live in &self.running {
             let lane = lanes.entry(live.skill().clone()).or_default();
             *lane += 1;
-            assert!(*lane <= Self::slot_limit(live.room), "more run than there are places");
+            assert!(*lane <= Self::slot_limit(live.room), "more executions run than the lane has slots");
             if live.room != Concurrency::Endless {
                 let caller = callers.entry(live.caller().clone()).or_default();
                 *caller += 1;
-                assert!(*caller <= LIMITS.1, "more run of one caller than may");
+                assert!(*caller <= LIMITS.1, "one caller runs more executions than its limit");
             }
         }
         for live in &self.waiting {
-            assert!(queue.find(&live.id).is_some(), "what waits is lost");
-            assert!(!self.has_place(live), "it waits although there is a place");
+            assert!(queue.find(&live.id).is_some(), "a waiting execution is missing in the queue");
+            assert!(!self.has_place(live), "an execution waits although a slot is free");
         }
         let next = self.waiting.iter().map(|live| live.order.deadline()).min();
         assert_eq!(queue.next_deadline(), next);
@@ -523,7 +530,7 @@ proptest! {
             model.begin(&queue.leave(&done));
             model.check(&queue);
         }
-        prop_assert!(model.waiting.is_empty(), "something waits for ever");
+        prop_assert!(model.waiting.is_empty(), "an execution waits forever");
         assert_empty(&queue);
     }
 }

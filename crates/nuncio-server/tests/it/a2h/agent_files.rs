@@ -52,7 +52,7 @@ async fn changed_agent_file_publishes_a_new_manifest_and_requires_new_consent() 
     let relation = ada.allow("helper", json!(["filesystem:read"])).await;
     world.gateway.rewrite_agent("helper", &helper("\"path\""));
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
-    let pending = eventually("the changed file asks for a new yes", async || {
+    let pending = eventually("the changed file requires a new consent", async || {
         // The server polls agent files twice a second.
         world.clock.advance(std::time::Duration::from_millis(500));
         let relation = ada.get(&path).await;

@@ -91,7 +91,7 @@ async fn errors_are_in_the_language_that_the_request_accepts() {
         assert!(english["message"].as_str().unwrap().is_ascii(), "{english}");
         let message = chinese["message"].as_str().unwrap();
         assert!(message.chars().any(|letter| ('\u{4e00}'..='\u{9fff}').contains(&letter)), "{message}");
-        assert_eq!(chinese["params"]["detail"], english["message"], "the exact cause stays readable");
+        assert_eq!(chinese["params"]["detail"], english["message"], "the params contain the English message");
     }
     let other = refused("/users/me", None, "de").await;
     assert_eq!(other.headers["content-language"], "en");

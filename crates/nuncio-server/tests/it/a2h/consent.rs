@@ -50,7 +50,7 @@ async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
     assert_eq!(asked.refusal(), (428, "CONSENT_UNSIGNED"));
     let entry: LedgerEntry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
     assert_eq!((entry.seq, entry.agent_id.as_str(), entry.manifest_version), (1, agent.as_str(), 1));
-    assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]), "nothing was allowed");
+    assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]), "no relation was created");
 
     // A consent signed by another device, or altered after signing, is refused.
     let bob = world.person("bob").await;
@@ -200,7 +200,7 @@ async fn timed_consent_ends_at_its_time_one_time_consent_after_use_and_both_can_
     let id = RelationId::parse(id).unwrap();
     assert!(consents.use_consent(&id, &clipboard).await.unwrap());
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!([]));
-    assert!(!consents.use_consent(&id, &clipboard).await.unwrap(), "it was used");
+    assert!(!consents.use_consent(&id, &clipboard).await.unwrap(), "the one-time grant was already used");
     // The person replaces the consent; the device signs the new terms too.
     let body = json!({"granted_scopes": ["filesystem:read"]});
     let changed = ada.consent(Method::PATCH, &path, body).await;
@@ -315,7 +315,7 @@ async fn consent_ledger_verifies_with_public_keys_and_an_altered_one_does_not() 
 
     let as_agent = world.server.send(Method::GET, &format!("{path}/ledger"), Some(&token), None).await.body;
     assert_eq!(as_agent, ada.get(&format!("{path}/ledger")).await.body);
-    assert!(as_agent["devices"][0].get("name").is_none(), "what people call their devices is their own affair");
+    assert!(as_agent["devices"][0].get("name").is_none(), "an agent does not see the names of devices");
     let (entries, devices) = ledger_of(&as_agent);
     let actions: Vec<_> = as_agent["data"].as_array().unwrap().iter().map(|entry| &entry["action"]).collect();
     assert_eq!(actions, ["grant", "suspend", "reauth", "revoke"]);
@@ -334,9 +334,9 @@ async fn consent_ledger_verifies_with_public_keys_and_an_altered_one_does_not() 
             entries.remove(1);
         }),
         ("swaps two", |entries| entries.swap(1, 2)),
-        ("moves it in time", |entries| entries[0].at = Timestamp::from_millis(0)),
-        ("takes a signature away", |entries| entries[2].signature = None),
-        ("turns a no into a yes", |entries| entries[3].action = ledger::LedgerAction::Grant),
+        ("changes the time", |entries| entries[0].at = Timestamp::from_millis(0)),
+        ("removes a signature", |entries| entries[2].signature = None),
+        ("turns a revocation into a grant", |entries| entries[3].action = ledger::LedgerAction::Grant),
     ] {
         let mut altered = entries.clone();
         alter(&mut altered);

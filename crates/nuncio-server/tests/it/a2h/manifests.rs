@@ -115,7 +115,7 @@ async fn manifest_or_account_update_with_a_stale_if_match_is_refused() {
     assert_eq!(patch("*", json!({"display_name": "In time"})).await.status, 200);
     assert_eq!(patch(&hash, body).await.refusal(), (400, "BAD_HEADER"));
     ada.publish(&id, &Value::Null).await;
-    assert_eq!(patch(&tag, json!({"capability_manifest": seed()})).await.status, 412, "there is none any more");
+    assert_eq!(patch(&tag, json!({"capability_manifest": seed()})).await.status, 412, "the manifest was removed");
     let etag = |answer: &A2hResponse| answer.headers["etag"].to_str().unwrap().to_owned();
     let bare = etag(&ada.get(&path).await);
     assert_eq!(patch(&bare, json!({"display_name": "Bare"})).await.status, 200, "{bare}");

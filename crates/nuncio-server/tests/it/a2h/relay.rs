@@ -151,7 +151,7 @@ async fn conversation_with_invalid_members_or_without_a_relation_is_refused() {
         let refused = scene.world.server.send(Method::GET, "/conversations", token, None).await;
         assert_eq!(refused.refusal(), (401, "UNAUTHORIZED"));
     }
-    assert_eq!(ada.get("/conversations").await.data().as_array().unwrap().len(), 1, "nothing came of it");
+    assert_eq!(ada.get("/conversations").await.data().as_array().unwrap().len(), 1, "no conversation was created");
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
         assert_eq!(refused.refusal(), refusal, "{:.200}", body.to_string());
     }
     let refused = scene.agent.post(&scene.conversation, &call("artifact_response")).await;
-    assert_eq!(refused.refusal(), bad, "agents do not answer");
+    assert_eq!(refused.refusal(), bad, "an agent cannot send a response");
     let raw = async |body: String| {
         let here = format!("{}/messages", path(&scene.conversation));
         let sent = scene.world.server.send_text(Method::POST, &here, Some(&scene.ada.token), Some(body), &[]).await;

@@ -89,7 +89,7 @@ async fn key_bundles_that_are_invalid_or_of_another_owner_are_refused() {
     for (what, body) in [
         ("signed by another key", ours(&other_key.bundle(owner.clone(), &ada.id, 6, SealMode::Stateful))),
         ("changed after it was signed", changed(|bundle| bundle.keys.seq += 1)),
-        ("its mode does not fit", changed(|bundle| bundle.keys.mode = SealMode::Stateless)),
+        ("another mode than its keys need", changed(|bundle| bundle.keys.mode = SealMode::Stateless)),
         ("somebody else's", ours(&ada.bundle("bob", 6))),
         ("of another device", ours(&ada.key().bundle(owner, &phone.id, 6, SealMode::Stateful))),
         ("an old number", ours(&ada.bundle("ada", 4))),
@@ -184,7 +184,7 @@ async fn each_one_time_key_is_claimed_once_and_then_the_fallback_key_is_returned
     let mut found: Vec<_> = once.iter().map(|key| key["key_id"].as_str().unwrap()).collect();
     found.sort_unstable();
     assert_eq!(found, names);
-    assert!(once.iter().all(|key| keys.contains(key)), "as they were brought, signature and all");
+    assert!(once.iter().all(|key| keys.contains(key)), "the keys are returned unchanged, with their signatures");
     assert!(fallback.iter().all(|key| **key == keys[40]));
     for unknown in ["dev_none", "A%20B"] {
         let path = format!("/keys/devices/{unknown}/one-time-key");
@@ -204,7 +204,11 @@ async fn device_cross_signs_another_device_of_its_person() {
     phone.bring(&json!({"bundle": phone.bundle("ada", 1)})).await.data();
     let refused = (422, "BUNDLE_REFUSED");
     assert_eq!(ada.send(Method::POST, &path, &signed(bob.key(), 1)).await.refusal(), refused);
-    assert_eq!(phone.send(Method::POST, &path, &signed(phone.key(), 1)).await.refusal(), refused, "not for itself");
+    assert_eq!(
+        phone.send(Method::POST, &path, &signed(phone.key(), 1)).await.refusal(),
+        refused,
+        "a device cannot endorse itself"
+    );
     assert_eq!(bob.send(Method::POST, &path, &signed(bob.key(), 1)).await.refusal(), missing);
     let vouched = ada.send(Method::POST, &path, &signed(ada.key(), 1)).await.data().clone();
     assert_eq!(vouched["endorsement"]["by"], json!(ada.id));
@@ -266,7 +270,7 @@ async fn key_backup_is_returned_unchanged_and_only_to_its_owner() {
     expected["updated_at"] = kept["updated_at"].clone();
     assert_eq!(kept, expected);
     assert_eq!(ada.get(at).await.data(), &expected);
-    assert_eq!(bob.get(at).await.refusal(), missing, "each their own");
+    assert_eq!(bob.get(at).await.refusal(), missing, "a person sees only their own backup");
 
     let changed = |name: &str, value: Value| {
         let mut changed = backup.clone();
@@ -288,7 +292,7 @@ async fn key_backup_is_returned_unchanged_and_only_to_its_owner() {
         assert_eq!(ada.send(Method::PUT, at, &body).await.refusal(), refusal, "{:.200}", body.to_string());
     }
     for other in [scene.agent.get(at).await, scene.agent.send(Method::PUT, at, &backup).await] {
-        assert_eq!(other.refusal(), (401, "UNAUTHORIZED"), "agents have none");
+        assert_eq!(other.refusal(), (401, "UNAUTHORIZED"), "agents have no backup");
     }
     assert_eq!(ada.get(at).await.data(), &expected);
     let second = changed("backup_a", json!(STANDARD.encode([9; 60])));

@@ -88,7 +88,7 @@ async fn reconnected_socket_resumes_after_the_last_acknowledged_event() {
     assert_eq!(hello["after"], first[1]["seq"]);
     let second = read(&mut socket, 4).await;
     assert_eq!(seqs(&second), [3, 4, 5, 6]);
-    assert_eq!(second[..2], first[2..], "the same bytes, the same names");
+    assert_eq!(second[..2], first[2..], "repeated events have the same bytes and ids");
     drop(socket);
     // A client may also resume from a position that it gives.
     let mut socket = scene.world.server.socket("human").await;
@@ -255,7 +255,7 @@ async fn agent_poll_returns_events_and_acknowledges_those_up_to_its_cursor() {
     assert_eq!(hello["after"], last);
     drop(socket);
     let early = agent.poll("?after=0&wait=0&limit=2").await;
-    assert_eq!(early.body["next_cursor"], "2", "older events are there as long as they are kept");
+    assert_eq!(early.body["next_cursor"], "2", "stored events can be read from the beginning");
     assert_eq!(agent.poll("?after=999999&wait=0").await.body, none.body);
     for wrong in ["after=x", "wait=61", "wait=-1", "wait=x", "limit=0", "limit=51"] {
         assert_eq!(agent.poll(&format!("?{wrong}")).await.refusal(), (400, "BAD_REQUEST"), "{wrong}");
@@ -293,7 +293,10 @@ async fn long_poll_returns_on_a_message_at_its_timeout_or_when_the_server_stops(
     let gone = polling(agent, &format!("?after={cursor}"));
     eventually("it waits", async || (socket_gauge(&scene.world).await == 1).then_some(())).await;
     gone.abort();
-    eventually("its place is free", async || (socket_gauge(&scene.world).await == 0).then_some(())).await;
+    eventually("the closed socket is no longer counted", async || {
+        (socket_gauge(&scene.world).await == 0).then_some(())
+    })
+    .await;
     // A stopping server ends waiting polls.
     let last = polling(agent, &format!("?after={cursor}"));
     eventually("it waits", async || (socket_gauge(&scene.world).await == 1).then_some(())).await;

@@ -78,7 +78,7 @@ async fn row_4_manifest_changes_need_new_consent_as_in_the_specification_table()
             |_| {},
         ),
         (
-            "a value is taken from an enum",
+            "a value is removed from an enum",
             true,
             |it| it["tools"][0]["input_schema"]["properties"]["path"] = json!({"type": "string", "enum": ["a", "b"]}),
             |it| it["tools"][0]["input_schema"]["properties"]["path"] = json!({"type": "string", "enum": ["a"]}),

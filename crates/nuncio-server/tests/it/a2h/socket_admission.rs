@@ -45,8 +45,8 @@ async fn socket_without_a_valid_first_auth_frame_is_closed() {
     assert_eq!(first(&world, "human", auth(&"e".repeat(8000))).await, invalid);
     // An API key does not authenticate a device.
     assert_eq!(first(&world, "human", auth(&world.gateway.key(&[]).await.secret)).await, invalid);
-    assert_eq!(first(&world, "human", auth(&token)).await, wrong, "an agent at the people's door");
-    assert_eq!(first(&world, "agent", auth(&ada.token)).await, wrong, "a person at the agents' door");
+    assert_eq!(first(&world, "human", auth(&token)).await, wrong, "an agent's token on the socket for people");
+    assert_eq!(first(&world, "agent", auth(&ada.token)).await, wrong, "a person's token on the socket for agents");
     let named = text(json!({"type": "auth", "token": token, "agent_id": other}));
     assert_eq!(first(&world, "agent", named.clone()).await, wrong);
     assert_eq!(first(&world, &format!("agent?agent_id={agent}"), named).await, wrong);

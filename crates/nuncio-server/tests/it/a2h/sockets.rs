@@ -161,7 +161,7 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
         seen.push(socket.frame().await);
     }
     acknowledge(&mut socket, 2).await;
-    assert_eq!(socket.frame().await, seen[2], "sent again from what was acknowledged");
+    assert_eq!(socket.frame().await, seen[2], "events after the acknowledged one are sent again");
     drop(socket);
     let (mut socket, hello) = ada.connect().await;
     assert_eq!(hello["after"], 2);
@@ -252,7 +252,7 @@ async fn socket_that_answers_no_ping_is_closed() {
     for _ in 0..3 {
         world.clock.pass(PING).await;
     }
-    eventually("it is let go of", async || (socket_gauge_after_close(&world).await == 0).then_some(())).await;
+    eventually("the socket is closed", async || (socket_gauge_after_close(&world).await == 0).then_some(())).await;
     assert_eq!(silent.closed().await, 4408);
 }
 

@@ -29,7 +29,7 @@ fn memory() -> Arc<dyn KeyStore> {
 }
 
 fn never(_: &ToolCall) -> ToolOutcome {
-    panic!("nobody calls a tool here")
+    panic!("this test calls no tool")
 }
 
 async fn invite(gateway: &Gateway, name: &str) -> String {
@@ -101,7 +101,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
     writer.push("Your");
     writer.push(" room");
     apart.heard(&["begun", "Your room"]).await;
-    assert_eq!(apart.messages().await.len(), 1, "nothing is kept yet");
+    assert_eq!(apart.messages().await.len(), 1, "no message is stored yet");
     // More text than one piece holds, with multi-byte characters at the cut.
     let long = "是".repeat(3000);
     writer.push(&long);
@@ -169,7 +169,8 @@ async fn unverified_device_gets_no_stream() {
     apart.heard(&["begun", "a secret"]).await;
     writer.finish(ContentType::Text, says("a secret")).await.unwrap();
     apart.heard(&["begun", "a secret", "done"]).await;
-    eventually("the second was told", async || (second.refusals().len() == 3).then_some(())).await;
+    eventually("the second connection received the refusals", async || (second.refusals().len() == 3).then_some(()))
+        .await;
     assert!(second.streams().is_empty());
 }
 
@@ -206,17 +207,17 @@ async fn tampered_stream_is_aborted_and_the_final_message_still_arrives() {
             &["begun", "one two ", "aborted"],
         ),
         (
-            "a piece left out",
+            "a missing piece",
             |place, frame| if place == 2 { vec![] } else { vec![frame] },
             &["begun", "one ", "aborted"],
         ),
         (
-            "a piece in another's place",
+            "a piece with another number",
             |place, frame| vec![if place == 2 { with(frame, "stream_seq", json!(3)) } else { frame }],
             &["begun", "one ", "aborted"],
         ),
         (
-            "an end that is none",
+            "a piece turned into an end",
             |place, frame| {
                 vec![if place == 3 {
                     with(with(frame, "type", json!("stream.done")), "client_message_id", json!("m_x"))
@@ -344,7 +345,7 @@ async fn served_agent_streams_the_output_of_its_brain() {
     let hosted = HostedAgentSetup::start().await;
     hosted.play(json!([[{"thinking": "hm"}, {"text": "Your room"}, {"sleep": 20_000}, {"text": " is ready."}]])).await;
     heard(&hosted.device, &["begun", "Your room"]).await;
-    assert_eq!(hosted.device.texts().len(), 1, "it is not said yet");
+    assert_eq!(hosted.device.texts().len(), 1, "no message has arrived yet");
     hosted.clock.jump(WHILE);
     came(&hosted.device, &["You said: hello", "Your room is ready."]).await;
     heard(&hosted.device, &["begun", "Your room is ready.", "done"]).await;
@@ -367,7 +368,7 @@ async fn text_streamed_before_a_tool_call_or_brain_failure_is_aborted() {
     heard(&hosted.device, &["begun", "Half"]).await;
     hosted.clock.jump(WHILE);
     heard(&hosted.device, &["begun", "Half", "aborted"]).await;
-    let last = eventually("it says why", async || hosted.device.texts().get(2).cloned()).await;
+    let last = eventually("the error arrives as a message", async || hosted.device.texts().get(2).cloned()).await;
     assert!(last.contains("no more"), "{last}");
 }
 

@@ -133,7 +133,7 @@ impl WebhookSetup {
 
     /// Waits until the webhook has the given state, and returns the webhook as its owner sees it.
     async fn until_state(&self, state: &str) -> Value {
-        eventually("the webhook is so", async || {
+        eventually("the webhook has this state", async || {
             let webhook = self.deliveries("").await.body["webhook"].clone();
             (webhook["state"] == state).then_some(webhook)
         })

@@ -22,6 +22,6 @@ async fn declared_mcp_interface_is_published_unchanged_in_the_description() {
         "url": "https://hotel.example/mcp",
         "description": "The same over MCP.",
     });
-    assert_eq!(found, [&wanted], "its author's words, and nothing made up of who may use it");
+    assert_eq!(found, [&wanted], "the interface is published as declared, without added access rules");
     assert!(check(AnpDocumentType::AgentDescription, &description).valid);
 }

@@ -14,7 +14,7 @@ async fn did_link_to_a_person_survives_a_restart_and_ends_when_removed() {
     assert_eq!(engine.access().caller_by_did(did).person, None);
     engine.access().link_did(did, person("eve")).await.unwrap();
     engine.access().link_did(did, person("ada")).await.unwrap();
-    assert_eq!(engine.access().caller_by_did(did).person, Some(person("ada")), "to the last one said");
+    assert_eq!(engine.access().caller_by_did(did).person, Some(person("ada")), "the last link counts");
     assert_eq!(engine.access().caller_by_did("did:wba:example.com").person, None);
 
     let data = world.gateway.stop().await;

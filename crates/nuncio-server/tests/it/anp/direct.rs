@@ -116,7 +116,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
             same,
             1007,
         ),
-        ("encrypted, they say", meta("security_profile", json!("direct-e2ee")), says("x"), same, 1002),
+        ("declared as encrypted", meta("security_profile", json!("direct-e2ee")), says("x"), same, 1002),
         ("of another profile", meta("profile", json!("anp.direct.e2ee.v2")), says("x"), same, 1001),
         ("nothing", none(), json!({}), same, 2002),
         ("an empty text", none(), json!({"text": ""}), same, 2002),
@@ -223,13 +223,13 @@ async fn reply_to_a_direct_message_is_delivered_and_not_answered_again() {
     let accepted = send(&world, &message(&world, &from, json!({}), says("the answer is 42"))).await;
     assert!(outcome(&accepted).is_ok(), "{accepted}");
 
-    let passed = eventually("the answer came and was taken", async || {
+    let passed = eventually("the reply was delivered and accepted", async || {
         Some(front.passed()).filter(|passed| passed.contains("\"accepted\":true"))
     })
     .await;
     assert!(passed.contains("POST /anp HTTP/1.1") && passed.contains("the answer is 42"), "{passed}");
     assert!(passed.contains("\"reply_to_message_id\":\"msg-1\""), "{passed}");
-    assert!(passed.to_ascii_lowercase().contains("signature-input: sig1="), "the hop is signed too");
+    assert!(passed.to_ascii_lowercase().contains("signature-input: sig1="), "the HTTP request is signed too");
     assert_eq!((turns(&world.gateway).await, turns(&b).await), (1, 0), "an answer is not answered");
     // A reply is accepted and starts no turn; the proof covers the field that marks it as a reply.
     let meta = json!({"x_answers": "msg-0", "operation_id": "op-9", "message_id": "msg-9"});

@@ -161,5 +161,5 @@ async fn interface_documents_list_exactly_the_exposed_tools() {
         assert!(matches!(answer.status, 400 | 404), "{path}: {answer:?}");
     }
     let ad = read(&gateway, AD).await.to_string();
-    assert!(!ad.contains("secret"), "what is not exposed does not exist: {ad}");
+    assert!(!ad.contains("secret"), "hidden tools are not described: {ad}");
 }

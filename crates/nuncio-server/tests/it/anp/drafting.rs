@@ -136,8 +136,8 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
     assert!(artifact.is_intact());
     assert_eq!(artifact.publisher.as_deref(), Some(crate::dids::desk_did(&world.gateway).as_str()));
     assert_eq!((artifact.examples.len(), artifact.test_cases.len(), artifact.methods.len()), (1, 1, 1));
-    assert_eq!(heard(&world.gateway), [false], "who drafts has no tools");
-    assert_eq!(sessions(&world).await, 0, "the conversation was only a means");
+    assert_eq!(heard(&world.gateway), [false], "the brain has no tools while it drafts");
+    assert_eq!(sessions(&world).await, 0, "the temporary conversation was deleted");
 
     let named = named(&result);
     assert_eq!(
@@ -146,7 +146,11 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
         "nobody accepted"
     );
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted_by_them");
-    assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(1006), "only one did");
+    assert_eq!(
+        call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await,
+        Err(1006),
+        "only one side has accepted"
+    );
     let question = world.gateway.question().await;
     assert_eq!(question.question.arguments["protocol"], named["protocol_id"]);
     assert_eq!(question.question.arguments["methods"][0]["name"], "table.hold");
@@ -161,7 +165,7 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
 
     let made = call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await;
     assert_eq!(made, Ok(json!({"response": {"held": true}})));
-    assert_eq!(heard(&world.gateway), [false, true], "who works has tools");
+    assert_eq!(heard(&world.gateway), [false, true], "the brain has tools for a call");
     assert_eq!(sessions(&world).await, 0);
 }
 
@@ -169,7 +173,11 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
 async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
     let world = thinker(DraftingPolicy::Accept).await;
     let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
-    assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
+    assert_eq!(
+        state(&negotiate(&world, accept(&named)).await),
+        "accepted",
+        "this server accepted because of its settings"
+    );
     assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     let asked = heard(&world.gateway).len();
     for params in [json!({}), json!({"guests": 0}), json!({"guests": "2"}), json!({"guests": 2, "more": 1})] {
@@ -184,13 +192,17 @@ async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
         "another document"
     );
     let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
-    assert_eq!(call(&world, &bob, &named, "table.hold", json!({"guests": 2})).await, Err(1006), "it is not bob's");
+    assert_eq!(
+        call(&world, &bob, &named, "table.hold", json!({"guests": 2})).await,
+        Err(1006),
+        "the protocol belongs to another caller"
+    );
     for wrong in [json!("x"), json!({}), json!({"protocol_id": 1}), json!({"call": {}})] {
         assert_eq!(world.call(&world.ada, "chat", json!({"call": wrong})).await, Err(-32602), "{wrong}");
     }
     let both = json!({"call": named, "message": "x"});
     assert_eq!(world.call(&world.ada, "chat", both).await, Err(-32602));
-    assert_eq!(heard(&world.gateway).len(), asked, "the brain heard nothing of all that");
+    assert_eq!(heard(&world.gateway).len(), asked, "the brain received none of these requests");
 
     // An invalid answer of the brain is requested once more and not sent to the caller.
     says(&world.gateway, "answered", "It is held.");
@@ -219,12 +231,12 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
         let answer = negotiate(&world, drafting_request()).await;
         assert_eq!(outcome(&answer), Err(1601), "{garbage}: {answer}");
         assert_eq!(answer["error"]["data"]["anp_code"], "meta.no_matching_interface");
-        assert_eq!(heard(&world.gateway).len() - before, 2, "it was told what was wrong, once");
+        assert_eq!(heard(&world.gateway).len() - before, 2, "the brain was asked to correct the draft once");
     }
     assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     assert_eq!(sessions(&world).await, 0);
     says(&world.gateway, "again", &format!("Sorry. {}", blueprint()));
-    assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft", "the second time it was right");
+    assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft", "the second draft was valid");
     std::fs::write(world.gateway.file(DESK, "drafted"), "{\"error\":\"the model is down\"}\n").unwrap();
     assert_eq!(outcome(&negotiate(&world, drafting_request()).await), Err(1601));
 }
@@ -254,7 +266,7 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
     let mut elsewhere = drafting_request();
     elsewhere["callerCapabilities"] =
         json!({"supportedExecutionModes": ["direct_structured_call", "natural_language"]});
-    assert_eq!(outcome(&negotiate(&world, elsewhere).await), Err(1601), "who cannot take part is not drafted with");
+    assert_eq!(outcome(&negotiate(&world, elsewhere).await), Err(1601), "a caller without drafting gets no draft");
     let mut stronger = drafting_request();
     stronger["constraints"]["requiredSecurityProfile"] = json!("direct-e2ee");
     assert_eq!(outcome(&negotiate(&world, stronger).await), Err(1604));
@@ -262,9 +274,9 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
     assert_eq!(outcome(&post(&world.gateway, ANP, &[], &anonymous).await.json()), Err(1607));
     assert_eq!(heard(&world.gateway), [] as [bool; 0]);
     let said = crate::dids::get(&world.gateway, "/agents/desk/ad.json", "localhost", "").await.body;
-    assert!(said.contains("protocol_artifacts"), "it says that it does");
+    assert!(said.contains("protocol_artifacts"), "the description announces drafting");
     let said = crate::dids::get(&off.gateway, "/agents/desk/ad.json", "localhost", "").await.body;
-    assert!(!said.contains("protocol_artifacts"), "it does not say what it does not");
+    assert!(!said.contains("protocol_artifacts"), "the description does not announce disabled drafting");
 }
 
 #[tokio::test]
@@ -273,7 +285,7 @@ async fn draft_that_is_rejected_or_not_approved_in_time_cannot_be_accepted() {
     let first = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let question = world.gateway.question().await;
     decide(&world, &question, ApprovalAnswer::Deny { reason: Some("no".to_owned()) }).await;
-    assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600), "the operator said no");
+    assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600), "the operator denied the draft");
     assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600));
 
     let second = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
@@ -282,13 +294,13 @@ async fn draft_that_is_rejected_or_not_approved_in_time_cannot_be_accepted() {
     assert_eq!(over["protocolDraft"]["state"], "rejected");
     assert!(
         world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty(),
-        "nobody need be asked any more"
+        "no approval is pending any more"
     );
 
     let third = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&third)).await), "accepted_by_them");
     world.clock.advance(Duration::from_secs(24 * 3600));
-    assert_eq!(outcome(&negotiate(&world, accept(&third)).await), Err(1608), "the operators said nothing");
+    assert_eq!(outcome(&negotiate(&world, accept(&third)).await), Err(1608), "the approval expired");
 }
 
 #[tokio::test]
@@ -308,7 +320,7 @@ async fn draft_can_be_accepted_only_by_its_own_caller_with_its_digest() {
     assert_eq!(outcome(&negotiate(&world, with("protocol_id", json!("drf_nothing"))).await), Err(1603));
     let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
     let answer = negotiate_as(&world, &bob, json!({}), accept(&named)).await;
-    assert_eq!(outcome(&answer), Err(1603), "to bob it does not exist");
+    assert_eq!(outcome(&answer), Err(1603), "another caller cannot see the draft");
     let anonymous = to_service(&world, "anp.negotiate", json!({}), accept(&named)).to_string();
     assert_eq!(outcome(&post(&world.gateway, ANP, &[], &anonymous).await.json()), Err(1607));
     let old =
@@ -318,7 +330,7 @@ async fn draft_can_be_accepted_only_by_its_own_caller_with_its_digest() {
     let encrypted = negotiate_as(&world, &world.ada, json!({"security_profile": "direct-e2ee"}), accept(&named)).await;
     assert_eq!(outcome(&encrypted), Err(1604));
     let standing = world.gateway.engine().approvals().pending_approvals().await.unwrap();
-    assert_eq!(standing.len(), 1, "nothing of that moved it");
+    assert_eq!(standing.len(), 1, "the approval is still pending");
 }
 
 #[tokio::test]
@@ -340,7 +352,7 @@ async fn repeated_operation_returns_the_same_draft_and_drafts_per_caller_are_lim
     assert_eq!(
         state(&negotiate_as(&world, &bob, json!({}), drafting_request()).await),
         "draft",
-        "others have their own room"
+        "the limit applies to each caller"
     );
     assert_eq!(outcome(&negotiate(&world, reject(&named(&first))).await).unwrap()["status"], "rejected");
     assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft");

@@ -78,12 +78,12 @@ async fn contradictory_signature_headers_are_refused() {
         ("two signatures", [good.clone(), hers.clone()].concat()),
         ("hers first", [hers.clone(), good.clone()].concat()),
         ("another's key", hers),
-        ("a digest of something else before it", {
+        ("preceded by the digest of another body", {
             let mut fields = good.clone();
             fields.insert(0, ("content-digest".to_owned(), "sha-256=:AAAA:".to_owned()));
             fields
         }),
-        ("a token that is none", [vec![("authorization".to_owned(), "Bearer x".to_owned())], good].concat()),
+        ("an invalid token before it", [vec![("authorization".to_owned(), "Bearer x".to_owned())], good].concat()),
     ];
     for (name, fields) in tricks {
         let answer = post(&world.gateway, RPC, &fields, &body).await;
@@ -108,7 +108,7 @@ async fn foreign_and_look_alike_dids_are_not_taken_for_own_agents() {
         let answer = world.send(&thief, RPC, &call).await;
         assert_eq!(answer.status, 401, "{}: {answer:?}", thief.did);
     }
-    assert_eq!(world.peer.asked(), asked, "nobody was asked about our own");
+    assert_eq!(world.peer.asked(), asked, "the server's own DID is not looked up");
     // The target must be exactly the DID of the agent, character by character.
     let did = desk_did(&world.gateway).to_string();
     for target in [
@@ -163,7 +163,7 @@ async fn anp_callers_cannot_make_the_server_fetch_private_addresses() {
         let answer = post(&gateway, RPC, &with(did), &body).await;
         assert_eq!(answer.status, 401, "{did}: {answer:?}");
         let said: Value = answer.json();
-        assert!(!said.to_string().contains("refused (os"), "nothing of the inside is told: {said}");
+        assert!(!said.to_string().contains("refused (os"), "the answer contains no internal error: {said}");
     }
     assert_eq!((peer.asked(), gateway.audit().await.len()), (0, 0));
 }

@@ -60,7 +60,11 @@ async fn repeated_operation_id_returns_the_same_result_and_conflicts_with_anothe
     let echo = || json!({"negotiation_id": "neg-1", "intent": {"intentTags": ["echo"]}});
     let first = outcome(&negotiate(&world, operation(), echo()).await).unwrap();
     world.clock.advance(std::time::Duration::from_secs(60));
-    assert_eq!(outcome(&negotiate(&world, operation(), echo()).await), Ok(first.clone()), "also until when it holds");
+    assert_eq!(
+        outcome(&negotiate(&world, operation(), echo()).await),
+        Ok(first.clone()),
+        "the repeated answer has the same expiry"
+    );
     let mut other = echo();
     other["intent"]["intentTags"] = json!(["count"]);
     assert_eq!(outcome(&negotiate(&world, operation(), other.clone()).await), Err(1008));
@@ -91,7 +95,7 @@ async fn each_cause_of_a_failed_negotiation_has_its_own_error_code() {
         ("from the future", at(61), echo(), 1600),
         ("nothing like it", none(), unlike, 1601),
         ("another mode", none(), with("mode", json!("telepathy")), 1602),
-        ("nobody drafts here", none(), with("mode", json!("natural_language_protocol_drafting")), 1602),
+        ("drafting is not offered", none(), with("mode", json!("natural_language_protocol_drafting")), 1602),
         ("another protocol", none(), with("candidateProtocols", json!(["acme.v9"])), 1603),
         ("other profiles", none(), with("callerCapabilities", json!({"supportedProfiles": ["acme.v9"]})), 1603),
         ("other protection", none(), with("constraints", json!({"requiredSecurityProfile": "direct-e2ee"})), 1604),
@@ -228,7 +232,10 @@ async fn overloaded_tool_is_not_offered_in_negotiation() {
     };
     held_pid(&world.gateway).await;
     assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await), Err(1601));
-    assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).is_ok(), "others go on");
+    assert!(
+        outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).is_ok(),
+        "other interfaces can still be negotiated"
+    );
     release(&world.gateway, "held.gate", "let go").await;
     assert_eq!(calling.await.unwrap(), Ok(json!("let go")));
     assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await).is_ok());

@@ -23,7 +23,7 @@ async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature()
     assert_eq!(answer.status, 401);
     assert!(Challenge::read(answer.header("www-authenticate").unwrap()).unwrap().is_retryable());
     assert!(answer.header("accept-signature").unwrap().contains("\"@target-uri\""));
-    assert_eq!(world.gateway.audit().await.len(), 0, "nobody asked for a tool yet");
+    assert_eq!(world.gateway.audit().await.len(), 0, "no tool was called yet");
 
     let answer = world.send(&world.ada, RPC, &body).await;
     assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}));
@@ -130,12 +130,12 @@ async fn rpc_batch_gets_one_response_without_entries_for_notifications() {
     let mut codes: Vec<_> = answer.as_array().unwrap().iter().map(|it| (it["id"].clone(), outcome(it))).collect();
     codes.sort_by_key(|(id, _)| id.to_string());
     assert_eq!(codes, [(json!(1), Ok(json!({}))), (json!(2), Err(-32601)), (Value::Null, Err(-32600))]);
-    assert_eq!(world.gateway.audit().await.len(), 3, "each call has its record, also the one nobody hears of");
+    assert_eq!(world.gateway.audit().await.len(), 3, "each call has a record, also a notification");
 
     for body in [notice.clone(), json!([notice, notice]), json!({"jsonrpc": "2.0", "method": "echo", "params": []})] {
         let answer = world.send(&world.ada, RPC, &body.to_string()).await;
         assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{body}");
-        assert!(answer.header("authentication-info").is_some(), "a signature earns its token all the same");
+        assert!(answer.header("authentication-info").is_some(), "a notification also returns a token");
     }
     for batch in [json!([]), Value::Array(vec![notice; 33])] {
         assert_eq!(outcome(&world.ask(&world.ada, RPC, &batch).await), Err(-32600));
@@ -235,7 +235,7 @@ async fn rpc_chat_continues_a_given_session_and_otherwise_starts_a_new_one() {
 
     let bob = world.peer.someone("bob", world.gateway.engine().now());
     let into = json!({"message": "let me in", "session": first["session"]});
-    assert_eq!(world.call(&bob, "chat", into).await, Err(-32602), "it is not bob's");
+    assert_eq!(world.call(&bob, "chat", into).await, Err(-32602), "the session belongs to another caller");
     for wrong in
         [json!({}), json!({"message": 1}), json!({"message": "x", "session": 1}), json!({"message": "x", "y": 1})]
     {

@@ -38,9 +38,9 @@ async fn messaging_capability_is_offered_only_to_did_callers() {
         let profiles = outcome(answer).unwrap()["supported_profiles"].clone();
         profiles.as_array().unwrap().contains(&json!("anp.direct.base.v1"))
     };
-    assert!(!takes(&post(&world.gateway, ANP, &[], &asked.to_string()).await.json()), "nobody has no DID");
+    assert!(!takes(&post(&world.gateway, ANP, &[], &asked.to_string()).await.json()), "an anonymous caller has no DID");
     let key = world.gateway.key(&[]).await.secret;
-    assert!(!takes(&post(&world.gateway, ANP, &bearer(&key), &asked.to_string()).await.json()), "nor has a key");
+    assert!(!takes(&post(&world.gateway, ANP, &bearer(&key), &asked.to_string()).await.json()), "a key has no DID");
     assert!(takes(&world.ask(&world.ada, ANP, &asked).await));
 
     // A caller with a key is referred to the negotiation method; an anonymous one is asked to authenticate.
@@ -73,7 +73,7 @@ async fn each_violated_anp_core_binding_rule_gets_its_error_code() {
         ("another version", |it| it["jsonrpc"] = json!("1.0"), -32600),
         ("more members", |it| it["more"] = json!(1), -32600),
         ("method in capitals", |it| it["method"] = json!("ANP.get_capabilities"), -32600),
-        ("a method of rpc's own", |it| it["method"] = json!("rpc.discover"), -32600),
+        ("a reserved method", |it| it["method"] = json!("rpc.discover"), -32600),
         ("an unknown method", |it| it["method"] = json!("anp.nothing"), -32601),
         ("another protocol's method", |it| it["method"] = json!("group.send"), -32601),
         ("params a list", |it| it["params"] = json!([]), 1003),
@@ -83,14 +83,14 @@ async fn each_violated_anp_core_binding_rule_gets_its_error_code() {
         ("unknown meta", |it| it["params"]["meta"]["more"] = json!(1), 1003),
         ("unknown auth", |it| it["params"]["auth"] = json!({"origin_proof": {}, "more": 1}), 1003),
         ("no profile", |it| drop(it["params"]["meta"].as_object_mut().unwrap().shift_remove("profile")), 1003),
-        ("sender no DID", |it| it["params"]["meta"]["sender_did"] = json!("ada"), 1003),
+        ("sender that is not a DID", |it| it["params"]["meta"]["sender_did"] = json!("ada"), 1003),
         ("a kind of target", |it| it["params"]["meta"]["target"] = json!({"kind": "all", "did": "did:wba:x"}), 1003),
         ("no time", |it| it["params"]["meta"]["created_at"] = json!("today"), 1003),
         ("another profile", |it| it["params"]["meta"]["profile"] = json!("anp.meta.negotiation.v1"), 1001),
         ("an unknown profile", |it| it["params"]["meta"]["profile"] = json!("anp.core.binding.v2"), 1001),
         ("a stronger protection", |it| it["params"]["meta"]["security_profile"] = json!("direct-e2ee"), 1002),
         ("no protection", |it| it["params"]["meta"]["security_profile"] = json!("none"), 1002),
-        ("a proof of nothing", |it| it["params"]["auth"] = json!({"scheme": "x", "origin_proof": {}}), 1005),
+        ("an empty proof", |it| it["params"]["auth"] = json!({"scheme": "x", "origin_proof": {}}), 1005),
     ];
     let good = to_service(&world, "anp.get_capabilities", json!({}), json!({}));
     assert!(outcome(&post(&world.gateway, ANP, &[], &good.to_string()).await.json()).is_ok());

@@ -137,7 +137,7 @@ async fn page_opened_by_a_cross_site_link_is_reloaded_from_the_own_origin() {
         between.body
     );
     browser.says = vec![("Sec-Fetch-Site", "same-origin".to_owned())];
-    assert_eq!(browser.get("/console/tasks").await.status, 303, "without a cookie there is no way around the key");
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "without a cookie the page requires a key");
     browser.cookie = cookie;
     assert_eq!(browser.get("/console/tasks").await.status, 200);
 }

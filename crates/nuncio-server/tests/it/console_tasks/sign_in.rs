@@ -132,7 +132,11 @@ async fn sign_in_creates_a_new_session_and_ends_the_previous_one() {
     let mut browser = InboxBrowser::of(&gateway);
     let name = format!("nuncio-console-{}", gateway.address().port());
     browser.cookie = Some(format!("{name}=chosen-by-a-stranger"));
-    assert_eq!(browser.get("/console/tasks").await.status, 303, "a name nobody gave out opens nothing");
+    assert_eq!(
+        browser.get("/console/tasks").await.status,
+        303,
+        "a session id that the server did not issue is refused"
+    );
     browser.post("/console/sign-in", &[("key", &key.secret)]).await;
     let first = browser.cookie.clone().unwrap();
     assert!(!first.contains("stranger"));
@@ -152,7 +156,7 @@ async fn session_ends_on_sign_out_idle_time_and_key_revocation() {
     let token = browser.token("/console/tasks").await;
     let before = browser.cookie.clone();
     browser.post("/console/sign-out", &[("csrf", "wrong")]).await;
-    assert_eq!(browser.get("/console/tasks").await.status, 200, "another page cannot sign anybody out");
+    assert_eq!(browser.get("/console/tasks").await.status, 200, "a request without the CSRF token does not sign out");
     let out = browser.post("/console/sign-out", &[("csrf", &token)]).await;
     assert_eq!((out.status, out.header("location"), &browser.cookie), (303, Some("/console/sign-in"), &None));
     browser.cookie = before;
@@ -169,7 +173,7 @@ async fn session_ends_on_sign_out_idle_time_and_key_revocation() {
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 
     let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
-    let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
+    let Principal::Key(id) = &key.caller.principal else { panic!("the caller of a key is a key principal") };
     gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 }
@@ -179,16 +183,20 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
-    let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
+    let Principal::Key(id) = &key.caller.principal else { panic!("the caller of a key is a key principal") };
     let rotate =
         |overlap_seconds, term| AdminCommand::KeyRotate(KeyRotation { which: id.to_string(), term, overlap_seconds });
     let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let rotated = gateway.order(rotate(0, None)).await.unwrap();
-    assert_eq!(browser.get("/console/tasks").await.status, 303, "whoever had the old secret has to sign in again");
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "a session of the old secret must sign in again");
 
     let mut browser = InboxBrowser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
     let rotated = gateway.order(rotate(60, Some(KeyTerm::Seconds(120)))).await.unwrap();
-    assert_eq!(browser.get("/console/tasks").await.status, 200, "the old secret still counts");
+    assert_eq!(
+        browser.get("/console/tasks").await.status,
+        200,
+        "a session of the old secret is valid during the overlap"
+    );
     clock.advance(Duration::from_secs(60));
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 

@@ -46,7 +46,7 @@ async fn task_form_is_validated_and_its_result_resumes_the_turn() {
     assert!(inbox.contains("in 10 min") && inbox.contains("2026-11-15 11:10 UTC"), "{inbox}");
     let page = browser.get(&place(&task)).await.body;
     assert!(page.contains("Weigh the parcel on shelf B7.") && page.contains("Take the task"), "{page}");
-    assert!(!page.contains("name=\"f/kg\""), "the form is for whoever has it");
+    assert!(!page.contains("name=\"f/kg\""), "only the person who took the task sees the form");
 
     let taken = browser.step(&task, "take", &[]).await;
     assert_eq!((taken.status, taken.header("location")), (303, Some(place(&task).as_str())));
@@ -124,7 +124,7 @@ async fn task_can_be_returned_or_refused_with_a_reason() {
     assert!(result_of(messages(&answer), "c1").as_str().unwrap().contains("The shelf is empty."), "{answer}");
     let page = browser.get(&place(&task)).await.body;
     assert!(page.contains("Refused by local") && page.contains("The shelf is empty."), "{page}");
-    assert!(!page.contains("method=\"post\""), "nothing is left to do: {page}");
+    assert!(!page.contains("method=\"post\""), "a closed task has no form: {page}");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ async fn slow_host_uses_at_most_eight_did_lookups_and_does_not_delay_others() {
         tokio::spawn(async move { resolver.resolve(&did).await })
     });
     let waiting: Vec<_> = waiting.collect();
-    nuncio_testkit::eventually("all of them are asked for", async || (slow.asked() == 8).then_some(())).await;
+    nuncio_testkit::eventually("all documents are requested", async || (slow.asked() == 8).then_some(())).await;
     let one_more = slow.stranger("one-more").did;
     assert_eq!(resolver.resolve(&one_more).await.unwrap_err(), AuthError::Busy);
     assert_eq!(AuthError::Busy.status(), 503);

@@ -153,7 +153,7 @@ async fn did_signature_identifies_the_caller_and_is_accepted_once() {
     let sent = SigningParameters::for_gateway(&gateway, &ada, "n1").by(&ada);
     let grant = let_in(&sent.check(&gateway).await, &ada);
     assert_eq!(grant.expires_in, Some(3600));
-    assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_nonce", "it was used up");
+    assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_nonce", "the nonce was already used");
     let_in(&SigningParameters::for_gateway(&gateway, &ada, "n2").by(&ada).check(&gateway).await, &ada);
     assert_eq!(peer.asked(), 1, "the document is fetched once");
 }
@@ -164,7 +164,7 @@ async fn request_without_did_credentials_is_treated_as_unsigned_not_as_an_error(
     let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
     assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent));
     sent.set("authorization", "Basic YTpi");
-    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent), "another scheme is nothing to us");
+    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent), "another scheme is not a DID credential");
     sent.set("authorization", "Bearer nk_something");
     let fault = refused(sent.check(&gateway).await);
     assert_eq!((fault.status(), fault.error_code()), (401, "invalid_access_token"));
@@ -225,7 +225,7 @@ async fn every_fault_of_a_did_signature_gets_its_own_error_code() {
         ("garbage", same, |it| it.set("signature-input", "sig1=garbage"), 401, "invalid_request"),
         ("no digest", same, |it| drop(it.headers.remove("content-digest")), 401, "invalid_content_digest"),
         (
-            "parameters nobody signed",
+            "unsigned parameters",
             same,
             |it| {
                 let input = it.headers["signature-input"].to_str().unwrap().to_owned() + ";tag=\"x\"";
@@ -270,7 +270,7 @@ async fn only_authentication_keys_of_the_document_are_accepted() {
     assert_eq!(
         refused(signing.by(&eve).check(&gateway).await).error_code(),
         "invalid_signature",
-        "somebody else's key"
+        "a key of another DID"
     );
 
     // A key of the document that is not listed for authentication is refused.
@@ -376,7 +376,7 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {}}).to_string();
     let call = async || crate::anp::post(&gateway, crate::anp::RPC, &crate::anp::bearer(&token), &body).await.status;
     assert_eq!(call().await, 200);
-    assert_eq!(runs(&gateway), 0, "nothing was granted yet");
+    assert_eq!(runs(&gateway), 0, "the tool is not granted yet");
     let principal = Principal::Did(ada.did.to_string());
     let scopes = vec![ScopeId::parse("notes:write").unwrap()];
     let given = gateway.engine().access().create_grant(
@@ -390,7 +390,7 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     assert_eq!(call().await, 200);
     assert_eq!(runs(&gateway), 1);
     let (status, _) = gateway.aap_with_key(&token).post("/sessions", json!({"agent": {"name": DESK}})).await;
-    assert_eq!(status, 401, "AAP takes no such token, with a grant or without");
+    assert_eq!(status, 401, "AAP does not accept ANP tokens, with or without a grant");
     let records = gateway.audit().await;
     assert_eq!(records.last().unwrap().caller, Principal::Did(ada.did.to_string()));
 
@@ -424,7 +424,7 @@ async fn two_gateways_identify_each_other_by_did() {
     assert_eq!(
         refused(SignedTestRequest::of(&request).check(&a).await).error_code(),
         "invalid_signature",
-        "it is for b alone"
+        "the signature is only for the other server"
     );
 
     // The request can be signed again, with a nonce from the server.

@@ -166,7 +166,7 @@ async fn changed_public_url_is_refused_until_dids_are_moved() {
     assert_eq!(
         at("https://old.example.com", &data).try_start().await.unwrap_err().code,
         Code::PublicUrlChanged,
-        "there is no way back but the same"
+        "the old address is refused after the move"
     );
     let gateway = at("https://new.example.com:8443", &data).start().await;
     let moved = desk_did(&gateway);
@@ -196,7 +196,7 @@ async fn interrupted_did_move_is_detected_and_can_be_finished() {
         assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
     }
     let again = offline(&data, AdminCommand::DidMove { to }).await.unwrap();
-    assert_eq!(moved["rotated"], again["rotated"], "what was moved stays");
+    assert_eq!(moved["rotated"], again["rotated"], "a repeated move changes nothing");
     at("https://new.example.com", &data).start().await;
 }
 

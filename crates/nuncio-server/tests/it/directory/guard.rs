@@ -164,7 +164,7 @@ async fn directory_limits_the_number_of_agents_per_host() {
     assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 201);
     let answer = register(&gateway, &by, &agents[2].url).await;
     assert_eq!(refusal(&answer), (429, "directory_full".to_owned()));
-    assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 200, "who is there stays and is seen again");
+    assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 200, "a listed agent can register again");
     assert_eq!(entries(&gateway).await.len(), 2);
 }
 

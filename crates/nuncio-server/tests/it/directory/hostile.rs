@@ -54,7 +54,7 @@ const CASES: &[HostileListingCase] = &[
         "not to be trusted",
     ),
     (
-        "somebody else's DID",
+        "a DID of another host",
         |peer, it, now| {
             let other = peer.someone("other", now);
             let mut description = it.description.clone();
@@ -73,7 +73,7 @@ const CASES: &[HostileListingCase] = &[
         "is described at https://localhost.evil.example/ad.json",
     ),
     (
-        "a look-alike says it is at another address",
+        "a description that names the address of another host",
         |peer, it, now| {
             let description = changed(it, now, |it| it["url"] = json!("https://grand-hote1.example/ad.json"));
             it.publish(peer, &description);
@@ -83,7 +83,7 @@ const CASES: &[HostileListingCase] = &[
         "address could not be verified",
     ),
     (
-        "a DID document that is another's",
+        "the DID document of another DID",
         |peer, it, now| {
             let eve = peer.stranger("eve");
             peer.publish(&it.someone.did, DidHostReply::Document(eve.document(now)));
@@ -111,7 +111,7 @@ const CASES: &[HostileListingCase] = &[
         "it names no DID",
     ),
     (
-        "a DID nobody can look up",
+        "a DID that cannot be resolved",
         |peer, it, _| {
             let mut description = it.description.clone();
             description["did"] = json!("did:web:localhost");
@@ -179,7 +179,7 @@ const CASES: &[HostileListingCase] = &[
         |peer, it, _| peer.publish_at(&it.path, DidHostReply::Other(401, ("x-a", "b".to_owned()), String::new())),
         422,
         "auth_required",
-        "wants to know who asks",
+        "a document that requires credentials",
     ),
 ];
 

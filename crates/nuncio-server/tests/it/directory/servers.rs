@@ -56,7 +56,7 @@ async fn agents_that_two_servers_register_at_a_third_are_found_there() {
 
     let mut all = found(&directory, "").await;
     all.sort();
-    assert_eq!(all, ["guide", "inn", "villa"], "the directory's own too, and nobody's hidden ones");
+    assert_eq!(all, ["guide", "inn", "villa"], "own agents are listed, hidden ones are not");
     for (query, wanted) in [
         ("q=ROOMS+town", vec!["inn"]),
         ("q=%E5%88%AB%E5%A2%85", vec!["villa"]),
@@ -77,7 +77,7 @@ async fn agents_that_two_servers_register_at_a_third_are_found_there() {
     for hidden in ["inn-hidden", "villa-hidden"] {
         assert_eq!(item(&directory, hidden).await, Value::Null);
     }
-    assert_eq!(found(&inn, "").await, ["inn"], "a server lists its own that are for everyone");
+    assert_eq!(found(&inn, "").await, ["inn"], "a server lists its own public agents");
 
     // A search result links to the agent and lists the verified facts.
     let shown = item(&directory, "inn").await;
@@ -90,7 +90,7 @@ async fn agents_that_two_servers_register_at_a_third_are_found_there() {
     assert_eq!(shown["verified"]["what"], json!(["did", "service", "proof", "domain", "address"]));
     let entry = entries(&directory).await.into_iter().find(|entry| entry["name"] == "inn").unwrap();
     assert_eq!((&entry["by"], &entry["id"]), (&json!(inn_did), &shown["id"]), "it registered itself");
-    assert_eq!(shown.get("by"), None, "who registered is the operator's to know");
+    assert_eq!(shown.get("by"), None, "only the operator sees who registered an entry");
 
     // The registering server knows its status; its hidden agent was not registered.
     let told = eventually("it knows", async || {
@@ -148,7 +148,7 @@ async fn directory_listing_survives_a_restart() {
     assert_eq!(
         register(&directory, &RequestSender::Nobody, &url).await.status,
         201,
-        "on an open machine, whoever is local may"
+        "a local caller may register on an open server"
     );
     let before = item(&directory, "inn").await;
     // The server of the agent is down.
@@ -156,7 +156,7 @@ async fn directory_listing_survives_a_restart() {
     let (port, data) = (directory.address().port(), directory.stop().await);
     let again =
         Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).data(data).port(port).start().await;
-    assert_eq!(item(&again, "inn").await, before, "with what was verified, and when");
+    assert_eq!(item(&again, "inn").await, before, "the entry keeps its checks and times");
     // A removed agent stays removed after a restart.
     again.order(AdminCommand::RegistryRemove { which: url }).await.unwrap();
     let data = again.stop().await;

@@ -42,7 +42,7 @@ async fn unchanged_index_is_revalidated_and_unchanged_descriptors_are_not_fetche
     let asked = stub.asked();
     assert_eq!(asked.len(), 1, "no descriptor: {asked:?}");
     assert!(asked[0].has.is_some(), "{asked:?}");
-    assert_ne!(first["last_seen"], second["last_seen"], "it was seen all the same");
+    assert_ne!(first["last_seen"], second["last_seen"], "an unchanged index still counts as seen");
     assert_eq!(found(&here, "").await, ["a", "b"]);
 
     // One entry changed, so only its descriptor is fetched again.
@@ -69,7 +69,8 @@ async fn crawled_descriptor_is_cached_for_a_day() {
     changed["tags"] = json!(["changed"]);
     stub.document(&descriptor_path("a"), &changed);
     clock.advance(DAY);
-    eventually("it is read anew", async || (found(&here, "tag=changed").await == ["a"]).then_some(())).await;
+    eventually("the descriptor is read again", async || (found(&here, "tag=changed").await == ["a"]).then_some(()))
+        .await;
     let asked = stub.asked();
     assert!(asked.iter().all(|asked| asked.has.is_some()), "only if it has changed: {asked:?}");
 }
@@ -105,7 +106,7 @@ async fn skills_of_a_host_that_fails_for_a_week_are_removed() {
     follow(&here, &stub.url()).await;
     stub.status(INDEX, 500, "");
     clock.advance(DAY * 7);
-    eventually("it is dropped", async || found(&here, "").await.is_empty().then_some(())).await;
+    eventually("the entry is removed", async || found(&here, "").await.is_empty().then_some(())).await;
     assert_eq!(state(&here, &stub.url()).await["listed"], 0);
 }
 
@@ -201,7 +202,7 @@ async fn domain_followed_by_settings_cannot_be_unfollowed_by_command() {
     assert_eq!(refused.code, Code::ConfigInvalid);
     assert!(refused.message.contains("registry.follow"), "{refused}");
     let here = gateway(&clock).data(here.stop().await).start().await;
-    assert!(found(&here, "").await.is_empty(), "the settings name it no longer");
+    assert!(found(&here, "").await.is_empty(), "the settings no longer list the domain");
     assert_eq!(state(&here, &stub.url()).await, Value::Null);
 }
 

@@ -84,7 +84,7 @@ impl Fetch for MeddlingProxy {
         let mut answer = self.real.fetch(request).await?;
         if let Ok(body) = serde_json::from_slice(&answer.body) {
             let body = self.made_of(Some(&path), body).pop();
-            let body = body.ok_or(FetchError::Unreachable { url, why: "nothing came back".to_owned() })?;
+            let body = body.ok_or(FetchError::Unreachable { url, why: "no message came back".to_owned() })?;
             answer.body = body.to_string().into();
         }
         Ok(answer)

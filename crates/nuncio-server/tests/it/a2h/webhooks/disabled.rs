@@ -30,7 +30,7 @@ async fn three_days(hooked: &mut WebhookSetup, receiver: &CallbackReceiver) {
         let seen = names(receiver).len();
         // Every delivery that is due by then is attempted.
         hooked.pass(24 * HOUR).await;
-        eventually("it is tried, or it is not tried any more", async || {
+        eventually("the delivery was tried or the webhook was disabled", async || {
             let webhook = hooked.deliveries("").await.body["webhook"].clone();
             let now = hooked.world.clock.now();
             let idle = hooked.next().await.is_none_or(|due| due > now);
@@ -40,7 +40,7 @@ async fn three_days(hooked: &mut WebhookSetup, receiver: &CallbackReceiver) {
     }
     let webhook = hooked.until_state("unreachable").await;
     assert!(webhook["failing_since"].is_string() && webhook["probe_at"].is_string(), "{webhook}");
-    assert_eq!(hooked.next().await, None, "nothing is sent there");
+    assert_eq!(hooked.next().await, None, "no event is sent to the old address");
 }
 
 #[tokio::test]
@@ -145,7 +145,8 @@ async fn without_a_health_url_the_oldest_pending_delivery_is_the_probe() {
     assert_eq!(back.sent()[0].header("webhook-id"), waiting["delivery_id"].as_str().unwrap());
     assert_eq!(hooked.told_owner().await, ["unreachable", "reachable"]);
     hooked.post("now").await;
-    eventually("it is called as ever", async || names(&back).contains(&"now".to_owned()).then_some(())).await;
+    eventually("the webhook receives events again", async || names(&back).contains(&"now".to_owned()).then_some(()))
+        .await;
 }
 
 #[tokio::test]

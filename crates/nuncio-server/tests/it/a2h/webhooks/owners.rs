@@ -87,7 +87,10 @@ async fn agent_with_a_webhook_cannot_open_a_socket() {
     assert_eq!((&hello["type"], &hello["last_seq"]), (&json!("auth.ok"), &json!(1)));
     socket.say(&json!({"type": "resume", "after": 0})).await;
     begin(&ada, &agent).await;
-    eventually("it is told", async || (socket.frame().await["type"] == "conversation.updated").then_some(())).await;
+    eventually("the agent receives the event", async || {
+        (socket.frame().await["type"] == "conversation.updated").then_some(())
+    })
+    .await;
     assert_eq!(receiver.sent().len(), 1);
     // Each webhook has a new secret.
     let again = owner.send(Method::PATCH, &path, &url).await;
@@ -131,5 +134,8 @@ async fn webhook_delivery_log_is_paged_and_deleted_after_thirty_days() {
     hooked.world.gateway.engine().relay().forget_old_messages().await.unwrap();
     assert_eq!(hooked.deliveries("").await.body["data"].as_array().unwrap().len(), 7);
     hooked.pass(Duration::from_secs(3600)).await;
-    eventually("it is forgotten", async || (hooked.deliveries("").await.body["data"] == json!([])).then_some(())).await;
+    eventually("the delivery log is empty", async || {
+        (hooked.deliveries("").await.body["data"] == json!([])).then_some(())
+    })
+    .await;
 }

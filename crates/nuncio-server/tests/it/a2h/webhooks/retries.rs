@@ -72,7 +72,7 @@ async fn webhooks_of_a_conversation_keep_their_order() {
     let log = hooked.deliveries("").await;
     let attempts: Vec<_> = log.body["data"].as_array().unwrap().iter().map(|one| one["attempts"].clone()).collect();
     assert_eq!(attempts[..4], [1, 1, 1, 3]);
-    assert_eq!(log.body["webhook"]["failing_since"], json!(null), "one that arrives ends it");
+    assert_eq!(log.body["webhook"]["failing_since"], json!(null), "a delivery resets the failing time");
 }
 
 #[tokio::test]
@@ -120,8 +120,8 @@ async fn slow_webhook_receiver_does_not_delay_other_agents() {
         hooked.post_in(&conversation, &format!("q{number}")).await;
     }
     assert_eq!(messages(&quick, 3).await, ["q1", "q2", "q3"]);
-    assert_eq!(messages(&slow, 4).await.len(), 4, "no more at once");
-    assert_eq!(slow.hung_up(), 0, "they all still wait for it");
+    assert_eq!(messages(&slow, 4).await.len(), 4, "no further request is sent at the same time");
+    assert_eq!(slow.hung_up(), 0, "all requests still wait for the answer");
 }
 
 /// The server crashes after it sent a delivery and before it stored the outcome.
