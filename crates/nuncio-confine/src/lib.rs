@@ -97,10 +97,10 @@ impl ConfinementSupport {
 impl fmt::Display for ConfinementSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.files, self.network) {
-            (true, true) => "kept from files and networks that their files do not name",
-            (true, false) => "kept from files that theirs do not name, but not from the network",
-            (false, true) => "not kept from files, since this system has no Landlock; kept from networks",
-            (false, false) => "kept from nothing: this system has no Landlock",
+            (true, true) => "confined to the files and networks listed in their tool files",
+            (true, false) => "confined to the files listed in their tool files, but not in the network",
+            (false, true) => "confined in the network, but not in files, since this system has no Landlock",
+            (false, false) => "not confined, since this system has no Landlock",
         })
     }
 }
@@ -128,7 +128,7 @@ pub async fn spawn(mut command: Command, reach: ConfinementRules) -> io::Result<
         let _inside = runtime.enter();
         let started = linux::restrict_thread(&reach).and_then(|restricted| match restricted == possible {
             true => RunningProgram::start(&mut command).and_then(linux::limit),
-            false => Err(io::Error::other("it cannot be confined to what it may reach")),
+            false => Err(io::Error::other("its confinement could not be set up completely")),
         });
         // If the caller no longer waits, the result is dropped, which kills the program.
         let _ = sender.send(started);

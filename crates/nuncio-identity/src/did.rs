@@ -45,7 +45,7 @@ pub enum DidError {
     Host(String),
     #[error("the port must be a number from 1 to 65535 after %3A, not {0:?}")]
     Port(String),
-    #[error("a segment may hold letters, digits, '-', '_' and '.', and be neither '.' nor '..'; this one is {0:?}")]
+    #[error("a segment may contain letters, digits, '-', '_' and '.', and be neither '.' nor '..'; this one is {0:?}")]
     Segment(String),
     /// The last segment begins with `e1_` or `k1_` and is not a fingerprint.
     #[error("a fingerprint is e1_ or k1_ and 43 characters of base64url, not {0:?}")]

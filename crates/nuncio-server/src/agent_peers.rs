@@ -131,7 +131,7 @@ impl AgentPeers {
             number => number.map_err(|error| OperatorError::new(Code::EndpointUnreachable, error.to_string()))?,
         };
         let none = || {
-            let message = format!("{person} has no device with keys, so there is no number to compare yet");
+            let message = format!("{person} has no device with keys, so there is no safety number to compare yet");
             OperatorError::new(Code::KeysNotFound, message)
         };
         number.ok_or_else(none)

@@ -97,7 +97,8 @@ pub fn program_notes(agent: &Agent, file: &Path) -> Vec<String> {
         let found = resolve_allowed(path, file.parent().unwrap_or(&file), home.as_deref());
         if found.is_some_and(|found| file.canonicalize().is_ok_and(|file| file.starts_with(found))) {
             notes.push(format!(
-                "unconfined: `allow.write` {path:?} holds the agent file, so programs can change what they may do"
+                "unconfined: `allow.write` {path:?} contains the agent file, so programs can change their own \
+                 permissions"
             ));
         }
     }
@@ -124,7 +125,7 @@ mod tests {
         let allow = |allow: &str| program_notes(&agent("a", &format!("[allow]\n{allow}\n{program}")), &file).join("\n");
         assert_eq!(allow("read = [\".\"]"), "");
         assert!(allow("unix = true").starts_with("unconfined: `allow.unix`"));
-        assert!(allow("write = [\"..\"]").contains("holds the agent file"));
+        assert!(allow("write = [\"..\"]").contains("contains the agent file"));
     }
 
     #[test]

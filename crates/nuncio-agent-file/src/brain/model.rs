@@ -28,7 +28,7 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
     if !provider.is_keyless() && !table.has("base_url") && !table.has("key") && options.key.is_none() {
         table.position.here("key").note(
             format!("missing, and {:?} requires one", provider.as_str()),
-            "name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]",
+            "name a secret from [secrets] that holds it, or let clients provide theirs with [brain.options]",
         );
     }
     Some(ModelSpec {

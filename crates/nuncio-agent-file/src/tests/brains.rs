@@ -131,7 +131,7 @@ KEY = { env = "KEY" }
     ));
     let expected = r#"
 agent.toml:4:1: brain.key: missing, and "anthropic" requires one
-  name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]
+  name a secret from [secrets] that holds it, or let clients provide theirs with [brain.options]
 agent.toml:8:20: brain.instructions: no [[option]] is named "languge"
   did you mean "language"? declared: "language", "pin"
 agent.toml:8:42: brain.instructions: "pin" is a secret and is left out

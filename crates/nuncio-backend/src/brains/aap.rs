@@ -38,7 +38,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(300), Duration:
 /// User message that starts a remote turn when the local history does not end with a user message.
 const GO_ON: &str = "(Continue with the tool results above.)";
 /// Result of a tool call whose permission arrived after the remote session ended.
-const LOST_CALL_RESULT: &str = "Tool call not run: the agent that wanted it is no longer waiting";
+const LOST_CALL_RESULT: &str = "Tool call not run: the agent that requested it is no longer waiting";
 
 /// Brain of agents with `kind = "aap"`.
 #[derive(Debug)]

@@ -230,9 +230,10 @@ impl DeviceKeyService {
             return Ok(());
         }
         Err(match owner {
-            RelayParty::Person(name) => {
-                ConsentError::new(Code::PersonNotFound, format!("there is no person {name} that you can see"))
-            }
+            RelayParty::Person(name) => ConsentError::new(
+                Code::PersonNotFound,
+                format!("there is no person {name}, or you have no relation or conversation with them"),
+            ),
             RelayParty::Agent(id) => {
                 ConsentError::new(Code::UnknownAgent, format!("there is no account of agent {id} on this server"))
             }

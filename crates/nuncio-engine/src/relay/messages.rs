@@ -174,7 +174,8 @@ impl RelayService {
     /// Claims a tool call for the caller's device, so that no other device runs it, and notifies the person's devices.
     /// Fails if another device claimed it; the same device may repeat the claim.
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
-        let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
+        let missing =
+            || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} addressed to you"));
         let AuthenticationMethod::Device(device) = &by.authentication else {
             return Err(ConsentError::new(
                 Code::Unauthorized,

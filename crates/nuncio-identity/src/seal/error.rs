@@ -66,7 +66,7 @@ pub enum OpenError {
     #[error("the device {device} is not trusted: {why}")]
     Untrusted { device: DeviceId, why: DistrustReason },
     /// The pinned key did not sign the envelope.
-    #[error("the sender did not sign this: it was changed, or somebody else wrote it")]
+    #[error("the sender did not sign this: it was changed, or someone else wrote it")]
     BadSignature,
     /// No wrapped key of the envelope is for this device.
     #[error("it is not sealed to this device")]
