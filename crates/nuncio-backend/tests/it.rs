@@ -1,6 +1,6 @@
 //! Integration tests of the HTTP client, the runners and the brains with real sockets, processes and MCP servers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first step that fails")]
 
 #[path = "it/anp.rs"]
 mod anp;

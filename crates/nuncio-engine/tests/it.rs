@@ -1,6 +1,6 @@
 //! Engine operations with a real store.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first step that fails")]
 
 #[path = "it/access.rs"]
 mod access;

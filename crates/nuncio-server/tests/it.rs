@@ -1,6 +1,6 @@
 //! Tests of the whole server in one process, with real sockets, databases and programs and a manual clock.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first step that fails")]
 
 #[path = "it/a2h.rs"]
 mod a2h;

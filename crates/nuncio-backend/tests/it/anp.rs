@@ -70,7 +70,7 @@ async fn anp_method_runs_as_tool_and_is_signed_once_signers_are_set() {
     workshop.runners.set_signers(Arc::new(LocalDidSigner(Arc::clone(&workshop.clock) as _)));
     workshop.run(&agent, "find", json!({"q": "y"})).await.unwrap();
     let calls: Vec<_> = received.lock().unwrap().iter().filter(|it| it.line().starts_with("POST")).cloned().collect();
-    assert_eq!(calls[0].header("signature-input"), None, "nobody signs yet");
+    assert_eq!(calls[0].header("signature-input"), None, "no signer is set yet");
     let input = calls[1].header("signature-input").unwrap();
     assert!(input.contains("keyid=\"did:wba:own.example:hotel#key-1\""), "{input}");
 }
@@ -96,7 +96,7 @@ async fn anp_tool_errors_distinguish_bad_arguments_failure_and_unavailable_agent
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
     let why = failure_text(workshop.run(&agent, "find", json!({"town": "x"})).await);
     assert!(why.starts_with("bad_arguments: "), "{why}");
-    assert!(received.lock().unwrap().iter().all(|it| !it.line().starts_with("POST")), "nothing was called");
+    assert!(received.lock().unwrap().iter().all(|it| !it.line().starts_with("POST")), "the other agent was not called");
     let why = failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert!(why.starts_with("failed: ") && why.contains("no luck"), "{why}");
 

@@ -229,7 +229,7 @@ async fn dropped_call_does_not_stop_a_slow_mcp_server_from_starting() {
     };
     let (_, pid) = tokio::join!(gate.write_all(b"!"), pid(&workshop, &agent));
     assert!(processes::is_running(pid));
-    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none(), "it was started twice");
+    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none(), "the server was started twice");
     workshop.runners.release(&agent).await;
 }
 

@@ -134,7 +134,7 @@ fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
     let cases: &[(&str, Tamper, LedgerFault)] = &[
         ("a scope is added to a signed entry", |it| it[0].scopes.push(scope("z")), LedgerFault::BadSignature(1)),
         ("a scope is removed from a signed entry", |it| drop(it[0].scopes.pop()), LedgerFault::BadSignature(1)),
-        ("a term is made longer", |it| it[3].terms.clear(), LedgerFault::BadSignature(4)),
+        ("a term is extended", |it| it[3].terms.clear(), LedgerFault::BadSignature(4)),
         (
             "the manifest hash of a grant is changed",
             |it| it[3].manifest_hash = Some(Digest::ZERO),

@@ -64,7 +64,7 @@ async fn crawler_makes_one_visit_per_host_at_a_time() {
     open.sort_by(|one, other| one.0.cmp(&other.0));
     let [(first, end_first), (other, end_other)] = open;
     assert!(first.starts_with("a/") && other == "b/1", "{first} {other}");
-    assert!(begun.try_recv().is_err(), "the other document of the first host waits");
+    assert!(begun.try_recv().is_err(), "the second document of the first host waits");
     end_first.send(Ok(())).unwrap();
     let (second, end_second) = begun.recv().await.unwrap();
     assert!(second.starts_with("a/") && second != first);

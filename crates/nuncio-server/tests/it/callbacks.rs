@@ -273,7 +273,7 @@ async fn callback_address_that_can_never_be_called_is_refused_at_once() {
         assert!(violations[0]["message"].as_str().is_some_and(|why| !why.is_empty()), "{error}");
         assert!(!answer.body.contains("secret"), "{error}");
     }
-    assert!(gateway.audit().await.is_empty(), "nothing ran");
+    assert!(gateway.audit().await.is_empty(), "no tool was run");
     assert_eq!(inside.sent(), []);
     invoke(&gateway, "fine", &allowed.origin()).await;
     allowed.nth(1).await;

@@ -383,14 +383,14 @@ async fn answers_that_do_not_match_the_pending_calls_are_refused_and_run_nothing
         assert_eq!(runs(&gateway), 0, "{name}");
     };
     refused("a call from the client's own history", json!([yes("seed")])).await;
-    refused("nothing waits", json!([result("c2")])).await;
+    refused("no call is waiting", json!([result("c2")])).await;
 
     let script = json!([[call("c1", "count", json!({})), call("c2", "mine", json!({}))], [{"text": "done"}]]);
     assert_eq!(aap.play(&session, script).await["stopReason"], "tool_use");
-    refused("nothing", json!([])).await;
-    refused("one of two", json!([yes("c1")])).await;
-    refused("the other of two", json!([result("c2")])).await;
-    refused("one twice", json!([yes("c1"), yes("c1"), result("c2")])).await;
+    refused("no answer", json!([])).await;
+    refused("only the first answer", json!([yes("c1")])).await;
+    refused("only the second answer", json!([result("c2")])).await;
+    refused("an answer twice", json!([yes("c1"), yes("c1"), result("c2")])).await;
     refused("one answer too many", json!([yes("c1"), result("c2"), result("c3")])).await;
     refused("with an answer to a call of the initial history", json!([yes("c1"), result("c2"), yes("seed")])).await;
     refused("a result for our tool", json!([result("c1"), result("c2")])).await;

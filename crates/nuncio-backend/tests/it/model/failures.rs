@@ -201,6 +201,6 @@ async fn dropped_step_closes_the_connection_to_the_model() {
             step = thinker.think() => panic!("it ended: {step:?}"),
             started = started => started.unwrap(),
         }
-        tokio::time::timeout(Duration::from_secs(10), left).await.expect("the request goes on").unwrap();
+        tokio::time::timeout(Duration::from_secs(10), left).await.expect("the request was not cancelled").unwrap();
     }
 }

@@ -90,7 +90,7 @@ async fn key_bundles_that_are_invalid_or_of_another_owner_are_refused() {
         ("signed by another key", ours(&other_key.bundle(owner.clone(), &ada.id, 6, SealMode::Stateful))),
         ("changed after it was signed", changed(|bundle| bundle.keys.seq += 1)),
         ("another mode than its keys need", changed(|bundle| bundle.keys.mode = SealMode::Stateless)),
-        ("somebody else's", ours(&ada.bundle("bob", 6))),
+        ("of another person", ours(&ada.bundle("bob", 6))),
         ("of another device", ours(&ada.key().bundle(owner, &phone.id, 6, SealMode::Stateful))),
         ("an old number", ours(&ada.bundle("ada", 4))),
         ("the same number, other keys", changed_key(ada, 5)),

@@ -103,7 +103,7 @@ impl WebhookSetup {
     }
 
     async fn nothing_waits(&self) {
-        eventually("nothing waits", async || {
+        eventually("no event is waiting", async || {
             self.deliveries("").await.body["webhook"]["waiting"].is_null().then_some(())
         })
         .await;

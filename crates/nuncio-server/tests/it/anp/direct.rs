@@ -110,7 +110,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
         ("a picture", meta("content_type", json!("image/png")), json!({"payload_b64u": "AA"}), same, 1009),
         ("to the service", meta("target", json!({"kind": "service", "did": service})), says("x"), same, 1003),
         (
-            "to nobody",
+            "to an unknown agent",
             meta("target", json!({"kind": "agent", "did": "did:wba:localhost%3A1:x"})),
             says("x"),
             same,

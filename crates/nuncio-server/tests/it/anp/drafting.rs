@@ -143,7 +143,7 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
     assert_eq!(
         call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await,
         Err(1006),
-        "nobody accepted"
+        "neither side has accepted"
     );
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted_by_them");
     assert_eq!(

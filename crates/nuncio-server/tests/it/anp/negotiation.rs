@@ -93,14 +93,14 @@ async fn each_cause_of_a_failed_negotiation_has_its_own_error_code() {
     let unlike = json!({"intent": {"intentTags": ["zzz.qqq"]}, "constraints": {"allowNaturalLanguageFallback": false}});
     let cases = [
         ("from the future", at(61), echo(), 1600),
-        ("nothing like it", none(), unlike, 1601),
+        ("no matching interface", none(), unlike, 1601),
         ("another mode", none(), with("mode", json!("telepathy")), 1602),
         ("drafting is not offered", none(), with("mode", json!("natural_language_protocol_drafting")), 1602),
         ("another protocol", none(), with("candidateProtocols", json!(["acme.v9"])), 1603),
         ("other profiles", none(), with("callerCapabilities", json!({"supportedProfiles": ["acme.v9"]})), 1603),
         ("other protection", none(), with("constraints", json!({"requiredSecurityProfile": "direct-e2ee"})), 1604),
         ("other content", none(), with("callerCapabilities", json!({"supportedContentTypes": ["image/png"]})), 1605),
-        ("nothing said", none(), json!({"intent": {}}), 1606),
+        ("an empty intent", none(), json!({"intent": {}}), 1606),
         ("not granted", none(), needs("cap.desk.count"), 1607),
         ("too old", at(-301), echo(), 1608),
     ];

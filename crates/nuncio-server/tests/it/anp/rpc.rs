@@ -92,7 +92,11 @@ async fn rpc_ids_are_echoed_and_invalid_requests_are_errors() {
     }
     let message = world.ask(&world.ada, RPC, &json!({"jsonrpc": "2.0", "id": 1, "method": "strict"})).await;
     assert!(message["error"]["message"].as_str().unwrap().contains('n'), "{message}");
-    assert_eq!(world.call(&world.ada, "sized", json!({})).await, Ok(json!({"size": 3})), "as its schema says");
+    assert_eq!(
+        world.call(&world.ada, "sized", json!({})).await,
+        Ok(json!({"size": 3})),
+        "the result has the type of its schema"
+    );
     assert_eq!(world.send(&world.ada, "/agents/nobody/rpc", "{}").await.status, 404);
 }
 
