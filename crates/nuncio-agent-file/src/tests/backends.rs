@@ -253,7 +253,7 @@ agent.toml:13:24: tool "user".run.http.url: the address "a.example" contains a u
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
 agent.toml:18:24: tool "climb".run.http.url: the address "https://a.example/x/../y" contains `.` or `..` as a segment of its path
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
-agent.toml:23:24: tool "port".run.http.url: the address "https://a.example:99999/" is wrong: invalid port number
+agent.toml:23:24: tool "port".run.http.url: the address "https://a.example:99999/" is not valid: invalid port number
   allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in
 agent.toml:23:71: tool "port".run.http.headers.Host: the header "Host" is written by the server itself
   remove it

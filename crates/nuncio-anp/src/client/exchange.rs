@@ -168,10 +168,10 @@ pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> C
     let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
     match status {
         401 => {
-            let advice = if signed { "it does not take our signature" } else { "it wants a signature by a DID" };
-            ClientError::new(Reason::IdentityNeeded, format!("{address} wants to know who asks{why}")).advice(advice)
+            let advice = if signed { "it did not accept our signature" } else { "sign the request with a DID" };
+            ClientError::new(Reason::IdentityNeeded, format!("{address} requires authentication{why}")).advice(advice)
         }
-        403 => ClientError::new(Reason::Forbidden, format!("{address} does not let us{why}")),
+        403 => ClientError::new(Reason::Forbidden, format!("{address} refused access{why}")),
         409 => superseded(&address, &answer.body),
         _ => ClientError::new(Reason::Answered, format!("{address} answered {status}{why}")),
     }

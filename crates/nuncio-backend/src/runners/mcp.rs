@@ -79,9 +79,7 @@ impl McpConnections {
             Err(error @ (ServiceError::TransportClosed | ServiceError::TransportSend(_))) => {
                 let why = connection.end(Some(&error));
                 slot.mark_lost(&connection, &why);
-                return Err(RunError::Unavailable(format!(
-                    "the connection to the MCP server `{server}` was lost: {why}"
-                )));
+                return Err(RunError::Unavailable(slot.lost_connection(&why)));
             }
             Err(error) => Err(content::CallFailure {
                 text: format!("the MCP server `{server}` did not answer properly: {error}"),

@@ -126,7 +126,7 @@ async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_a
         "not verified proof",
         "note: /type must be \"AgentDescription\"; \"Product\" is what some software writes instead",
         "note: /securityDefinitions is missing",
-        "interface.json wants to know who asks",
+        "interface.json requires authentication",
         "cancel(booking)",
     ] {
         assert!(output.stdout.contains(text) || output.stderr.contains(text), "{text}: {output:?}");

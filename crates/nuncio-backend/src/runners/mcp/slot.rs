@@ -116,7 +116,7 @@ impl ConnectionSlot {
                 state.connection = Some(Arc::clone(&connection));
                 return Some(Ok(connection));
             }
-            self.delay(&mut state, self.sentence(&format!("was lost: {}", connection.end(None))));
+            self.delay(&mut state, self.lost_connection(&connection.end(None)));
         }
         let now = self.services.clock.now();
         let (until, why) = state.delay.as_ref().filter(|(until, _)| now < *until)?;
@@ -133,7 +133,7 @@ impl ConnectionSlot {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;
-            self.delay(&mut state, self.sentence(&format!("is no longer connected: {why}")));
+            self.delay(&mut state, self.lost_connection(why));
         }
     }
 
@@ -156,6 +156,10 @@ impl ConnectionSlot {
         let span = BACKOFF.after(state.failures);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
         state.delay = Some((self.services.clock.now().after(span), why));
+    }
+
+    pub(super) fn lost_connection(&self, why: &str) -> String {
+        format!("the connection to the MCP server `{}` was lost: {why}", self.server.name)
     }
 
     fn sentence(&self, predicate: &str) -> String {

@@ -179,7 +179,7 @@ const CASES: &[HostileListingCase] = &[
         |peer, it, _| peer.publish_at(&it.path, DidHostReply::Other(401, ("x-a", "b".to_owned()), String::new())),
         422,
         "auth_required",
-        "a document that requires credentials",
+        "requires authentication; sign the request with a DID",
     ),
 ];
 
