@@ -245,14 +245,5 @@ const fn started() -> bool {
     true
 }
 
-/// The exclusive right of one process to run an execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecutionLease {
-    /// Id of the process that holds the lease.
-    pub owner: String,
-    /// Time at which the lease expires unless it is renewed.
-    pub until: Timestamp,
-}
-
 #[cfg(test)]
 mod tests;

@@ -229,6 +229,8 @@ plain_names! {
     GrantId, "a grant id";
     /// Execution id: random and unguessable, so that knowing it proves that the server disclosed it.
     ExecutionId, "an execution id";
+    /// One start of a node. Never reused, so that the work of an earlier start is recognised.
+    Incarnation, "an incarnation of a node";
     /// Id of a human task.
     TaskId, "a task id";
     /// Id of a drafted protocol.

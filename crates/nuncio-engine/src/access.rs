@@ -212,7 +212,7 @@ impl AccessControl {
         self.context.tasks.spawn(async move {
             while let Some(Some(notice)) = access.context.closing.run_until_cancelled(notices.next()).await {
                 match notice {
-                    BusNotice::Access { by } if *by != *access.context.process => {
+                    BusNotice::Access { by } if *by != *access.context.incarnation.as_str() => {
                         if let Err(error) = access.reload_access().await {
                             tracing::error!(%error, "changed keys and grants could not be read");
                         }
@@ -321,7 +321,7 @@ impl AccessControl {
 
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.context.bus.publish(BusNotice::Access { by: self.context.process.as_str().into() }).await;
+        self.context.bus.publish(BusNotice::Access { by: self.context.incarnation.as_str().into() }).await;
         Ok(())
     }
 }

@@ -5,10 +5,9 @@ use nuncio_core::Code;
 use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::digest::{Digest, canonical};
-use nuncio_core::ids::ApprovalId;
+use nuncio_core::ids::{ApprovalId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +55,8 @@ impl ApprovalService {
             state: ApprovalState::Pending,
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
-        self.context.commit_one(ApprovalChange::Create(approval)).await?;
+        let node = Some(self.context.incarnation.clone());
+        self.context.commit_one(ApprovalChange::Create { approval, node }).await?;
         self.context.bus.publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
@@ -139,13 +139,11 @@ impl ApprovalService {
         Ok(decided)
     }
 
-    /// Expires the approvals of calls that ended with the previous process and returns their number. The `lasting`
-    /// ones, approvals of protocol drafts, stay open.
-    pub(crate) async fn close_stale_approvals(&self, lasting: &HashSet<ApprovalId>) -> Result<usize, EngineError> {
-        let mut stale = self.store.pending_approvals().await?;
-        stale.retain(|approval| !lasting.contains(&approval.id));
-        let count = stale.len();
-        for approval in stale {
+    /// Expires the approvals for which calls of a dead incarnation waited, and returns their number.
+    pub(crate) async fn close_approvals_of(&self, node: &Incarnation) -> Result<usize, EngineError> {
+        let pending = self.store.pending_approvals_of(node).await?;
+        let count = pending.len();
+        for approval in pending {
             self.close(approval).await?;
         }
         Ok(count)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::ids::AgentId;
+use nuncio_core::ids::{AgentId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -28,8 +28,8 @@ pub(crate) struct EngineContext {
     pub(crate) meter: Arc<dyn Meter>,
     pub(crate) limits: Limits,
     pub(crate) compute: ComputePool,
-    /// Random name of this process, as owner of execution leases.
-    pub(crate) process: String,
+    /// This start of the process, as the owner of the work that it runs.
+    pub(crate) incarnation: Incarnation,
     pub(crate) tasks: BackgroundTasks,
     /// Cancelled when the server stops; no new turns begin.
     pub(crate) closing: CancellationToken,
@@ -67,13 +67,20 @@ impl EngineContext {
         timed_name(&*self.entropy, prefix, self.now())
     }
 
-    /// Applies the changes in order, all or none; they are on disk when this returns.
+    /// Applies the changes in order, all or none; they are on disk when this returns. If this incarnation was declared
+    /// dead, everything that it runs is cancelled.
     pub(crate) async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.store.commit(changes).await
+        let committed = self.store.commit(changes).await;
+        if matches!(committed, Err(StoreError::Fenced)) && !self.closed.is_cancelled() {
+            tracing::error!(incarnation = %self.incarnation, "this node was declared dead; it stops its work");
+            self.closing.cancel();
+            self.closed.cancel();
+        }
+        committed
     }
 
     pub(crate) async fn commit_one(&self, change: impl Into<Change>) -> Result<(), StoreError> {
-        self.store.commit(vec![change.into()]).await
+        self.commit(vec![change.into()]).await
     }
 
     /// Creates an audit record of an event that happens now.

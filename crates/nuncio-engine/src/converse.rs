@@ -1,6 +1,5 @@
 //! Conversations: sessions, turns and histories.
 
-use crate::approve::ApprovalService;
 use crate::call::CallService;
 use crate::context::EngineContext;
 use crate::ports::store::{CallStore, SessionStore};
@@ -32,7 +31,6 @@ pub use begin::{PermissionResponder, TurnRequest};
 pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;
-pub use recover::RecoveryReport;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
 
@@ -43,7 +41,6 @@ pub struct ConversationService {
     pub(crate) call_store: Arc<dyn CallStore>,
     pub(crate) agents: Arc<AgentService>,
     pub(crate) calls: Arc<CallService>,
-    pub(crate) approvals: Arc<ApprovalService>,
     pub(crate) records: Arc<AuditChainService>,
     pub(crate) live: LiveTurns,
     pub(crate) recent: RecentConversations,

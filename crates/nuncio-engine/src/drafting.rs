@@ -11,7 +11,6 @@ pub use blueprint::{ExpectedValidity, ProtocolDefinition, ProtocolExample, Proto
 pub use call::DraftedCall;
 pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,7 +124,7 @@ impl DraftService {
         } else {
             let approval = self.question(&draft)?;
             draft.approval = Some(approval.id.clone());
-            changes.push(ApprovalChange::Create(approval).into());
+            changes.push(ApprovalChange::Create { approval, node: None }.into());
         }
         changes.push(DraftChange::Create(Box::new(draft.clone())).into());
         if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
@@ -255,13 +254,6 @@ impl DraftService {
                 .ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft no longer exists")),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Approvals of open drafts, which stay valid after a restart.
-    pub(crate) async fn lasting_approvals(&self) -> Result<HashSet<ApprovalId>, EngineError> {
-        let open = self.store.open_drafts(MAX_OPEN).await?;
-        let now = self.context.now();
-        Ok(open.into_iter().filter(|draft| now < draft.expires_at).filter_map(|draft| draft.approval).collect())
     }
 
     /// Approval that asks the operators to accept a draft.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use nuncio_core::ids::Incarnation;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -20,12 +21,13 @@ use crate::consent::{
     NotificationWaiters, PersonService,
 };
 use crate::context::EngineContext;
-use crate::converse::{ConversationService, LiveTurns, RecentConversations, RecoveryReport};
+use crate::converse::{ConversationService, LiveTurns, RecentConversations};
 use crate::direct_messages::DirectMessageService;
 use crate::directory::DirectoryService;
 use crate::drafting::{DraftService, DraftingPolicy};
 use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
+use crate::nodes::NodeService;
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStreamGuard;
@@ -140,6 +142,7 @@ services! {
     device_keys: DeviceKeyService,
     manifests: ManifestService,
     consent: ConsentService,
+    nodes: NodeService,
 }
 
 impl Drop for Services {
@@ -154,7 +157,7 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<ConfiguredGrant>) -> Self {
         let Ports { store, bus, brains, runner, clock, entropy, cipher, meter } = ports;
-        let process = random_name(&*entropy, "proc_");
+        let incarnation = Incarnation::parse(&random_name(&*entropy, "node_")).expect("a random name is plain");
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
         let context = Arc::new(EngineContext {
             store: store.clone(),
@@ -165,7 +168,7 @@ impl Engine {
             meter,
             limits,
             compute: ComputePool::default(),
-            process,
+            incarnation,
             tasks: BackgroundTasks::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
@@ -191,7 +194,7 @@ impl Engine {
         let inbox = service!(TaskInbox { context, store });
         let calls = service!(CallService { context, runner, access, approvals, inbox, records });
         let conversations = service!(ConversationService {
-            context, store, agents, calls, approvals, records;
+            context, store, agents, calls, records;
             call_store: store.clone(),
             live: LiveTurns::default(),
             recent: RecentConversations::new(context.limits.conversation_cache)
@@ -199,7 +202,7 @@ impl Engine {
         let drafts = service!(DraftService { context, store, conversations; approval_store: store.clone() });
         let callbacks = service!(CallbackService { context, store; owed: Notify::new() });
         let executions = service!(ExecutionService {
-            context, store, runner, agents, skills, calls, conversations, inbox, callbacks;
+            context, store, runner, agents, skills, calls, conversations, callbacks;
             queue: ExecutionQueue::new(context.limits.executions.clone())
         });
         let direct_messages = service!(DirectMessageService { context, store, conversations; answers: Notify::new() });
@@ -235,6 +238,7 @@ impl Engine {
             account_store: store.clone(),
             person_store: store.clone()
         });
+        let nodes = service!(NodeService { context, store, conversations, approvals, inbox, executions });
         let services = Services {
             context,
             request_prefix,
@@ -260,16 +264,14 @@ impl Engine {
             device_keys,
             manifests,
             consent,
+            nodes,
         };
         Self { services: Arc::new(services) }
     }
 
-    /// Closes turns, calls and approvals that the previous process left open, and counts the tool calls that it relayed
-    /// in the last minute. Called once, before requests are served.
-    pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
-        self.services.relay.load_recent_calls().await?;
-        let lasting = self.services.drafts.lasting_approvals().await?;
-        self.services.conversations.recover(&lasting).await
+    /// Counts the tool calls that were relayed in the last minute. Called once, before requests are served.
+    pub async fn load_recent_calls(&self) -> Result<(), EngineError> {
+        self.services.relay.load_recent_calls().await
     }
 
     /// Stops accepting turns, lets running ones finish within `grace`, then ends them with an error. Returns when

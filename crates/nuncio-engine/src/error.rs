@@ -25,9 +25,9 @@ impl From<StoreError> for EngineError {
         let code = match &error {
             StoreError::Conflict(Conflict::NoSession) => Code::SessionNotFound,
             StoreError::Conflict(Conflict::TurnRunning) => Code::TurnRunning,
-            StoreError::Conflict(Conflict::LeaseLost) => Code::LeaseLost,
+            StoreError::Conflict(Conflict::OwnerChanged) => Code::LeaseLost,
             StoreError::Conflict(_) | StoreError::Damaged(_) => Code::Internal,
-            StoreError::Unavailable(_) => Code::StoreUnavailable,
+            StoreError::Unavailable(_) | StoreError::Fenced => Code::StoreUnavailable,
         };
         let message = match code {
             // Details of a disk problem are logged for the operator, not shown to callers.

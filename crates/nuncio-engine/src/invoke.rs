@@ -1,7 +1,7 @@
 //! Skill executions: accepted, stored, acknowledged, then run by one process at a time until they end.
 //!
 //! `submit` accepts a request, `queue` selects the next execution, `run` takes it through the call chain, `maintenance`
-//! renews leases, times out and deletes old executions and resumes those that a stopped process left.
+//! times out and deletes old executions and adopts those of dead incarnations.
 
 use crate::call::CallService;
 use crate::callbacks::CallbackService;
@@ -11,7 +11,6 @@ use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
 use crate::publish::AgentService;
 use crate::skills::SkillAccessService;
-use crate::tasks::TaskInbox;
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
@@ -41,7 +40,6 @@ pub struct ExecutionService {
     pub(crate) skills: Arc<SkillAccessService>,
     pub(crate) calls: Arc<CallService>,
     pub(crate) conversations: Arc<ConversationService>,
-    pub(crate) inbox: Arc<TaskInbox>,
     pub(crate) callbacks: Arc<CallbackService>,
     pub(crate) queue: ExecutionQueue,
 }

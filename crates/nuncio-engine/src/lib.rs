@@ -21,6 +21,7 @@ mod engine;
 mod error;
 pub mod follow;
 pub mod invoke;
+pub mod nodes;
 pub mod operator_commands;
 pub mod ports;
 pub mod publish;

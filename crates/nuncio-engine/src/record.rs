@@ -163,16 +163,16 @@ impl AuditChainService {
 
     /// Commits the end of a call. If its session was deleted or its execution was taken over, the audit record is
     /// stored without the result.
-    pub(crate) async fn record_end(
+    pub(crate) async fn store_end(
         &self,
         changes: Vec<Change>,
         without_result: impl FnOnce() -> Vec<Change>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), StoreError> {
         match self.context.commit(changes).await {
-            Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
-                Ok(self.context.commit(without_result()).await?)
+            Err(StoreError::Conflict(Conflict::NoSession | Conflict::OwnerChanged)) => {
+                self.context.commit(without_result()).await
             }
-            other => Ok(other?),
+            other => other,
         }
     }
 }

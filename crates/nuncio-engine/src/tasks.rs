@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::execution::ExecutionFailure;
-use nuncio_core::ids::{ExecutionId, TaskId};
+use nuncio_core::ids::{ExecutionId, Incarnation, TaskId};
 use nuncio_core::schema::Schema;
 use nuncio_core::task::{HumanTask, TaskState, TaskTransitionError};
 use serde_json::Value;
@@ -129,6 +129,7 @@ impl TaskInbox {
             return Ok(id);
         }
         let tool = &call.tool;
+        let node = execution.is_none().then(|| self.context.incarnation.clone());
         let task = HumanTask {
             id: id.clone(),
             agent: call.agent.name.clone(),
@@ -144,7 +145,10 @@ impl TaskInbox {
             due: call.deadline,
             state: TaskState::Open,
         };
-        self.context.commit_one(TaskChange::Create(Box::new(task))).await.made_unless(Conflict::Exists)?;
+        self.context
+            .commit_one(TaskChange::Create { task: Box::new(task), node })
+            .await
+            .made_unless(Conflict::Exists)?;
         self.context.bus.publish(BusNotice::Tasks).await;
         tracing::info!(task = %id, "a new task waits for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
@@ -159,12 +163,10 @@ impl TaskInbox {
         }
     }
 
-    /// Withdraws the tasks of turns that ended with the previous process.
-    pub(crate) async fn withdraw_stale_tasks(&self) -> Result<(), EngineError> {
-        for task in self.store.open_tasks(usize::MAX).await? {
-            if task.execution.is_none() {
-                self.withdraw_task(task).await?;
-            }
+    /// Withdraws the tasks for which turns of a dead incarnation waited.
+    pub(crate) async fn withdraw_tasks_of(&self, node: &Incarnation) -> Result<(), EngineError> {
+        for task in self.store.open_tasks_of(node).await? {
+            self.withdraw_task(task).await?;
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::{Code, opaque_debug};
+use nuncio_engine::nodes::{AdoptionReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::secret_cipher::SecretCipher;
@@ -57,7 +58,7 @@ use crate::registry;
 use crate::retention;
 use crate::server_url;
 use crate::settings::{LoopbackAccess, RelaySetting, Settings};
-use crate::system::SystemEntropy;
+use crate::system::{SystemEntropy, host_name};
 use crate::webhooks::WebhookSigner;
 
 #[derive(Debug, Clone)]
@@ -257,15 +258,8 @@ impl Server {
         let AssembledEngine { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
         // Read before recovery adds records, so that records cut off the end are noticed.
         let audit_head = engine.records().audit_head().await?;
-        let recovered = engine.recover().await?;
-        if recovered.turns + recovered.calls + recovered.approvals > 0 {
-            tracing::warn!(
-                turns = recovered.turns,
-                calls = recovered.calls,
-                approvals = recovered.approvals,
-                "ended turns, calls and approvals that a crash interrupted"
-            );
-        }
+        engine.nodes().join(&host_name(), env!("CARGO_PKG_VERSION"), StoreSharing::Exclusive).await?;
+        engine.load_recent_calls().await?;
         engine.access().load().await?;
 
         let listeners = bind(&options.listen).await?;
@@ -346,16 +340,24 @@ impl Server {
         for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
             tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
         }
+        // The first search for the work of dead nodes ends before the first request, the later ones run beside them.
+        let adopted = engine.nodes().adopt_orphans().await?;
+        if adopted != AdoptionReport::default() {
+            tracing::warn!(
+                turns = adopted.turns,
+                calls = adopted.calls,
+                approvals = adopted.approvals,
+                executions = adopted.executions,
+                "ended the turns, calls and approvals that were interrupted when the server stopped, and continued its \
+                 executions"
+            );
+        }
         let pending = engine.direct_messages().resume_pending_replies().await?;
         if pending > 0 {
             tracing::info!(answers = pending, "some replies to messages have not been sent yet");
         }
         engine.webhooks().resume_webhooks().await?;
-        let resumed = engine.executions().resume_executions().await?;
-        if resumed > 0 {
-            tracing::warn!(executions = resumed, "resumed executions that were unfinished when the server stopped");
-        }
-
+        engine.nodes().start();
         let signer =
             Arc::new(WebhookSigner::new(data.signing_key("webhook.key")?, settings.webhooks.secret()?.as_deref()));
         checkpoints.begin(&engine).await;

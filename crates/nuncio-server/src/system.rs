@@ -31,3 +31,8 @@ impl Entropy for SystemEntropy {
         SystemRandom::new().fill(bytes).expect("the system has randomness");
     }
 }
+
+/// Name of this machine, as it is listed with the nodes of a store.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

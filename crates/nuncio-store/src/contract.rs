@@ -25,6 +25,7 @@ pub mod followed;
 pub mod idempotency;
 pub mod mail;
 pub mod messages;
+pub mod nodes;
 pub mod people;
 pub mod relations;
 pub mod relay_sample;
@@ -73,6 +74,16 @@ macro_rules! store_contract {
                 running_turns_are_listed,
                 numbers_above_i64_max_are_not_found_and_refused_in_commits,
                 only_one_of_many_concurrent_turn_begins_succeeds,
+            }
+            nodes {
+                node_round_trips_and_registers_once,
+                declaring_all_dead_leaves_nodes_that_join_afterwards_alive,
+                only_dead_nodes_that_started_before_the_limit_are_forgotten,
+                commits_of_a_dead_incarnation_are_refused_and_change_nothing,
+                incarnation_is_fenced_from_the_commit_that_declares_it_dead,
+                unfinished_work_of_every_kind_is_orphaned_when_its_owner_is_not_alive,
+                work_of_living_nodes_and_work_without_an_owner_is_not_orphaned,
+                work_is_listed_by_the_incarnation_that_runs_it,
             }
             messages {
                 messages_are_read_in_order,
@@ -146,16 +157,15 @@ macro_rules! store_contract {
                 duplicate_execution_id_is_refused,
                 reused_idempotency_key_is_refused,
                 begun_calls_are_listed_with_their_authorization_until_finished,
-                only_the_lease_holder_finishes_its_attempt,
-                only_the_lease_holder_marks_an_attempt_as_started,
+                only_the_owner_finishes_its_attempt,
+                only_the_owner_marks_an_attempt_as_started,
                 attempts_whose_program_never_started_are_counted,
                 execution_may_be_created_with_its_first_attempt_begun,
                 same_idempotency_key_is_allowed_for_another_caller_or_skill,
-                claim_must_name_the_current_lease_holder_and_attempt,
-                attempts_begin_in_order_and_only_by_the_lease_holder,
-                execution_ends_once_and_only_by_the_lease_holder,
+                claim_must_name_the_current_owner_and_attempt,
+                attempts_begin_in_order_and_only_by_the_owner,
+                execution_ends_once_and_only_by_the_owner,
                 unfinished_executions_are_listed_oldest_first,
-                renewal_extends_only_leases_of_the_named_holder,
                 update_time_of_an_execution_never_decreases,
                 ended_executions_are_deleted_after_their_retention,
                 deletion_of_old_executions_respects_its_limit,

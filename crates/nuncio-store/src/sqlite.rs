@@ -19,6 +19,7 @@ mod executions;
 mod forget;
 mod mail;
 mod migrations;
+mod nodes;
 mod people;
 mod problem;
 mod readers;
@@ -36,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use nuncio_core::ids::Incarnation;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
@@ -82,6 +84,10 @@ impl Store for SqliteStore {
             return Ok(());
         }
         self.writer.commit(changes).await
+    }
+
+    fn fence(&self, incarnation: &Incarnation) {
+        self.writer.fence(incarnation);
     }
 
     async fn bytes_stored(&self, owner: &Principal) -> Result<u64, StoreError> {

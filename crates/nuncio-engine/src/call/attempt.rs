@@ -35,7 +35,7 @@ impl CallService {
     /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
     /// the limit.
     pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
-        let owner = self.context.process.clone();
+        let owner = self.context.incarnation.clone();
         let mark = ExecutionChange::MarkStarted { id: execution.clone(), owner, attempt };
         if let Err(error) = self.context.commit_one(mark).await {
             tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
@@ -54,7 +54,7 @@ impl CallService {
         let mut changes = vec![
             ExecutionChange::End {
                 id: id.clone(),
-                owner: self.context.process.clone(),
+                owner: self.context.incarnation.clone(),
                 attempt,
                 state,
                 at,

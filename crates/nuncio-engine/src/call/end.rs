@@ -65,7 +65,8 @@ impl CallInProgress<'_> {
         loop {
             changes.extend(self.result_changes(&ended, started_at.is_some(), stops));
             changes.extend(finish_call());
-            match self.calls.records.record_end(std::mem::take(&mut changes), without_result).await {
+            let stored = self.calls.records.store_end(std::mem::take(&mut changes), without_result).await;
+            match stored.map_err(EngineError::from) {
                 // The tool has run: only the commit is repeated, never the tool. After a restart the call counts as
                 // interrupted.
                 Err(error) if error.code == Code::StoreUnavailable && started_at.is_some() && self.is_execution() => {
@@ -103,7 +104,7 @@ impl CallInProgress<'_> {
             (Some(ResultTarget::Execution(stored_attempt)), None) if ran => vec![
                 ExecutionChange::FinishAttempt {
                     id: stored_attempt.execution.clone(),
-                    owner: self.calls.context.process.clone(),
+                    owner: self.calls.context.incarnation.clone(),
                     attempt: stored_attempt.attempt,
                     // An unavailable backend used an attempt; a server stop before the program started did not.
                     started: !stops || self.program_start.is_reported(),

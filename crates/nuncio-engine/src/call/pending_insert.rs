@@ -4,7 +4,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, ExecutionLease};
+use nuncio_core::execution::Execution;
+use nuncio_core::ids::Incarnation;
 use tokio::sync::oneshot;
 
 use super::CallService;
@@ -47,14 +48,14 @@ enum InsertProgress {
 #[derive(Debug, Clone)]
 struct ExecutionCreation {
     execution: Box<Execution>,
-    lease: ExecutionLease,
+    owner: Incarnation,
     idempotency: Option<(String, Digest)>,
 }
 
 impl ExecutionCreation {
     /// The changes with the insert of the execution, merged with the start of the attempt if they contain it.
     fn merged(self, mut changes: Vec<Change>) -> Vec<Change> {
-        let Self { mut execution, lease, idempotency } = self;
+        let Self { mut execution, owner, idempotency } = self;
         let mut call = None;
         let begins = changes.iter_mut().position(|change| match change {
             Change::Execution(ExecutionChange::Start { at, call: noted, .. }) => {
@@ -63,7 +64,7 @@ impl ExecutionCreation {
             }
             _ => false,
         });
-        let create = ExecutionChange::Create { execution, lease, idempotency, call }.into();
+        let create = ExecutionChange::Create { execution, owner, idempotency, call }.into();
         match begins {
             Some(place) => changes[place] = create,
             None => changes.insert(0, create),
@@ -76,13 +77,13 @@ impl PendingExecutionInsert {
     /// Creates a pending insert and the receiver for its result.
     pub(crate) fn new(
         execution: Execution,
-        lease: ExecutionLease,
+        owner: Incarnation,
         idempotency: Option<IdempotencyKey>,
         notify: NotifyWhen,
     ) -> (Self, CommitReceiver) {
         let (answer, answered) = oneshot::channel();
         let idempotency = idempotency.map(|it| (it.key, it.body));
-        let creation = ExecutionCreation { execution: Box::new(execution), lease, idempotency };
+        let creation = ExecutionCreation { execution: Box::new(execution), owner, idempotency };
         (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
     }
 
@@ -178,7 +179,6 @@ mod tests {
     use std::sync::Arc;
 
     use nuncio_core::ids::ExecutionId;
-    use nuncio_core::time::Timestamp;
     use serde_json::json;
     use tokio::sync::oneshot::error::TryRecvError;
 
@@ -191,8 +191,8 @@ mod tests {
         });
         let order: nuncio_core::execution::AcceptedInvocation = serde_json::from_value(order).unwrap();
         let execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), Arc::new(order));
-        let lease = ExecutionLease { owner: "me".to_owned(), until: Timestamp::LAST };
-        PendingExecutionInsert::new(execution, lease, None, notify)
+        let owner = Incarnation::parse("node_me").unwrap();
+        PendingExecutionInsert::new(execution, owner, None, notify)
     }
 
     /// Simulates a successful commit.

@@ -94,7 +94,7 @@ impl CallInProgress<'_> {
                 started: matches!(tool.run, RunSpec::Human(_)),
                 references: self.references.clone(),
             };
-            let (id, owner) = (stored_attempt.execution.clone(), self.calls.context.process.clone());
+            let (id, owner) = (stored_attempt.execution.clone(), self.calls.context.incarnation.clone());
             let start =
                 ExecutionChange::Start { id, owner, attempt: stored_attempt.attempt, at, call: Some(authorization) }
                     .into();
@@ -103,7 +103,12 @@ impl CallInProgress<'_> {
         let key = self.calls.context.random_name("call_");
         let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
         let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
-        let call = StartedCall { key: key.clone(), record, target: self.call.target.clone() };
+        let call = StartedCall {
+            key: key.clone(),
+            node: self.calls.context.incarnation.clone(),
+            record,
+            target: self.call.target.clone(),
+        };
         let start = CallChange::Start(Box::new(call)).into();
         (Some(key), start)
     }

@@ -109,6 +109,7 @@ impl ConversationService {
             SessionChange::BeginTurn {
                 session: session.id.clone(),
                 number,
+                node: self.context.incarnation.clone(),
                 mode: request.mode,
                 protocol: request.protocol,
                 at: self.context.now(),

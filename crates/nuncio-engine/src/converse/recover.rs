@@ -1,4 +1,4 @@
-//! Recovery after a crash: running turns and calls are closed and marked as interrupted. Nothing is run again.
+//! Closes the turns and calls that a dead incarnation was running, and marks them as interrupted. Nothing is run again.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferenc
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::execution::{CallAuthorization, Execution, InvocationTarget};
-use nuncio_core::ids::{ApprovalId, CallId};
+use nuncio_core::ids::{CallId, Incarnation};
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::Session;
 use nuncio_core::turn::{Turn, TurnOutcome};
@@ -18,41 +18,34 @@ use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{
-    AuditChange, CallChange, Change, EncodedMessage, ExecutionChange, ResultTarget, SessionChange, StartedCall,
-    StoredMessage,
+    AuditChange, CallChange, Change, Conflict, EncodedMessage, ExecutionChange, ResultTarget, SessionChange,
+    StartedCall, StoreError, StoredMessage,
 };
 
-/// Numbers of turns, calls and approvals that recovery closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecoveryReport {
-    pub turns: usize,
-    pub calls: usize,
-    pub approvals: usize,
-}
-
 impl ConversationService {
-    /// Closes turns, calls and approvals that the previous process left open, except the `lasting` approvals.
-    pub(crate) async fn recover(&self, lasting: &HashSet<ApprovalId>) -> Result<RecoveryReport, EngineError> {
-        let turns = self.store.running_turns().await?;
-        let calls = self.call_store.started_calls().await?;
+    /// Closes the turns and calls that a dead incarnation left open, and returns their numbers. What another node closed
+    /// first stays as it is.
+    pub(crate) async fn close_work_of(&self, node: &Incarnation) -> Result<(usize, usize), EngineError> {
+        let turns = self.store.running_turns(node).await?;
+        let calls = self.call_store.started_calls(node).await?;
         for turn in &turns {
             let message = "the server stopped while the turn was running; what was done is in the history";
             let stop = failed(&turn.session, turn.number, None, Code::Interrupted, message);
-            self.close_turn(turn, calls.iter().filter(|call| call.belongs_to(turn)).collect(), stop, None).await?;
+            let calls = calls.iter().filter(|call| call.belongs_to(turn)).collect();
+            unless_closed(self.close_turn(turn, calls, stop, None).await)?;
         }
         // Calls without a turn, or whose turn was closed by other means.
-        for call in self.call_store.started_calls().await? {
+        for call in self.call_store.started_calls(node).await? {
             let changes = self.close_call(&call);
             let is_result = |change: &&Change| matches!(change, Change::Session(SessionChange::AppendMessage { .. }));
             let without_result: Vec<_> = changes.iter().filter(|change| !is_result(change)).cloned().collect();
-            self.records.record_end(changes, || without_result).await?;
+            unless_closed(self.records.store_end(changes, || without_result).await)?;
         }
-        let begun = self.call_store.begun_calls().await?;
-        for (execution, lease, authorization) in &begun {
-            self.context.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
+        let begun = self.call_store.begun_calls(node).await?;
+        for (execution, authorization) in &begun {
+            unless_closed(self.context.commit(self.close_attempt(execution, node, authorization)).await)?;
         }
-        let approvals = self.approvals.close_stale_approvals(lasting).await?;
-        Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
+        Ok((turns.len(), calls.len() + begun.len()))
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
@@ -66,11 +59,16 @@ impl ConversationService {
     }
 
     /// Changes that record an interrupted attempt of an execution. The execution itself runs again.
-    fn close_attempt(&self, execution: &Execution, owner: &str, authorization: &CallAuthorization) -> Vec<Change> {
+    fn close_attempt(
+        &self,
+        execution: &Execution,
+        owner: &Incarnation,
+        authorization: &CallAuthorization,
+    ) -> Vec<Change> {
         let order = &execution.order;
         let finish = ExecutionChange::FinishAttempt {
             id: execution.id.clone(),
-            owner: owner.to_owned(),
+            owner: owner.clone(),
             attempt: execution.attempt,
             started: authorization.started,
         }
@@ -131,7 +129,7 @@ impl ConversationService {
         started: Vec<&StartedCall>,
         stop: TurnOutcome,
         events: Option<Vec<u8>>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), StoreError> {
         let Some(session) = self.store.session(&turn.session).await? else { return Ok(()) };
         let messages = self.store.messages(&turn.session, 0).await?;
         let mut messages: Vec<_> = messages.iter().map(EncodedMessage::decode).collect::<Result<_, _>>()?;
@@ -166,7 +164,17 @@ impl ConversationService {
             }
             .into(),
         );
-        Ok(self.context.commit(changes).await?)
+        self.context.commit(changes).await
+    }
+}
+
+/// Ignores a conflict that shows that another node closed the turn or call first, or that its session is gone.
+fn unless_closed(closed: Result<(), StoreError>) -> Result<(), StoreError> {
+    match closed {
+        Err(StoreError::Conflict(
+            Conflict::NoSession | Conflict::TurnOver | Conflict::Exists | Conflict::Missing | Conflict::OwnerChanged,
+        )) => Ok(()),
+        other => other,
     }
 }
 

@@ -48,9 +48,9 @@ impl ConversationService {
         if turn.state != TurnState::Running {
             return Ok(());
         }
-        let calls = self.call_store.started_calls().await?;
+        let calls = self.call_store.started_calls(&self.context.incarnation).await?;
         let events = live.read(EventLog::to_bytes);
-        self.close_turn(&turn, calls.iter().filter(|call| call.belongs_to(&turn)).collect(), stop.clone(), Some(events))
-            .await
+        let calls = calls.iter().filter(|call| call.belongs_to(&turn)).collect();
+        Ok(self.close_turn(&turn, calls, stop.clone(), Some(events)).await?)
     }
 }

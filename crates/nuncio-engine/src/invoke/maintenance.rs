@@ -1,57 +1,61 @@
-//! Maintenance of executions: renews leases, times out and deletes old executions, and resumes those that a stopped
-//! process left.
+//! Maintenance of executions: times out and deletes old executions, and continues those that a dead incarnation left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionLease, InvocationTarget};
+use nuncio_core::execution::{Execution, ExecutionFailure, InvocationTarget};
+use nuncio_core::ids::Incarnation;
 use nuncio_core::time::Timestamp;
 
 use super::queue::LiveExecution;
 use super::run::{MAX_ATTEMPTS, late};
-use super::submit::LEASE_DURATION;
+use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
-use crate::ports::store::ExecutionChange;
+use crate::ports::store::{Conflict, ExecutionChange, StoreError};
 
 /// Interval between deletions of old executions.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// Maximum number of executions resumed or deleted per commit.
+/// Maximum number of executions continued at once, or deleted per commit.
 const AT_ONCE: usize = 500;
 
 impl ExecutionService {
-    /// Resumes the unfinished executions of the previous process, after ending the programs that it left, and starts
-    /// the maintenance loop. Called once, when agents are served. Returns the number resumed.
-    pub async fn resume_executions(self: &Arc<Self>) -> Result<usize, EngineError> {
-        let left = self.store.unfinished_executions().await?;
-        let resumed = left.len();
-        // Only one process uses a data directory, so the previous lease holder is gone.
-        let begun = left.iter().filter(|(execution, _)| execution.attempt > 0);
-        let begun: Vec<_> = begun.map(|(execution, _)| execution.id.clone()).collect();
+    /// Starts the maintenance loop.
+    pub(crate) fn start_maintenance(self: &Arc<Self>) {
+        let executions = Arc::clone(self);
+        self.context.tasks.spawn(async move { executions.maintenance_loop().await });
+    }
+
+    /// Continues the unfinished executions of a dead incarnation, after ending the programs that it left on this
+    /// machine. Returns their number, without those that another node continues.
+    pub(crate) async fn adopt_executions(self: &Arc<Self>, from: &Incarnation) -> Result<usize, EngineError> {
+        let left = self.store.unfinished_executions(from).await?;
+        let begun: Vec<_> = left.iter().filter(|left| left.attempt > 0).map(|left| left.id.clone()).collect();
         if !begun.is_empty() {
             self.runner.end_leftovers(&begun).await;
         }
+        let mut adopted = 0;
         for some in left.chunks(AT_ONCE) {
-            let claim = |(execution, held): &(Execution, ExecutionLease)| {
-                ExecutionChange::Claim {
-                    id: execution.id.clone(),
-                    attempt: execution.attempt,
-                    from: held.owner.clone(),
-                    lease: self.lease(),
+            let claims = some.iter().map(|execution| self.claim(execution, from));
+            for (execution, claimed) in some.iter().zip(join_all(claims).await) {
+                if claimed? {
+                    adopted += 1;
+                    self.resume_execution(execution.clone()).await?;
                 }
-                .into()
-            };
-            self.context.commit(some.iter().map(claim).collect()).await?;
-            for (execution, _) in some {
-                self.resume_execution(execution.clone()).await?;
             }
         }
-        self.inbox.withdraw_stale_tasks().await?;
-        let executions = Arc::clone(self);
-        self.context.tasks.spawn(async move { executions.maintenance_loop().await });
-        Ok(resumed)
+        Ok(adopted)
+    }
+
+    /// Makes this incarnation the owner of an execution, unless another node was first.
+    async fn claim(&self, execution: &Execution, from: &Incarnation) -> Result<bool, StoreError> {
+        let (id, attempt) = (execution.id.clone(), execution.attempt);
+        let (from, to) = (from.clone(), self.context.incarnation.clone());
+        let claim = ExecutionChange::Claim { id, attempt, from, to };
+        self.context.commit_one(claim).await.made_unless(Conflict::OwnerChanged)
     }
 
     async fn resume_execution(self: &Arc<Self>, execution: Execution) -> Result<(), EngineError> {
@@ -76,7 +80,6 @@ impl ExecutionService {
     }
 
     async fn maintenance_loop(&self) {
-        let mut renew = self.context.now().after(LEASE_DURATION / 3);
         let mut forget = self.context.now();
         loop {
             let now = self.context.now();
@@ -86,21 +89,13 @@ impl ExecutionService {
                     tracing::error!(%error, "the end of an execution could not be stored; the next start retries it");
                 }
             }
-            if now >= renew {
-                renew = now.after(LEASE_DURATION / 3);
-                if self.queue.open() > 0
-                    && let Err(error) = self.context.commit_one(ExecutionChange::RenewLeases(self.lease())).await
-                {
-                    tracing::error!(%error, "execution maintenance failed");
-                }
-            }
             if now >= forget {
                 forget = now.after(FORGET_EVERY);
                 if let Err(error) = self.forget_executions(now).await {
                     tracing::error!(%error, "execution maintenance failed");
                 }
             }
-            let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
+            let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(forget);
             tokio::select! {
                 () = self.context.clock.sleep_until(next) => {}
                 () = self.queue.entered.notified() => {}

@@ -200,11 +200,11 @@ impl ExecutionService {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let at = self.context.now();
-        let (id, owner) = (execution.id.clone(), self.context.process.clone());
+        let (id, owner) = (execution.id.clone(), self.context.incarnation.clone());
         let references = nuncio_core::audit::AuditReferences::default();
         let authorization = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = ExecutionChange::Start { id, owner, attempt, at, call: Some(authorization) };
-        if !self.context.commit_one(start).await.made_unless(Conflict::LeaseLost)? {
+        if !self.context.commit_one(start).await.made_unless(Conflict::OwnerChanged)? {
             return Ok(AttemptEnd::Left);
         }
         mark_running(live, at);
@@ -235,7 +235,7 @@ impl ExecutionService {
         let at = self.context.now();
         let attempt = last_attempt(execution, execution.attempt);
         let changes = self.calls.end_of_execution(&attempt, execution.attempt, state.clone(), at);
-        let made = self.context.commit(changes).await.made_unless(Conflict::LeaseLost)?;
+        let made = self.context.commit(changes).await.made_unless(Conflict::OwnerChanged)?;
         Ok(if made { AttemptEnd::Over(state, at) } else { AttemptEnd::Left })
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionLease, Priority, TraceIds};
+use nuncio_core::execution::{AcceptedInvocation, Execution, Priority, TraceIds};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
@@ -117,7 +117,7 @@ impl ExecutionService {
         let live = LiveExecution::new(execution.clone(), Some(offered), &self.context.closed);
         self.queue.announce(&live);
         let (pending_insert, accepted) =
-            PendingExecutionInsert::new(execution.clone(), self.lease(), idempotency, notify);
+            PendingExecutionInsert::new(execution.clone(), self.context.incarnation.clone(), idempotency, notify);
         let pending_insert = Arc::new(pending_insert);
         let weak_insert = Arc::downgrade(&pending_insert);
         self.context.tasks.spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
@@ -230,18 +230,11 @@ impl ExecutionService {
             keep_ms: millis(skill.retention.unwrap_or(limits.keep)),
         })
     }
-
-    pub(crate) fn lease(&self) -> ExecutionLease {
-        ExecutionLease { owner: self.context.process.clone(), until: self.context.now().after(LEASE_DURATION) }
-    }
 }
 
 fn given_up() -> Result<(), StoreError> {
     Err(StoreError::Unavailable("the request was interrupted".to_owned()))
 }
-
-/// Validity of an execution lease after its process stopped renewing it.
-pub(super) const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

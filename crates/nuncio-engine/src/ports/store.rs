@@ -4,6 +4,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use nuncio_core::ids::Incarnation;
 use nuncio_core::principal::Principal;
 
 mod access;
@@ -15,6 +16,7 @@ mod directory;
 mod drafts;
 mod executions;
 mod keys;
+mod nodes;
 mod records;
 pub mod relay;
 mod sessions;
@@ -31,6 +33,7 @@ pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
 pub use drafts::{DraftChange, DraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
 pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
+pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
 pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
 pub use sessions::{
@@ -49,6 +52,9 @@ pub enum StoreError {
     /// Stored data cannot be read back.
     #[error("the store contains something that this version cannot read: {0}")]
     Damaged(String),
+    /// This incarnation was declared dead; no change was made, and none will be.
+    #[error("this node was declared dead, and other nodes continue its work; restart it")]
+    Fenced,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -77,9 +83,9 @@ pub enum Conflict {
     GrantUsed,
     #[error("it does not exist")]
     Missing,
-    /// The execution is over, owned by another process, or at another attempt.
+    /// The execution is over, owned by another incarnation, or at another attempt.
     #[error("the execution is over or run by another process")]
-    LeaseLost,
+    OwnerChanged,
     #[error("the draft was decided in the meantime")]
     DraftMoved,
     #[error("the task was changed in the meantime")]
@@ -118,6 +124,7 @@ changes! {
     Directory(AgentDirectoryChange),
     Consent(ConsentChange),
     Relay(RelayChange),
+    Node(NodeChange),
 }
 
 #[async_trait]
@@ -139,6 +146,7 @@ pub trait Store:
     + RelayStore
     + KeyBundleStore
     + WebhookStore
+    + NodeStore
     + fmt::Debug
     + Send
     + Sync
@@ -146,6 +154,10 @@ pub trait Store:
 {
     /// Applies the changes in order, all or none; they are on disk when this returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
+
+    /// From now on, commits through this handle fail with `Fenced` unless the incarnation is alive. Only the first call
+    /// counts.
+    fn fence(&self, incarnation: &Incarnation);
 
     /// Bytes stored by a caller: sessions, executions, sealed messages and manifests. Data of `local` and the operator
     /// is not counted.

@@ -17,10 +17,11 @@ use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_core::principal::Principal;
 use nuncio_core::turn::{StopReason, TurnOutcome};
+use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
-use nuncio_engine::ports::store::{AuditStore as _, CallStore as _, ExecutionStore as _};
+use nuncio_engine::ports::store::{AuditStore as _, ExecutionStore as _, NodeStore as _};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Caller, Engine, Limits, Ports};
@@ -249,11 +250,12 @@ async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterSt
         meter: Arc::clone(reaper) as _,
     };
     let engine = Engine::new(ports, Limits::default(), Vec::new());
-    engine.recover().await.unwrap();
+    engine.nodes().join("host", "1", StoreSharing::Exclusive).await.unwrap();
     engine.access().load().await.unwrap();
     let agent = nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent;
     engine.agents().publish(agent).await.unwrap();
-    engine.executions().resume_executions().await.unwrap();
+    engine.nodes().adopt_orphans().await.unwrap();
+    engine.nodes().start();
     engine
 }
 
@@ -356,8 +358,7 @@ async fn outlive(world: &Arc<ExecutionRecorder>, file: &Path, asked: &[usize]) {
 
 async fn check(world: &ExecutionRecorder, file: &Path, asked: usize) {
     let store = SqliteStore::open(file).unwrap();
-    assert_eq!(store.unfinished_executions().await.unwrap(), []);
-    assert_eq!(store.started_calls().await.unwrap(), []);
+    assert_eq!(store.orphaned_owners().await.unwrap(), [], "no execution and no call is open");
     let mut records: HashMap<String, Vec<AuditRecord>> = HashMap::new();
     for link in store.audit_links(0, usize::MAX).await.unwrap() {
         let record: AuditRecord = serde_json::from_str(&link.record).unwrap();

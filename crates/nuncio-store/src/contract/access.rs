@@ -157,10 +157,10 @@ pub async fn only_one_of_many_concurrent_grant_uses_succeeds(place: &dyn TestDat
     let units = (0..32).map(|n| {
         let (key, record) = (format!("call {n}"), sample::record("c"));
         vec![
-            Change::from(CallChange::Start(Box::new(StartedCall { key, record, target: None }))),
+            Change::from(CallChange::Start(Box::new(StartedCall { key, node: sample::here(), record, target: None }))),
             Change::from(AccessChange::UseGrant(GrantId::parse("a").unwrap())),
         ]
     });
     assert_one_winner(&race(&store, units).await, Conflict::GrantUsed);
-    assert_eq!(store.started_calls().await.unwrap().len(), 1, "only the winner's call begins");
+    assert_eq!(store.started_calls(&sample::here()).await.unwrap().len(), 1, "only the winner's call begins");
 }

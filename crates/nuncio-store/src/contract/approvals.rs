@@ -19,9 +19,13 @@ fn denied(approval: Approval) -> Approval {
     approval.decide(answer, Principal::Operator, later(5)).unwrap()
 }
 
+fn ask(approval: Approval) -> Change {
+    Change::from(ApprovalChange::Create { approval, node: Some(sample::here()) })
+}
+
 pub async fn approval_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(0))))]).await;
+    made(&*store, [ask(sample::approval("a", later(0)))]).await;
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
     assert_eq!(store.approval(&id("b")).await.unwrap(), None);
 }
@@ -29,11 +33,8 @@ pub async fn approval_round_trips(place: &dyn TestDatabase) {
 /// A second approval with the same id is refused with `Exists`.
 pub async fn duplicate_approval_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(0))))]).await;
-    assert_eq!(
-        refusal(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(1))))]).await,
-        Conflict::Exists
-    );
+    made(&*store, [ask(sample::approval("a", later(0)))]).await;
+    assert_eq!(refusal(&*store, [ask(sample::approval("a", later(1)))]).await, Conflict::Exists);
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
 }
 
@@ -42,7 +43,7 @@ pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn Test
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
     let yes = allowed(asked.clone());
-    made(&*store, [Change::from(ApprovalChange::Create(asked.clone()))]).await;
+    made(&*store, [ask(asked.clone())]).await;
     for from in ["allowed", "denied", "used", "expired"] {
         let change = Change::from(ApprovalChange::Move { approval: yes.clone(), from });
         assert_eq!(refusal(&*store, [change]).await, Conflict::ApprovalMoved, "from {from}");
@@ -75,7 +76,7 @@ pub async fn pending_approvals_are_listed_oldest_first(place: &dyn TestDatabase)
     let store = place.open().await;
     assert_eq!(store.pending_approvals().await.unwrap(), []);
     let asked = [("c", 0), ("a", 2), ("b", 1), ("d", 3)].map(|(id, at)| sample::approval(id, later(at)));
-    made(&*store, asked.clone().map(|approval| Change::from(ApprovalChange::Create(approval)))).await;
+    made(&*store, asked.clone().map(ask)).await;
     let [c, a, b, d] = asked;
     assert_eq!(store.pending_approvals().await.unwrap(), [c.clone(), b.clone(), a.clone(), d.clone()]);
 
@@ -87,7 +88,7 @@ pub async fn pending_approvals_are_listed_oldest_first(place: &dyn TestDatabase)
 pub async fn only_one_of_many_concurrent_decisions_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
-    made(&*store, [Change::from(ApprovalChange::Create(asked.clone()))]).await;
+    made(&*store, [ask(asked.clone())]).await;
     let units = (0..32).map(|n| {
         let approval = if n % 2 == 0 { allowed(asked.clone()) } else { denied(asked.clone()) };
         vec![Change::from(ApprovalChange::Move { approval, from: "pending" })]

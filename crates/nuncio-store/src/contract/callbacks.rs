@@ -74,7 +74,7 @@ pub async fn removing_a_missing_callback_succeeds(place: &dyn TestDatabase) {
 pub async fn callback_is_stored_atomically_with_the_end_of_its_execution(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
-    assert_eq!(refusal(&*store, [put("a", 9, 0), end("a", "there", 0)]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [put("a", 9, 0), end("a", "there", 0)]).await, Conflict::OwnerChanged);
     assert_eq!(all(&*store).await, []);
     made(&*store, [end("a", "here", 0), put("a", 9, 0)]).await;
     assert_eq!(all(&*store).await, [pending_callback("a", 9, 0)]);

@@ -123,9 +123,10 @@ fn before() -> Vec<Change> {
         Change::from(AccessChange::CreateKey(sample::key("old", NOW))),
         Change::from(AccessChange::CreateGrant(sample::grant("old", NOW))),
         Change::from(AccessChange::CreateGrant(sample::grant("once", NOW))),
-        Change::from(ApprovalChange::Create(sample::approval("old", NOW))),
+        Change::from(ApprovalChange::Create { approval: sample::approval("old", NOW), node: None }),
         Change::from(CallChange::Start(Box::new(StartedCall {
             key: "old".into(),
+            node: sample::here(),
             record: sample::record("old"),
             target: None,
         }))),
@@ -145,6 +146,7 @@ fn every_change() -> Vec<Change> {
         Change::from(SessionChange::Remember(sample::idempotency_record("s", "k"))),
         Change::from(CallChange::Start(Box::new(StartedCall {
             key: "new".into(),
+            node: sample::here(),
             record: sample::record("new"),
             target: None,
         }))),
@@ -155,7 +157,7 @@ fn every_change() -> Vec<Change> {
         Change::from(AccessChange::CreateGrant(sample::grant("new", NOW))),
         Change::from(AccessChange::RevokeGrant(sample::grant("old", NOW).id)),
         Change::from(AccessChange::UseGrant(GrantId::parse("once").unwrap())),
-        Change::from(ApprovalChange::Create(sample::approval("new", NOW))),
+        Change::from(ApprovalChange::Create { approval: sample::approval("new", NOW), node: None }),
         Change::from(ApprovalChange::Move { approval: decided, from: "pending" }),
     ]
 }
@@ -164,7 +166,7 @@ fn every_change() -> Vec<Change> {
 async fn snapshot(store: &dyn Store) -> Vec<String> {
     let mut seen = vec![
         format!("{:#?}", store.sessions(&sample::owner(), None, 100).await.unwrap()),
-        format!("{:#?}", store.running_turns().await.unwrap()),
+        format!("{:#?}", store.running_turns(&sample::here()).await.unwrap()),
         format!("{:#?}", store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap()),
         format!("{:#?}", store.keys().await.unwrap()),
         format!("{:#?}", store.grants().await.unwrap()),
@@ -172,7 +174,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
         format!("{:#?}", store.approval(&sample::approval("old", NOW).id).await.unwrap()),
         format!("{:#?}", store.audit_links(0, 100).await.unwrap()),
         format!("{:#?}", store.audit_head().await.unwrap()),
-        format!("{:#?}", store.started_calls().await.unwrap()),
+        format!("{:#?}", store.started_calls(&sample::here()).await.unwrap()),
     ];
     for id in ["s", "new", "old"].map(session_id) {
         seen.push(format!("{:#?}", store.messages(&id, 0).await.unwrap()));

@@ -74,7 +74,7 @@ pub async fn erasure_deletes_rows_of_the_person_and_keeps_those_of_others(place:
         |id: &str, principal| Change::from(AccessChange::CreateGrant(Grant { principal, ..sample::grant(id, NOW) }));
     made(&*store, [of("g2", did()), of("g3", stranger())]).await;
     made(&*store, [session_of("s1", owner()), session_of("s2", did()), session_of("s3", stranger())]).await;
-    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a1", NOW)))]).await;
+    made(&*store, [Change::from(ApprovalChange::Create { approval: sample::approval("a1", NOW), node: None })]).await;
 
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
     assert_eq!(names(&*store).await, ["bob"]);
@@ -183,7 +183,7 @@ pub async fn erasure_replaces_the_persons_name_with_a_pseudonym_in_other_rows(pl
     let taken = |id: &str, by: &str| {
         let mut task = tasks::task(id, None);
         (task.asked_by, task.state) = (stranger(), TaskState::Taken { by: by.to_owned(), at: NOW });
-        Change::from(TaskChange::Create(Box::new(task)))
+        Change::from(TaskChange::Create { task: Box::new(task), node: None })
     };
     made(&*store, [taken("tsk_1", "ada"), taken("tsk_2", "bob")]).await;
     let by_did = Grant { principal: stranger(), given_by: did(), ..sample::grant("g1", NOW) };
@@ -193,6 +193,7 @@ pub async fn erasure_replaces_the_persons_name_with_a_pseudonym_in_other_rows(pl
         &*store,
         [Change::from(CallChange::Start(Box::new(StartedCall {
             key: "call_1".into(),
+            node: sample::here(),
             record: running,
             target: None,
         })))],
@@ -205,6 +206,6 @@ pub async fn erasure_replaces_the_persons_name_with_a_pseudonym_in_other_rows(pl
     assert!(states[0].contains("forgotten-1") && states[1].contains("bob"), "{states:?}");
     let grants = store.grants().await.unwrap();
     assert_eq!(grants[0].given_by, Principal::Person(name("forgotten-1")));
-    let started = store.started_calls().await.unwrap();
+    let started = store.started_calls(&sample::here()).await.unwrap();
     assert_eq!(started[0].record.caller, Principal::Person(name("forgotten-1")));
 }

@@ -1,4 +1,4 @@
-//! Contract checks for executions and their leases.
+//! Contract checks for executions and their owners.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use nuncio_core::audit::AuditReferences;
 use nuncio_core::caller::{AuthenticationMethod, Caller};
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{
-    AcceptedInvocation, CallAuthorization, Execution, ExecutionFailure, ExecutionLease, ExecutionState,
-    InvocationTarget, Priority, TraceIds,
+    AcceptedInvocation, CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget, Priority,
+    TraceIds,
 };
 use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, TaskId, ToolName};
 use nuncio_core::policy::Protocol;
@@ -18,7 +18,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Change, Conflict, ExecutionChange, Store, TaskChange};
 use serde_json::{Map, json};
 
-use super::sample::{NOW, later, owner, stranger};
+use super::sample::{self, NOW, later, node, owner, stranger};
 use super::{TestDatabase, assert_one_winner, made, race, refusal, tasks};
 
 /// Retention of sample executions, in milliseconds.
@@ -64,14 +64,10 @@ pub(super) fn execution(name: &str) -> Execution {
     Execution::accepted(id(name), order())
 }
 
-pub(super) fn held_by(owner: &str) -> ExecutionLease {
-    ExecutionLease { owner: owner.to_owned(), until: later(30_000) }
-}
-
 pub(super) fn create(name: &str) -> Change {
     Change::from(ExecutionChange::Create {
         execution: Box::new(execution(name)),
-        lease: held_by("here"),
+        owner: sample::here(),
         idempotency: None,
         call: None,
     })
@@ -80,7 +76,7 @@ pub(super) fn create(name: &str) -> Change {
 fn create_for(name: &str, order: AcceptedInvocation, key: &str, body: Digest) -> Change {
     let execution = Box::new(Execution::accepted(id(name), order));
     let idempotency = Some((key.to_owned(), body));
-    Change::from(ExecutionChange::Create { execution, lease: held_by("here"), idempotency, call: None })
+    Change::from(ExecutionChange::Create { execution, owner: sample::here(), idempotency, call: None })
 }
 
 fn create_with_key(name: &str, key: &str) -> Change {
@@ -88,7 +84,7 @@ fn create_with_key(name: &str, key: &str) -> Change {
 }
 
 fn claim(name: &str, attempt: u32, from: &str, to: &str) -> Change {
-    Change::from(ExecutionChange::Claim { id: id(name), attempt, from: from.to_owned(), lease: held_by(to) })
+    Change::from(ExecutionChange::Claim { id: id(name), attempt, from: node(from), to: node(to) })
 }
 
 fn start(name: &str, owner: &str, attempt: u32) -> Change {
@@ -96,7 +92,7 @@ fn start(name: &str, owner: &str, attempt: u32) -> Change {
 }
 
 fn start_at(name: &str, owner: &str, attempt: u32, at: Timestamp) -> Change {
-    Change::from(ExecutionChange::Start { id: id(name), owner: owner.to_owned(), attempt, at, call: None })
+    Change::from(ExecutionChange::Start { id: id(name), owner: node(owner), attempt, at, call: None })
 }
 
 pub(super) fn completed() -> ExecutionState {
@@ -109,7 +105,7 @@ pub(super) fn end(name: &str, owner: &str, attempt: u32) -> Change {
 
 pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: ExecutionState, at: Timestamp) -> Change {
     let kept_until = Timestamp::from_millis(at.as_millis() + RETENTION_MS);
-    Change::from(ExecutionChange::End { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until })
+    Change::from(ExecutionChange::End { id: id(name), owner: node(owner), attempt, state, at, kept_until })
 }
 
 fn create_and_finish(name: &str, at: Timestamp) -> [Change; 3] {
@@ -121,8 +117,12 @@ async fn read(store: &dyn Store, name: &str) -> Execution {
 }
 
 async fn unfinished(store: &dyn Store) -> Vec<(String, String)> {
-    let found = store.unfinished_executions().await.unwrap();
-    found.into_iter().map(|(execution, lease)| (execution.id.to_string(), lease.owner)).collect()
+    let mut found = Vec::new();
+    for owner in ["here", "there"] {
+        let executions = store.unfinished_executions(&node(owner)).await.unwrap();
+        found.extend(executions.into_iter().map(|execution| (execution.id.to_string(), owner.to_owned())));
+    }
+    found
 }
 
 async fn by_key(store: &dyn Store, caller: &Principal, of: &str, key: &str) -> Option<(ExecutionId, Digest)> {
@@ -135,7 +135,7 @@ pub async fn execution_round_trips(place: &dyn TestDatabase) {
     made(&*store, [create("a")]).await;
     assert_eq!(read(&*store, "a").await, expected);
     assert_eq!(store.execution(&id("b")).await.unwrap(), None);
-    assert_eq!(store.unfinished_executions().await.unwrap(), [(expected.clone(), held_by("here"))]);
+    assert_eq!(store.unfinished_executions(&sample::here()).await.unwrap(), std::slice::from_ref(&expected));
 
     made(&*store, [start("a", "here", 1)]).await;
     expected.begin(later(5)).unwrap();
@@ -157,12 +157,11 @@ pub async fn failed_and_timed_out_executions_round_trip(place: &dyn TestDatabase
         let caller = Caller::new(Principal::Anonymous);
         let whole = AcceptedInvocation { target: InvocationTarget::Agent, caller, callback: None, ..order() };
         let mut expected = Execution::accepted(id(name), whole);
-        let lease = held_by("here");
         made(
             &*store,
             [Change::from(ExecutionChange::Create {
                 execution: Box::new(expected.clone()),
-                lease,
+                owner: sample::here(),
                 idempotency: None,
                 call: None,
             })],
@@ -227,61 +226,61 @@ pub async fn same_idempotency_key_is_allowed_for_another_caller_or_skill(place: 
     assert_eq!(find("hotel/book", "k", Principal::Anonymous).await, None);
 }
 
-/// A claim must name the current lease holder and attempt; any other is refused with `LeaseLost`.
-pub async fn claim_must_name_the_current_lease_holder_and_attempt(place: &dyn TestDatabase) {
+/// A claim must name the current owner and attempt; any other is refused with `OwnerChanged`.
+pub async fn claim_must_name_the_current_owner_and_attempt(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
-    for (attempt, from) in [(1, "there"), (0, "here"), (2, "here"), (1, "")] {
-        assert_eq!(refusal(&*store, [claim("a", attempt, from, "thief")]).await, Conflict::LeaseLost, "{from}");
+    for (attempt, from) in [(1, "there"), (0, "here"), (2, "here"), (1, "other")] {
+        assert_eq!(refusal(&*store, [claim("a", attempt, from, "thief")]).await, Conflict::OwnerChanged, "{from}");
     }
-    assert_eq!(refusal(&*store, [claim("b", 0, "here", "there")]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [claim("b", 0, "here", "there")]).await, Conflict::OwnerChanged);
     let before = read(&*store, "a").await;
     made(&*store, [claim("a", 1, "here", "there")]).await;
     assert_eq!(read(&*store, "a").await, before, "nothing else changes");
     assert_eq!(unfinished(&*store).await, [("a".to_owned(), "there".to_owned())]);
 
     for late in [start("a", "here", 2), end("a", "here", 1), claim("a", 1, "here", "thief")] {
-        assert_eq!(refusal(&*store, [late]).await, Conflict::LeaseLost);
+        assert_eq!(refusal(&*store, [late]).await, Conflict::OwnerChanged);
     }
     made(&*store, [start("a", "there", 2), end("a", "there", 2)]).await;
-    for holder in ["here", "there", ""] {
-        assert_eq!(refusal(&*store, [claim("a", 2, holder, "ghost")]).await, Conflict::LeaseLost, "it is over");
+    for holder in ["here", "there", "other"] {
+        assert_eq!(refusal(&*store, [claim("a", 2, holder, "ghost")]).await, Conflict::OwnerChanged, "it is over");
     }
 }
 
-/// Only the lease holder begins the next attempt; any other begin is refused with `LeaseLost`.
-pub async fn attempts_begin_in_order_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
+/// Only the owner begins the next attempt; any other begin is refused with `OwnerChanged`.
+pub async fn attempts_begin_in_order_and_only_by_the_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (owner, attempt) in [("there", 1), ("here", 0), ("here", 2), ("here", u32::MAX)] {
-        assert_eq!(refusal(&*store, [start("a", owner, attempt)]).await, Conflict::LeaseLost, "{owner} {attempt}");
+        assert_eq!(refusal(&*store, [start("a", owner, attempt)]).await, Conflict::OwnerChanged, "{owner} {attempt}");
     }
-    assert_eq!(refusal(&*store, [start("b", "here", 1)]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [start("b", "here", 1)]).await, Conflict::OwnerChanged);
     assert_eq!(read(&*store, "a").await, execution("a"));
     made(&*store, [start("a", "here", 1)]).await;
-    assert_eq!(refusal(&*store, [start("a", "here", 1)]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [start("a", "here", 1)]).await, Conflict::OwnerChanged);
     made(&*store, [start("a", "here", 2)]).await;
     assert_eq!(read(&*store, "a").await.attempt, 2);
     made(&*store, [end("a", "here", 2)]).await;
-    assert_eq!(refusal(&*store, [start("a", "here", 3)]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [start("a", "here", 3)]).await, Conflict::OwnerChanged);
 }
 
-/// Only the lease holder ends the running attempt, once; any other end is refused with `LeaseLost`.
-pub async fn execution_ends_once_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
+/// Only the owner ends the running attempt, once; any other end is refused with `OwnerChanged`.
+pub async fn execution_ends_once_and_only_by_the_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
     let running = read(&*store, "a").await;
     for (owner, attempt) in [("there", 1), ("here", 0), ("here", 2)] {
-        assert_eq!(refusal(&*store, [end("a", owner, attempt)]).await, Conflict::LeaseLost, "{owner} {attempt}");
+        assert_eq!(refusal(&*store, [end("a", owner, attempt)]).await, Conflict::OwnerChanged, "{owner} {attempt}");
     }
-    assert_eq!(refusal(&*store, [end("b", "here", 0)]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [end("b", "here", 0)]).await, Conflict::OwnerChanged);
     assert_eq!(read(&*store, "a").await, running);
 
     made(&*store, [end("a", "here", 1)]).await;
     let over = read(&*store, "a").await;
     let failure = ExecutionFailure { code: Code::ToolFailed, message: "late news".to_owned() };
     let again = end_at("a", "here", 1, ExecutionState::Failed { failure }, later(90));
-    assert_eq!(refusal(&*store, [again]).await, Conflict::LeaseLost);
+    assert_eq!(refusal(&*store, [again]).await, Conflict::OwnerChanged);
     assert_eq!(read(&*store, "a").await, over, "what is over never changes");
 }
 
@@ -296,26 +295,8 @@ pub async fn unfinished_executions_are_listed_oldest_first(place: &dyn TestDatab
     made(&*store, [end("exe_2", "here", 0)]).await;
     let held = |name: &str, by: &str| (name.to_owned(), by.to_owned());
     assert_eq!(unfinished(&*store).await, [held("exe_1", "here"), held("exe_3", "here"), held("exe_4", "there")]);
-    let states: Vec<_> = store.unfinished_executions().await.unwrap();
-    assert_eq!((&states[1].0.state, states[1].0.attempt), (&ExecutionState::Running, 1));
-    assert_eq!(states[2].1, held_by("there"));
-}
-
-pub async fn renewal_extends_only_leases_of_the_named_holder(place: &dyn TestDatabase) {
-    let store = place.open().await;
-    made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
-    made(&*store, [end("c", "here", 0)]).await;
-    let longer = ExecutionLease { owner: "here".to_owned(), until: later(90_000) };
-    made(&*store, [Change::from(ExecutionChange::RenewLeases(longer.clone()))]).await;
-    made(
-        &*store,
-        [Change::from(ExecutionChange::RenewLeases(ExecutionLease { owner: "nobody".to_owned(), until: later(1) }))],
-    )
-    .await;
-    let leases: Vec<_> = store.unfinished_executions().await.unwrap().into_iter().map(|(_, lease)| lease).collect();
-    assert_eq!(leases, [longer, held_by("there")]);
-    assert_eq!(read(&*store, "a").await, execution("a"), "the execution itself is as it was");
-    assert!(read(&*store, "c").await.state.is_over());
+    let states = store.unfinished_executions(&sample::here()).await.unwrap();
+    assert_eq!((&states[1].state, states[1].attempt), (&ExecutionState::Running, 1));
 }
 
 pub async fn update_time_of_an_execution_never_decreases(place: &dyn TestDatabase) {
@@ -334,9 +315,14 @@ pub async fn ended_executions_are_deleted_after_their_retention(place: &dyn Test
     made(&*store, [create_with_key("new", "new"), end_at("new", "here", 0, completed(), later(1))]).await;
     made(&*store, [create_with_key("open", "open")]).await;
     for name in ["old", "new", "open"] {
-        made(&*store, [Change::from(TaskChange::Create(Box::new(tasks::task(name, Some(name)))))]).await;
+        made(&*store, [Change::from(TaskChange::Create { task: Box::new(tasks::task(name, Some(name))), node: None })])
+            .await;
     }
-    made(&*store, [Change::from(TaskChange::Create(Box::new(tasks::task("alone", None))))]).await;
+    made(
+        &*store,
+        [Change::from(TaskChange::Create { task: Box::new(tasks::task("alone", None)), node: Some(sample::here()) })],
+    )
+    .await;
 
     assert!(!store.is_any_execution_to_forget(later(RETENTION_MS - 1)).await.unwrap());
     made(&*store, [forget(later(RETENTION_MS - 1))]).await;
@@ -392,17 +378,17 @@ pub async fn only_one_of_many_concurrent_creations_with_one_key_succeeds(place: 
 pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
-    let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("process {n}"))]);
-    assert_one_winner(&race(&store, claims).await, Conflict::LeaseLost);
+    let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("node_{n}"))]);
+    assert_one_winner(&race(&store, claims).await, Conflict::OwnerChanged);
     let (_, holder) = unfinished(&*store).await.remove(0);
     let starts = (0..32).map(|_| vec![start("a", &holder, 1)]);
-    assert_one_winner(&race(&store, starts).await, Conflict::LeaseLost);
+    assert_one_winner(&race(&store, starts).await, Conflict::OwnerChanged);
     let ends = (0..32).map(|n| {
         let state = ExecutionState::Completed { output: json!(n) };
         vec![end_at("a", &holder, 1, state, later(n))]
     });
     let outcomes = race(&store, ends).await;
-    assert_one_winner(&outcomes, Conflict::LeaseLost);
+    assert_one_winner(&outcomes, Conflict::OwnerChanged);
     let winner = outcomes.iter().position(Result::is_ok).unwrap();
     assert_eq!(read(&*store, "a").await.state, ExecutionState::Completed { output: json!(winner) });
 }
@@ -427,13 +413,13 @@ fn begun(name: &str, attempt: u32, by: &str) -> (Change, CallAuthorization) {
         started: false,
         references: AuditReferences::default(),
     };
-    let (id, owner, call) = (id(name), "here".to_owned(), Some(authorization.clone()));
+    let (id, owner, call) = (id(name), sample::here(), Some(authorization.clone()));
     (Change::from(ExecutionChange::Start { id, owner, attempt, at: later(5), call }), authorization)
 }
 
 async fn authorizations(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization)> {
-    let begun = store.begun_calls().await.unwrap().into_iter();
-    begun.map(|(execution, _, authorization)| (execution.id, execution.attempt, authorization)).collect()
+    let begun = store.begun_calls(&sample::here()).await.unwrap().into_iter();
+    begun.map(|(execution, authorization)| (execution.id, execution.attempt, authorization)).collect()
 }
 
 pub async fn begun_calls_are_listed_with_their_authorization_until_finished(place: &dyn TestDatabase) {
@@ -452,33 +438,32 @@ pub async fn begun_calls_are_listed_with_their_authorization_until_finished(plac
 }
 
 fn finish(name: &str, attempt: u32, started: bool) -> Change {
-    Change::from(ExecutionChange::FinishAttempt { id: id(name), owner: "here".to_owned(), attempt, started })
+    Change::from(ExecutionChange::FinishAttempt { id: id(name), owner: sample::here(), attempt, started })
 }
 
-pub async fn only_the_lease_holder_finishes_its_attempt(place: &dyn TestDatabase) {
+pub async fn only_the_owner_finishes_its_attempt(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (first, ada) = begun("a", 1, "ada");
     made(&*store, [create("a"), first]).await;
     let by_another = Change::from(ExecutionChange::FinishAttempt {
         id: id("a"),
-        owner: "elsewhere".to_owned(),
+        owner: node("elsewhere"),
         attempt: 1,
         started: false,
     });
     for other in [by_another, finish("a", 0, false), finish("a", 2, false), finish("missing", 1, false)] {
-        assert_eq!(refusal(&*store, [other]).await, Conflict::LeaseLost);
+        assert_eq!(refusal(&*store, [other]).await, Conflict::OwnerChanged);
     }
     assert_eq!(authorizations(&*store).await, [(id("a"), 1, ada)]);
     assert_eq!(read(&*store, "a").await.unstarted, 0);
     made(&*store, [end("a", "here", 1)]).await;
-    assert_eq!(refusal(&*store, [finish("a", 1, false)]).await, Conflict::LeaseLost, "it is over");
+    assert_eq!(refusal(&*store, [finish("a", 1, false)]).await, Conflict::OwnerChanged, "it is over");
 }
 
-pub async fn only_the_lease_holder_marks_an_attempt_as_started(place: &dyn TestDatabase) {
+pub async fn only_the_owner_marks_an_attempt_as_started(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let mark = |owner: &str, attempt| {
-        Change::from(ExecutionChange::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt })
-    };
+    let mark =
+        |owner: &str, attempt| Change::from(ExecutionChange::MarkStarted { id: id("a"), owner: node(owner), attempt });
     let (first, ada) = begun("a", 1, "ada");
     made(&*store, [create("a"), mark("here", 0), first]).await;
     made(&*store, [mark("elsewhere", 1), mark("here", 2)]).await;
@@ -507,12 +492,12 @@ pub async fn execution_may_be_created_with_its_first_attempt_begun(place: &dyn T
     let authorization = begun("a", 1, "ada").1;
     let create = Change::from(ExecutionChange::Create {
         execution: Box::new(running.clone()),
-        lease: held_by("here"),
+        owner: sample::here(),
         idempotency: None,
         call: Some(authorization.clone()),
     });
     made(&*store, [create]).await;
-    assert_eq!(store.begun_calls().await.unwrap(), [(running, held_by("here"), authorization)]);
+    assert_eq!(store.begun_calls(&sample::here()).await.unwrap(), [(running, authorization)]);
     made(&*store, [end("a", "here", 1)]).await;
     assert_eq!(authorizations(&*store).await, []);
 }

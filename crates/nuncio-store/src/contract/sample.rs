@@ -7,7 +7,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferenc
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{
-    AgentName, ApprovalId, CallId, GrantId, KeyId, OptionName, PersonName, ScopeId, SessionId, ToolName,
+    AgentName, ApprovalId, CallId, GrantId, Incarnation, KeyId, OptionName, PersonName, ScopeId, SessionId, ToolName,
 };
 use nuncio_core::message::{Message, ToolCall};
 use nuncio_core::policy::Protocol;
@@ -22,6 +22,17 @@ use serde_json::{Map, json};
 
 /// Time of all sample records that need no particular one.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// The incarnation that runs all sample work that needs no particular one.
+#[must_use]
+pub fn here() -> Incarnation {
+    node("here")
+}
+
+#[must_use]
+pub fn node(name: &str) -> Incarnation {
+    Incarnation::parse(name).unwrap()
+}
 
 #[must_use]
 pub fn later(millis: i64) -> Timestamp {
@@ -99,6 +110,7 @@ pub fn begin(session: &str, number: u64) -> Change {
     Change::from(SessionChange::BeginTurn {
         session: session_id(session),
         number,
+        node: here(),
         mode: StreamMode::Delta,
         protocol: Protocol::Anp,
         at: NOW,

@@ -132,7 +132,7 @@ pub async fn deleting_a_session_deletes_its_messages_turns_and_idempotency_recor
     assert_eq!(store.messages(&kept, 0).await.unwrap().len(), 1);
     assert!(store.turn_events(&kept, 1).await.unwrap().is_some());
     assert!(store.idempotency_record(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
-    assert_eq!(store.running_turns().await.unwrap().len(), 1);
+    assert_eq!(store.running_turns(&sample::here()).await.unwrap().len(), 1);
 
     // Late changes of a turn that was running are refused.
     assert_eq!(refusal(&*store, [sample::append("gone", 2, 1, "late")]).await, Conflict::NoSession);
@@ -226,6 +226,7 @@ pub async fn only_idle_sessions_without_running_turn_are_listed_and_pruned(place
         Change::from(SessionChange::BeginTurn {
             session: session_id(session),
             number: 1,
+            node: sample::here(),
             mode: StreamMode::Delta,
             protocol: Protocol::Aap,
             at: later(at),

@@ -5,7 +5,7 @@ use nuncio_core::task::{HumanTask, TaskState};
 use nuncio_engine::ports::store::{Change, Conflict, TaskChange};
 use serde_json::{Map, json};
 
-use super::sample::{later, owner};
+use super::sample::{self, later, owner};
 use super::{TestDatabase, assert_one_winner, executions, made, race, refusal};
 
 fn id(id: &str) -> TaskId {
@@ -33,7 +33,7 @@ pub(super) fn task(name: &str, execution: Option<&str>) -> HumanTask {
 }
 
 fn create(task: &HumanTask) -> Change {
-    Change::from(TaskChange::Create(Box::new(task.clone())))
+    Change::from(TaskChange::Create { task: Box::new(task.clone()), node: Some(sample::here()) })
 }
 
 fn moved(from: &HumanTask, to: &HumanTask) -> Change {

@@ -38,6 +38,7 @@ pub async fn beginning_a_turn_stores_changed_session_settings(place: &dyn TestDa
         Change::from(SessionChange::BeginTurn {
             session: session_id("s"),
             number,
+            node: sample::here(),
             mode: StreamMode::None,
             protocol: Protocol::Aap,
             at: NOW,
@@ -70,7 +71,7 @@ pub async fn turns_run_one_at_a_time_and_in_order(place: &dyn TestDatabase) {
         assert_eq!(refusal(&*store, [sample::begin("s", number)]).await, Conflict::TurnRunning, "{number} after 1");
     }
     made(&*store, [sample::begin("s", 2)]).await;
-    assert_eq!(store.running_turns().await.unwrap(), [running("s", 2)]);
+    assert_eq!(store.running_turns(&sample::here()).await.unwrap(), [running("s", 2)]);
 }
 
 pub async fn turn_of_unknown_session_is_refused(place: &dyn TestDatabase) {
@@ -102,7 +103,7 @@ pub async fn turn_ends_only_once(place: &dyn TestDatabase) {
 
 pub async fn running_turns_are_listed(place: &dyn TestDatabase) {
     let store = place.open().await;
-    assert_eq!(store.running_turns().await.unwrap(), []);
+    assert_eq!(store.running_turns(&sample::here()).await.unwrap(), []);
     for id in ["a", "b", "c"] {
         made(&*store, [sample::create(id), sample::begin(id, 1)]).await;
     }
@@ -115,7 +116,7 @@ pub async fn running_turns_are_listed(place: &dyn TestDatabase) {
     });
     made(&*store, [end]).await;
     assert_eq!(store.turn_events(&session_id("b"), 1).await.unwrap(), Some(Vec::new()));
-    let mut found = store.running_turns().await.unwrap();
+    let mut found = store.running_turns(&sample::here()).await.unwrap();
     found.sort_by(|one, other| one.session.cmp(&other.session));
     assert_eq!(found, [running("a", 1), running("c", 1)]);
 }
@@ -140,6 +141,6 @@ pub async fn only_one_of_many_concurrent_turn_begins_succeeds(place: &dyn TestDa
     made(&*store, [sample::create("s")]).await;
     let units = (0..32).map(|n| vec![sample::append("s", 1, n, "me first"), sample::begin("s", 1)]);
     assert_one_winner(&race(&store, units).await, Conflict::TurnRunning);
-    assert_eq!(store.running_turns().await.unwrap(), [running("s", 1)]);
+    assert_eq!(store.running_turns(&sample::here()).await.unwrap(), [running("s", 1)]);
     assert_eq!(store.messages(&session_id("s"), 0).await.unwrap().len(), 1, "the losers left nothing");
 }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use nuncio_core::approval::Approval;
-use nuncio_core::ids::ApprovalId;
+use nuncio_core::ids::{ApprovalId, Incarnation};
 use nuncio_engine::ports::store::{ApprovalChange, ApprovalStore, Conflict, StoreError};
 use rusqlite::{Connection, params};
 
@@ -10,11 +10,18 @@ use super::rows::{self, execute_or, to_json, update_or};
 
 pub(super) fn apply(connection: &Connection, change: &ApprovalChange) -> Result<(), SqlProblem> {
     match change {
-        ApprovalChange::Create(approval) => execute_or(
+        ApprovalChange::Create { approval, node } => execute_or(
             Conflict::Exists,
             connection,
-            "INSERT INTO approvals (id, state, asked_at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING",
-            params![approval.id.as_str(), approval.state.as_str(), approval.asked_at.as_millis(), to_json(approval)?],
+            "INSERT INTO approvals (id, state, asked_at, content, node) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (id) DO NOTHING",
+            params![
+                approval.id.as_str(),
+                approval.state.as_str(),
+                approval.asked_at.as_millis(),
+                to_json(approval)?,
+                node.as_ref().map(Incarnation::as_str)
+            ],
         ),
         ApprovalChange::Move { approval, from } => update_or(
             Conflict::ApprovalMoved,
@@ -36,6 +43,11 @@ pub(super) fn apply(connection: &Connection, change: &ApprovalChange) -> Result<
 impl ApprovalStore for SqliteStore {
     async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
         self.readers.first("SELECT content FROM approvals WHERE id = ?1", [id.as_str()], rows::json_row)
+    }
+
+    async fn pending_approvals_of(&self, node: &Incarnation) -> Result<Vec<Approval>, StoreError> {
+        let sql = "SELECT content FROM approvals WHERE state = 'pending' AND node = ?1 ORDER BY asked_at, id";
+        self.readers.all(sql, [node.to_string()], rows::json_row).await
     }
 
     async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError> {

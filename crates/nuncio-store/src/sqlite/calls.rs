@@ -1,41 +1,43 @@
 //! Calls that were started and have not ended.
 
 use async_trait::async_trait;
-use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
+use nuncio_core::execution::{CallAuthorization, Execution};
+use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::store::{CallChange, CallStore, Conflict, StartedCall, StoreError};
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, execute_or, run, to_json};
+use super::rows::{self, execute_or, to_json};
 use super::{SqliteStore, executions};
 
 pub(super) fn apply(connection: &Connection, change: &CallChange) -> Result<(), SqlProblem> {
     match change {
         CallChange::Start(call) => {
-            let StartedCall { key, record, target } = &**call;
-            let sql = "INSERT INTO started_calls (key, asked_at, place, record) VALUES (?1, ?2, ?3, ?4)
+            let StartedCall { key, node, record, target } = &**call;
+            let sql = "INSERT INTO started_calls (key, asked_at, place, record, node) VALUES (?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT (key) DO NOTHING";
             let target = target.as_ref().map(to_json).transpose()?;
-            let params = params![key, record.asked_at.as_millis(), target, to_json(record)?];
+            let params = params![key, record.asked_at.as_millis(), target, to_json(record)?, node.as_str()];
             execute_or(Conflict::Exists, connection, sql, params)
         }
-        CallChange::Finish(key) => run(connection, "DELETE FROM started_calls WHERE key = ?1", [key]),
+        CallChange::Finish(key) => {
+            execute_or(Conflict::Missing, connection, "DELETE FROM started_calls WHERE key = ?1", [key])
+        }
     }
 }
 
 #[async_trait]
 impl CallStore for SqliteStore {
-    /// Lists the started calls in request order, so that recovery records them in that order.
-    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
-        let sql = "SELECT key, place, record FROM started_calls ORDER BY asked_at, key";
+    async fn started_calls(&self, node: &Incarnation) -> Result<Vec<StartedCall>, StoreError> {
+        let sql = "SELECT key, node, place, record FROM started_calls WHERE node = ?1 ORDER BY asked_at, key";
         let read = |row: &rusqlite::Row<'_>| {
-            let target = rows::optional(row, 1, rows::json)?;
-            Ok(StartedCall { key: row.get(0)?, target, record: rows::json(row, 2)? })
+            let target = rows::optional(row, 2, rows::json)?;
+            Ok(StartedCall { key: row.get(0)?, node: rows::text_form(row, 1)?, target, record: rows::json(row, 3)? })
         };
-        self.readers.all(sql, [], read).await
+        self.readers.all(sql, [node.to_string()], read).await
     }
 
-    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError> {
-        self.readers.all(executions::BEGUN, [], executions::read_unfinished).await
+    async fn begun_calls(&self, node: &Incarnation) -> Result<Vec<(Execution, CallAuthorization)>, StoreError> {
+        self.readers.all(executions::BEGUN, [node.to_string()], executions::read_begun).await
     }
 }

@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::problem::SqlProblem;
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, mail, people,
-    relations, relayed, sessions, tasks, webhooks,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, mail, nodes,
+    people, relations, relayed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
@@ -24,6 +24,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Cha
         Change::Directory(change) => directory::apply(connection, change),
         Change::Consent(change) => apply_consent(connection, change),
         Change::Relay(change) => apply_relay(connection, change),
+        Change::Node(change) => nodes::apply(connection, change),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Executions, their leases, their idempotency keys and their pending callbacks.
+//! Executions, their idempotency keys and their pending callbacks.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease, ExecutionState};
-use nuncio_core::ids::{ExecutionId, SkillId};
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionState};
+use nuncio_core::ids::{ExecutionId, Incarnation, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore, StoreError};
@@ -17,47 +17,43 @@ use super::rows::{self, execute_or, run, to_json, to_limit};
 
 pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result<(), SqlProblem> {
     match change {
-        ExecutionChange::Create { execution, lease, idempotency, call } => {
-            create(connection, execution, lease, idempotency.as_ref(), call.as_ref())
+        ExecutionChange::Create { execution, owner, idempotency, call } => {
+            create(connection, execution, owner, idempotency.as_ref(), call.as_ref())
         }
-        ExecutionChange::Claim { id, attempt, from, lease } => execute_or(
-            Conflict::LeaseLost,
+        ExecutionChange::Claim { id, attempt, from, to } => execute_or(
+            Conflict::OwnerChanged,
             connection,
-            "UPDATE executions SET owner = ?4, lease_until = ?5 WHERE id = ?1 AND attempt = ?2 AND owner = ?3",
-            params![id.as_str(), attempt, from, lease.owner, lease.until.as_millis()],
+            "UPDATE executions SET owner = ?4 WHERE id = ?1 AND attempt = ?2 AND owner = ?3",
+            params![id.as_str(), attempt, from.as_str(), to.as_str()],
         ),
         ExecutionChange::Start { id, owner, attempt, at, call } => execute_or(
-            Conflict::LeaseLost,
+            Conflict::OwnerChanged,
             connection,
             "UPDATE executions SET state = 'running', attempt = ?3, updated_at = max(updated_at, ?4), call = ?5
              WHERE id = ?1 AND owner = ?2 AND attempt = ?3 - 1",
-            params![id.as_str(), owner, attempt, at.as_millis(), call.as_ref().map(to_json).transpose()?],
+            params![id.as_str(), owner.as_str(), attempt, at.as_millis(), call.as_ref().map(to_json).transpose()?],
         ),
         ExecutionChange::MarkStarted { id, owner, attempt } => run(
             connection,
             "UPDATE executions SET call = json_set(call, '$.started', json('true'))
              WHERE id = ?1 AND owner = ?2 AND attempt = ?3 AND call IS NOT NULL",
-            params![id.as_str(), owner, attempt],
+            params![id.as_str(), owner.as_str(), attempt],
         ),
         ExecutionChange::FinishAttempt { id, owner, attempt, started } => execute_or(
-            Conflict::LeaseLost,
+            Conflict::OwnerChanged,
             connection,
             "UPDATE executions SET call = NULL, unstarted = unstarted + ?4
              WHERE id = ?1 AND owner = ?2 AND attempt = ?3",
-            params![id.as_str(), owner, attempt, i64::from(!started)],
+            params![id.as_str(), owner.as_str(), attempt, i64::from(!started)],
         ),
         ExecutionChange::End { id, owner, attempt, state, at, kept_until } => {
             let sql =
                 "UPDATE executions SET state = ?4, outcome = ?5, updated_at = max(updated_at, ?6), kept_until = ?7,
-                     owner = NULL, lease_until = NULL, call = NULL
+                     owner = NULL, call = NULL
                  WHERE id = ?1 AND owner = ?2 AND attempt = ?3";
             let (at, kept_until) = (at.as_millis(), kept_until.as_millis());
-            let params = params![id.as_str(), owner, attempt, state.as_str(), to_json(state)?, at, kept_until];
-            execute_or(Conflict::LeaseLost, connection, sql, params)
-        }
-        ExecutionChange::RenewLeases(lease) => {
-            let sql = "UPDATE executions SET lease_until = ?2 WHERE owner IS NOT NULL AND owner = ?1";
-            run(connection, sql, params![lease.owner, lease.until.as_millis()])
+            let params = params![id.as_str(), owner.as_str(), attempt, state.as_str(), to_json(state)?, at, kept_until];
+            execute_or(Conflict::OwnerChanged, connection, sql, params)
         }
         ExecutionChange::Forget { at, limit } => run(
             connection,
@@ -82,7 +78,7 @@ pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result
 fn create(
     connection: &Connection,
     execution: &Execution,
-    lease: &ExecutionLease,
+    owner: &Incarnation,
     idempotency: Option<&(String, Digest)>,
     call: Option<&CallAuthorization>,
 ) -> Result<(), SqlProblem> {
@@ -90,15 +86,14 @@ fn create(
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content, call, caller)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO executions (id, state, attempt, updated_at, owner, content, call, caller)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
         params![
             id,
             execution.state.as_str(),
             execution.attempt,
             execution.updated_at.as_millis(),
-            lease.owner,
-            lease.until.as_millis(),
+            owner.as_str(),
             to_json(&*execution.order)?,
             call.map(to_json).transpose()?,
             caller,
@@ -130,11 +125,10 @@ impl ExecutionStore for SqliteStore {
         })
     }
 
-    async fn unfinished_executions(&self) -> Result<Vec<(Execution, ExecutionLease)>, StoreError> {
-        let sql =
-            "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until FROM executions
-             WHERE owner IS NOT NULL ORDER BY id";
-        self.readers.all(sql, [], |row| Ok((read(row)?, read_lease(row)?))).await
+    async fn unfinished_executions(&self, owner: &Incarnation) -> Result<Vec<Execution>, StoreError> {
+        let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content FROM executions
+             WHERE owner = ?1 ORDER BY id";
+        self.readers.all(sql, [owner.to_string()], read).await
     }
 
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
@@ -152,16 +146,12 @@ impl ExecutionStore for SqliteStore {
     }
 }
 
-/// SQL that selects the executions whose attempt has begun a call.
-pub(super) const BEGUN: &str = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until,
-    call FROM executions WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
+/// SQL that selects the executions of an incarnation whose attempt has begun a call.
+pub(super) const BEGUN: &str = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call
+    FROM executions WHERE owner = ?1 AND call IS NOT NULL ORDER BY id";
 
-pub(super) fn read_unfinished(row: &Row<'_>) -> Result<(Execution, ExecutionLease, CallAuthorization), SqlProblem> {
-    Ok((read(row)?, read_lease(row)?, rows::json(row, 9)?))
-}
-
-fn read_lease(row: &Row<'_>) -> Result<ExecutionLease, SqlProblem> {
-    Ok(ExecutionLease { owner: row.get(7)?, until: rows::moment(row, 8)? })
+pub(super) fn read_begun(row: &Row<'_>) -> Result<(Execution, CallAuthorization), SqlProblem> {
+    Ok((read(row)?, rows::json(row, 7)?))
 }
 
 fn read(row: &Row<'_>) -> Result<Execution, SqlProblem> {

@@ -12,6 +12,8 @@ pub(super) enum SqlProblem {
     Damaged(String),
     /// A value cannot be written to a column.
     Unwritable(String),
+    /// The incarnation that commits was declared dead.
+    Fenced,
 }
 
 impl SqlProblem {
@@ -51,6 +53,7 @@ impl From<SqlProblem> for StoreError {
             SqlProblem::Conflict(conflict) => Self::Conflict(conflict),
             SqlProblem::Damaged(what) => Self::Damaged(what),
             SqlProblem::Unwritable(what) => Self::Unavailable(what),
+            SqlProblem::Fenced => Self::Fenced,
             SqlProblem::Sqlite(error) => from_sqlite(&error),
         }
     }

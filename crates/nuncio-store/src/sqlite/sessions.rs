@@ -1,7 +1,7 @@
 //! Sessions, their messages and turns, and idempotency records of their requests.
 
 use async_trait::async_trait;
-use nuncio_core::ids::SessionId;
+use nuncio_core::ids::{Incarnation, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
@@ -30,12 +30,19 @@ pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(
         SessionChange::Delete(id) => {
             execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
         }
-        SessionChange::BeginTurn { session, number, mode, protocol, at, settings } => {
+        SessionChange::BeginTurn { session, number, node, mode, protocol, at, settings } => {
             check_next_turn(connection, session, *number)?;
             execute(
                 connection,
-                "INSERT INTO turns (session, number, mode, protocol, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![session.as_str(), to_integer(*number)?, mode.as_str(), protocol.as_str(), at.as_millis()],
+                "INSERT INTO turns (session, number, mode, protocol, started_at, node) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![
+                    session.as_str(),
+                    to_integer(*number)?,
+                    mode.as_str(),
+                    protocol.as_str(),
+                    at.as_millis(),
+                    node.as_str()
+                ],
             )
             .map_err(SqlProblem::of_no_session)?;
             let Some(settings) = settings else { return Ok(()) };
@@ -219,8 +226,9 @@ impl SessionStore for SqliteStore {
         self.readers.all(sql, (before.as_millis(), to_limit(limit)), |row| rows::text_form(row, 0)).await
     }
 
-    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
-        self.readers.all(format!("{TURN} WHERE ended_at IS NULL ORDER BY session, number"), [], read_turn).await
+    async fn running_turns(&self, node: &Incarnation) -> Result<Vec<Turn>, StoreError> {
+        let sql = format!("{TURN} WHERE ended_at IS NULL AND node = ?1 ORDER BY session, number");
+        self.readers.all(sql, [node.to_string()], read_turn).await
     }
 
     async fn idempotency_record(

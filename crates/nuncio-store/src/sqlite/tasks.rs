@@ -1,7 +1,7 @@
 //! Human tasks.
 
 use async_trait::async_trait;
-use nuncio_core::ids::{ExecutionId, TaskId};
+use nuncio_core::ids::{ExecutionId, Incarnation, TaskId};
 use nuncio_core::task::HumanTask;
 use nuncio_engine::ports::store::{Conflict, StoreError, TaskChange, TaskStore};
 use rusqlite::{Connection, params};
@@ -12,17 +12,18 @@ use super::rows::{self, execute_or, to_json, to_limit, update_or};
 
 pub(super) fn apply(connection: &Connection, change: &TaskChange) -> Result<(), SqlProblem> {
     match change {
-        TaskChange::Create(task) => execute_or(
+        TaskChange::Create { task, node } => execute_or(
             Conflict::Exists,
             connection,
-            "INSERT INTO tasks (id, open, created_at, execution, content) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO tasks (id, open, created_at, execution, content, node) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (id) DO NOTHING",
             params![
                 task.id.as_str(),
                 !task.state.is_over(),
                 task.created_at.as_millis(),
                 task.execution.as_ref().map(ExecutionId::as_str),
-                to_json(task)?
+                to_json(task)?,
+                node.as_ref().map(Incarnation::as_str)
             ],
         ),
         TaskChange::Move { from, to } => update_or(
@@ -44,5 +45,10 @@ impl TaskStore for SqliteStore {
     async fn open_tasks(&self, limit: usize) -> Result<Vec<HumanTask>, StoreError> {
         let sql = "SELECT content FROM tasks WHERE open = 1 ORDER BY created_at, id LIMIT ?1";
         self.readers.all(sql, [to_limit(limit)], rows::json_row).await
+    }
+
+    async fn open_tasks_of(&self, node: &Incarnation) -> Result<Vec<HumanTask>, StoreError> {
+        let sql = "SELECT content FROM tasks WHERE open = 1 AND node = ?1 ORDER BY created_at, id";
+        self.readers.all(sql, [node.to_string()], rows::json_row).await
     }
 }

@@ -3,20 +3,21 @@
 //! A disk sync costs a hundred times as much as a row, so commits queued during one transaction share the next. A
 //! failed condition undoes only the changes of its caller: the group is repeated with savepoints.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::audit::{self, AuditTip};
-use super::changes;
 use super::problem::SqlProblem;
 use super::rows::execute;
+use super::{changes, nodes};
 
 /// Maximum number of commits per transaction.
 const MAX_GROUP: usize = 256;
@@ -46,21 +47,29 @@ pub(super) struct Writer {
     audit_growth: watch::Receiver<u64>,
     /// Whether the last transaction failed.
     is_failing: Arc<AtomicBool>,
+    /// Incarnation that must be alive for a commit.
+    fence: Arc<OnceLock<Incarnation>>,
 }
 
 impl Writer {
     pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let (queue, units) = mpsc::channel(MAX_QUEUE);
         let is_failing = Arc::new(AtomicBool::new(false));
+        let fence = Arc::new(OnceLock::new());
         let (grown, audit_growth) = watch::channel(audit::head(&connection)?.seq);
         let thread = thread::Builder::new()
             .name("nuncio-store".to_owned())
             .spawn({
                 let is_failing = Arc::clone(&is_failing);
-                move || run(&connection, units, &*meter, &grown, &is_failing)
+                let fence = Arc::clone(&fence);
+                move || run(&connection, &fence, units, &*meter, &grown, &is_failing)
             })
             .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth, is_failing })
+        Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth, is_failing, fence })
+    }
+
+    pub(super) fn fence(&self, incarnation: &Incarnation) {
+        let _ = self.fence.set(incarnation.clone());
     }
 
     /// Commits the changes to disk. Queued changes are stored even if the caller stops waiting.
@@ -109,6 +118,7 @@ impl Drop for Writer {
 
 fn run(
     connection: &Connection,
+    fence: &OnceLock<Incarnation>,
     mut queue: mpsc::Receiver<CommitUnit>,
     meter: &dyn Meter,
     grown: &watch::Sender<u64>,
@@ -119,7 +129,7 @@ fn run(
         let compacts: Vec<_> = units.extract_if(.., |unit| unit.compacts).collect();
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
         let began = Instant::now();
-        let outcomes = commit_group(connection, &group);
+        let outcomes = commit_group(connection, fence.get(), &group);
         meter.committed(group.len(), began.elapsed());
         if let Ok(head) = audit::head(connection) {
             grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
@@ -153,17 +163,21 @@ fn compact(connection: &Connection) -> Result<(), SqlProblem> {
 }
 
 /// Commits a group in one transaction, with a result per commit.
-fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<CommitResult> {
-    try_group(connection, group).unwrap_or_else(|problem| {
+fn commit_group(connection: &Connection, fence: Option<&Incarnation>, group: &[Vec<Change>]) -> Vec<CommitResult> {
+    try_group(connection, fence, group).unwrap_or_else(|problem| {
         rollback(connection);
         vec![Err(problem.into()); group.len()]
     })
 }
 
 /// Commits a group in one transaction. An error means that nothing was stored.
-fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<CommitResult>, SqlProblem> {
+fn try_group(
+    connection: &Connection,
+    fence: Option<&Incarnation>,
+    group: &[Vec<Change>],
+) -> Result<Vec<CommitResult>, SqlProblem> {
     let tip = AuditTip::default();
-    execute(connection, "BEGIN IMMEDIATE", [])?;
+    begin(connection, fence)?;
     let outcomes = match group {
         // A single commit needs no savepoint.
         [unit] => {
@@ -175,12 +189,18 @@ fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Commi
         _ => {
             rollback(connection);
             tip.forget();
-            execute(connection, "BEGIN IMMEDIATE", [])?;
+            begin(connection, fence)?;
             group.iter().map(|unit| apply_apart(connection, &tip, unit)).collect::<Result<_, _>>()?
         }
     };
     execute(connection, "COMMIT", [])?;
     Ok(outcomes)
+}
+
+/// Begins a transaction, which no other process can change the store in, for an incarnation that is alive.
+fn begin(connection: &Connection, fence: Option<&Incarnation>) -> Result<(), SqlProblem> {
+    execute(connection, "BEGIN IMMEDIATE", [])?;
+    fence.map_or(Ok(()), |incarnation| nodes::check_alive(connection, incarnation))
 }
 
 /// Applies one commit in a savepoint. Fails only if the whole transaction was lost.

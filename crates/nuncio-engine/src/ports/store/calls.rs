@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nuncio_core::audit::AuditRecord;
-use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
-use nuncio_core::ids::{CallId, ExecutionId, SessionId};
+use nuncio_core::execution::{CallAuthorization, Execution};
+use nuncio_core::ids::{CallId, ExecutionId, Incarnation, SessionId};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::Turn;
 
@@ -13,7 +13,7 @@ use super::{StoreError, StoredMessage};
 pub enum CallChange {
     /// Stores a running call until it ends, so that it is found after a crash. `Exists` if its key is taken.
     Start(Box<StartedCall>),
-    /// Removes the started call with this key; no conflict if there is none.
+    /// Removes the started call with this key. `Missing` if there is none: another node closed the call.
     Finish(String),
 }
 
@@ -70,6 +70,8 @@ impl ResultTarget {
 pub struct StartedCall {
     /// Key of the call, unique on this server, unlike its id.
     pub key: String,
+    /// Incarnation that runs the call.
+    pub node: Incarnation,
     /// Audit record as far as known at the start.
     pub record: AuditRecord,
     pub target: Option<ResultTarget>,
@@ -84,7 +86,8 @@ impl StartedCall {
 
 #[async_trait]
 pub trait CallStore: Send + Sync {
-    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
-    /// Executions whose call began and did not end, oldest first, with their leases and the call's authorisation.
-    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError>;
+    /// Calls that an incarnation started and that did not end, in the order in which they were requested.
+    async fn started_calls(&self, node: &Incarnation) -> Result<Vec<StartedCall>, StoreError>;
+    /// Executions of an incarnation whose call began and did not end, oldest first, with the call's authorisation.
+    async fn begun_calls(&self, node: &Incarnation) -> Result<Vec<(Execution, CallAuthorization)>, StoreError>;
 }

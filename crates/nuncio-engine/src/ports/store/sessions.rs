@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::digest::Digest;
-use nuncio_core::ids::SessionId;
+use nuncio_core::ids::{Incarnation, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -26,6 +26,8 @@ pub enum SessionChange {
     BeginTurn {
         session: SessionId,
         number: u64,
+        /// Incarnation that runs the turn.
+        node: Incarnation,
         mode: StreamMode,
         protocol: Protocol,
         at: Timestamp,
@@ -155,7 +157,7 @@ pub trait SessionStore: MessageStore {
     async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;
     /// At most `limit` sessions created before `before` that had no turn since.
     async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError>;
-    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError>;
+    async fn running_turns(&self, node: &Incarnation) -> Result<Vec<Turn>, StoreError>;
     async fn idempotency_record(
         &self,
         owner: &Principal,

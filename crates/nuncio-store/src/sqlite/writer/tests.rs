@@ -48,10 +48,10 @@ fn ids(connection: &Connection) -> Vec<String> {
 #[test]
 fn conflicting_commit_of_a_group_does_not_fail_the_others() {
     let (_folder, _, connection) = store();
-    let outcomes = commit_group(&connection, &[create("a", 1), create("a", 1), create("b", 1)]);
+    let outcomes = commit_group(&connection, None, &[create("a", 1), create("a", 1), create("b", 1)]);
     assert_eq!(outcomes, [Ok(()), Err(StoreError::Conflict(Conflict::Exists)), Ok(())]);
     assert_eq!(ids(&connection), ["a", "b"]);
-    assert_eq!(commit_group(&connection, &[create("b", 1)]), [Err(StoreError::Conflict(Conflict::Exists))]);
+    assert_eq!(commit_group(&connection, None, &[create("b", 1)]), [Err(StoreError::Conflict(Conflict::Exists))]);
     assert!(connection.is_autocommit());
 }
 
@@ -63,7 +63,7 @@ fn only_stored_commits_are_acknowledged_on_a_full_disk() {
     assert_eq!(most.unwrap(), pages + 8);
 
     let group = [create("a", 1), create("large", 1 << 20), create("b", 1)];
-    let outcomes = commit_group(&connection, &group);
+    let outcomes = commit_group(&connection, None, &group);
     match &outcomes[1] {
         Err(StoreError::Unavailable(why)) => assert!(why.starts_with("the disk is full"), "{why}"),
         other => panic!("{other:?}"),
@@ -73,8 +73,11 @@ fn only_stored_commits_are_acknowledged_on_a_full_disk() {
     assert_eq!(ids(&connection), told);
     assert!(connection.is_autocommit());
 
-    assert!(matches!(commit_group(&connection, &[create("large", 1 << 20)])[..], [Err(StoreError::Unavailable(_))]));
-    assert_eq!(commit_group(&connection, &[create("c", 1)]), [Ok(())], "it goes on with what fits");
+    assert!(matches!(
+        commit_group(&connection, None, &[create("large", 1 << 20)])[..],
+        [Err(StoreError::Unavailable(_))]
+    ));
+    assert_eq!(commit_group(&connection, None, &[create("c", 1)]), [Ok(())], "it goes on with what fits");
 }
 
 #[test]
@@ -83,12 +86,12 @@ fn commit_fails_while_another_process_holds_the_lock() {
     connection.busy_timeout(Duration::ZERO).unwrap();
     let other = connection::writing(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    for outcome in commit_group(&connection, &[create("a", 1), create("b", 1)]) {
+    for outcome in commit_group(&connection, None, &[create("a", 1), create("b", 1)]) {
         let Err(StoreError::Unavailable(why)) = outcome else { panic!("{outcome:?}") };
         assert!(why.starts_with("another process holds its lock"), "{why}");
     }
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(commit_group(&connection, &[create("a", 1)]), [Ok(())]);
+    assert_eq!(commit_group(&connection, None, &[create("a", 1)]), [Ok(())]);
     assert_eq!(ids(&connection), ["a"]);
 }
 
@@ -103,14 +106,14 @@ fn failed_group_commit_fails_every_commit_of_the_group() {
         )
         .unwrap();
     for group in [vec![create("a", 1)], vec![create("a", 1), create("b", 1)]] {
-        for outcome in commit_group(&connection, &group) {
+        for outcome in commit_group(&connection, None, &group) {
             assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");
         }
         assert!(connection.is_autocommit());
         assert!(ids(&connection).is_empty());
     }
     connection.execute_batch("DROP TRIGGER set_trap").unwrap();
-    assert_eq!(commit_group(&connection, &[create("a", 1)]), [Ok(())]);
+    assert_eq!(commit_group(&connection, None, &[create("a", 1)]), [Ok(())]);
 }
 
 #[tokio::test]

@@ -1,0 +1,129 @@
+//! Nodes: the processes that use the store. Each registers its incarnation; the unfinished work of a dead one is ended
+//! or continued by the others, in a loop over what is stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::ids::Incarnation;
+
+use crate::approve::ApprovalService;
+use crate::context::EngineContext;
+use crate::converse::ConversationService;
+use crate::error::EngineError;
+use crate::invoke::ExecutionService;
+use crate::ports::store::{NodeChange, NodeRecord, NodeState, NodeStore};
+use crate::tasks::TaskInbox;
+
+/// Interval between searches for the work of dead nodes.
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time for which a dead node is listed after its start.
+const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Whether other processes may use the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreSharing {
+    /// This process holds the lock of the data directory, so all earlier incarnations are dead.
+    Exclusive,
+    Shared,
+}
+
+/// Numbers of what was adopted from dead incarnations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AdoptionReport {
+    /// Turns that were closed.
+    pub turns: usize,
+    /// Calls that were closed.
+    pub calls: usize,
+    /// Approvals that were closed.
+    pub approvals: usize,
+    /// Executions that are continued.
+    pub executions: usize,
+}
+
+/// Service that registers this node and adopts the work of dead ones.
+pub struct NodeService {
+    pub(crate) context: Arc<EngineContext>,
+    pub(crate) store: Arc<dyn NodeStore>,
+    pub(crate) conversations: Arc<ConversationService>,
+    pub(crate) approvals: Arc<ApprovalService>,
+    pub(crate) inbox: Arc<TaskInbox>,
+    pub(crate) executions: Arc<ExecutionService>,
+}
+
+impl NodeService {
+    /// The incarnation that owns what this process runs.
+    #[must_use]
+    pub fn incarnation(&self) -> &Incarnation {
+        &self.context.incarnation
+    }
+
+    /// Registers this incarnation. Its commits are refused from the moment it is declared dead.
+    pub async fn join(&self, host: &str, version: &str, sharing: StoreSharing) -> Result<(), EngineError> {
+        let now = self.context.now();
+        let node = NodeRecord {
+            incarnation: self.context.incarnation.clone(),
+            host: host.to_owned(),
+            version: version.to_owned(),
+            started_at: now,
+            state: NodeState::Alive,
+        };
+        let mut changes = vec![NodeChange::Forget(now.before(NODE_RETENTION)).into()];
+        if sharing == StoreSharing::Exclusive {
+            changes.push(NodeChange::DeclareAllDead.into());
+        }
+        changes.push(NodeChange::Join(node).into());
+        self.context.commit(changes).await?;
+        self.context.store.fence(&self.context.incarnation);
+        Ok(())
+    }
+
+    /// All nodes that are not forgotten, in the order of their start.
+    pub async fn nodes(&self) -> Result<Vec<NodeRecord>, EngineError> {
+        Ok(self.store.nodes().await?)
+    }
+
+    /// Declares an incarnation dead. Its work is adopted by the other nodes.
+    pub async fn declare_dead(&self, incarnation: &Incarnation) -> Result<(), EngineError> {
+        Ok(self.context.commit_one(NodeChange::DeclareDead(incarnation.clone())).await?)
+    }
+
+    /// Ends or continues the unfinished work of all dead incarnations. A failure leaves the rest for the next time.
+    pub async fn adopt_orphans(&self) -> Result<AdoptionReport, EngineError> {
+        let mut report = AdoptionReport::default();
+        for owner in self.store.orphaned_owners().await? {
+            // This process works for itself even if it is not registered.
+            if owner == self.context.incarnation {
+                continue;
+            }
+            let (turns, calls) = self.conversations.close_work_of(&owner).await?;
+            report.turns += turns;
+            report.calls += calls;
+            report.approvals += self.approvals.close_approvals_of(&owner).await?;
+            self.inbox.withdraw_tasks_of(&owner).await?;
+            report.executions += self.executions.adopt_executions(&owner).await?;
+        }
+        Ok(report)
+    }
+
+    /// Starts the maintenance of executions, and the loop that adopts the work of dead incarnations.
+    pub fn start(self: &Arc<Self>) {
+        self.executions.start_maintenance();
+        let nodes = Arc::clone(self);
+        self.context.tasks.spawn(async move { nodes.adoption_loop().await });
+    }
+
+    async fn adoption_loop(&self) {
+        loop {
+            let pause = self.context.clock.sleep_until(self.context.now().after(ADOPTION_INTERVAL));
+            if self.context.closing.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+            match self.adopt_orphans().await {
+                Ok(report) if report == AdoptionReport::default() => {}
+                Ok(report) => tracing::warn!(?report, "adopted the work of a node that died"),
+                Err(error) => tracing::error!(%error, "the work of a dead node could not be adopted; it is retried"),
+            }
+        }
+    }
+}
