@@ -56,22 +56,27 @@ impl ApprovalService {
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
         let node = Some(self.context.incarnation.clone());
-        self.context.commit_one(ApprovalChange::Create { approval, node }).await?;
+        let create = ApprovalChange::Create { approval, node };
+        self.context.until_available(|| async { Ok(self.context.commit_one(create.clone()).await?) }).await?;
         self.context.bus.publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
         loop {
-            let current = self.approval(&id).await?;
+            let current = self.context.until_available(|| self.approval(&id)).await?;
             if current.state != ApprovalState::Pending {
                 return Ok(self.reply(current));
             }
             tokio::select! {
-                _ = notices.next() => {}
-                () = self.context.clock.sleep_until(expires_at) => self.close(current).await?,
+                biased;
                 () = cancel.cancelled() => {
-                    self.close(current).await?;
+                    self.context.until_available(|| self.close(current.clone())).await?;
                     return Ok(Err(CallRefusal::new("policy", cancelled())));
                 }
+                _ = notices.next() => {}
+                () = self.context.clock.sleep_until(expires_at) => {
+                    self.context.until_available(|| self.close(current.clone())).await?;
+                }
+                () = self.context.until_next_poll() => {}
             }
         }
     }

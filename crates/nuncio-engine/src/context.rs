@@ -1,9 +1,12 @@
 //! Parts that all services share: clock, randomness, limits, background tasks and shutdown.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::{AgentId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -18,6 +21,12 @@ use crate::ports::entropy::{random_name, timed_name};
 use crate::ports::store::{AuditChange, Change, Conflict, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
 use crate::secret_cipher::SecretCipher;
+
+/// Interval at which waiting tasks read the store without a notice, because notices can be lost.
+const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Delays before a store access is repeated while the store is unavailable.
+const STORE_RETRIES: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 pub(crate) struct EngineContext {
     pub(crate) store: Arc<dyn Store>,
@@ -81,6 +90,31 @@ impl EngineContext {
 
     pub(crate) async fn commit_one(&self, change: impl Into<Change>) -> Result<(), StoreError> {
         self.commit(vec![change.into()]).await
+    }
+
+    /// Repeats a store access until the store is available. When the server stops first, the last error is returned.
+    pub(crate) async fn until_available<T, F>(&self, mut access: impl FnMut() -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>>,
+    {
+        let mut failures = STORE_RETRIES.start();
+        loop {
+            match access().await {
+                Err(error) if error.code == Code::StoreUnavailable => {
+                    tracing::warn!(%error, "the store is unavailable; the access is repeated");
+                    let pause = self.clock.sleep_until(self.now().after(failures.next_delay()));
+                    if self.closing.run_until_cancelled(pause).await.is_none() {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits until it is time to read the store even without a notice.
+    pub(crate) fn until_next_poll(&self) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(self.now().after(NOTICE_POLL_INTERVAL))
     }
 
     /// Creates an audit record of an event that happens now.

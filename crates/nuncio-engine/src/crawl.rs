@@ -91,6 +91,7 @@ impl<T: CrawlTargets> Crawler<T> {
     /// Visits each target when it is due, until `stop` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
+            biased;
             () = stop => {}
             () = self.keep_visiting() => {}
         }
@@ -111,6 +112,7 @@ impl<T: CrawlTargets> Crawler<T> {
                 });
             }
             tokio::select! {
+                biased;
                 Some(ended) = visits.join_next() => match ended {
                     Ok(target) => {
                         under_way.remove(&target);

@@ -281,6 +281,7 @@ impl Engine {
         self.context().tasks.tracker.close();
         let deadline = self.clock().sleep_until(self.now().after(grace));
         tokio::select! {
+            biased;
             () = self.context().tasks.tracker.wait() => {}
             () = deadline => {
                 self.context().closed.cancel();

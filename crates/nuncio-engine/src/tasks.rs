@@ -88,9 +88,11 @@ impl TaskInbox {
     ) -> Result<Result<ToolOutput, RunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
         let mut notices = self.context.bus.subscribe();
-        let id = self.create_inbox_task(from.execution.clone(), call, instructions).await?;
+        // The call has started, so it must not fail because the store is unavailable for a while.
+        let create = || self.create_inbox_task(from.execution.clone(), call, instructions.clone());
+        let id = self.context.until_available(create).await?;
         loop {
-            let task = self.task(&id).await?;
+            let task = self.context.until_available(|| self.task(&id)).await?;
             if let Some(outcome) = outcome(&task) {
                 return Ok(outcome);
             }
@@ -102,12 +104,15 @@ impl TaskInbox {
                                                                      inbox"));
                 }
                 () = from.cancel.cancelled() => {
-                    self.withdraw_task(task).await?;
+                    self.context.until_available(|| self.withdraw_task(task.clone())).await?;
                     let ExecutionFailure { code, message } = cancelled();
                     return Ok(Err(RunError::Refused { code, message }));
                 }
                 _ = notices.next() => {}
-                () = self.context.clock.sleep_until(task.due) => self.withdraw_task(task).await?,
+                () = self.context.clock.sleep_until(task.due) => {
+                    self.context.until_available(|| self.withdraw_task(task.clone())).await?;
+                }
+                () = self.context.until_next_poll() => {}
             }
         }
     }

@@ -133,6 +133,7 @@ impl RunningTurn {
             let until = rest.peek().map_or(until, |next| next.number);
             let prompt = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
             let text = tokio::select! {
+                biased;
                 text = self.served.brain.summarize(prompt) => text,
                 () = self.turn.cancellation().cancelled() => None,
                 () = self.conversations.context.clock.sleep_until(self.deadline) => None,

@@ -61,6 +61,7 @@ impl ExecutionService {
                 .await?;
             self.calls.mark_started(&execution.id, execution.attempt + 1).await;
             let failure = tokio::select! {
+                biased;
                 () = turn.finished() => return Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said }))),
                 () = live.cancel.cancelled() => crate::call::cancelled(),
                 () = self.context.clock.sleep_until(execution.order.deadline()) => {

@@ -97,6 +97,7 @@ impl ExecutionService {
             }
             let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(forget);
             tokio::select! {
+                biased;
                 () = self.context.clock.sleep_until(next) => {}
                 () = self.queue.entered.notified() => {}
                 () = self.context.closing.cancelled() => return,
