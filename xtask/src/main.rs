@@ -12,6 +12,7 @@ mod needs;
 mod portable;
 mod report;
 mod schema;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -62,6 +63,13 @@ enum XtaskCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run several engines on one store under a seeded scheduler, with faults; `--help` lists the options
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// Passed on to the simulator, such as `--seeds N`, `--seed S` or `--sabotage no-fence`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Write the schemas of Skill Sharing and agent files into `schema/`, and the reference in `docs/agent-file.md`
     Schema {
         /// Write nothing; fail when they are not up to date
@@ -95,6 +103,7 @@ fn main() -> anyhow::Result<()> {
         XtaskCommand::Deny => deny::run(&root),
         XtaskCommand::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         XtaskCommand::Flaky { times, rest } => flaky::run(&root, times, &rest),
+        XtaskCommand::Simulate { options } => simulate::run(&root, &options),
         XtaskCommand::Schema { check } => schema::run(&root, check),
         XtaskCommand::Attack { names } => attack::run(&root, &names),
         XtaskCommand::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),

@@ -85,6 +85,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("nuncio-attacks", &["nuncio-core", "nuncio-identity"]),
+    ("nuncio-simulator", &["nuncio-agent-file", "nuncio-core", "nuncio-engine", "nuncio-judge", "nuncio-store"]),
     ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp"]),
     (
         "nuncio-fuzz",
@@ -118,7 +119,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("landlock", &["nuncio-confine"]),
     ("seccompiler", &["nuncio-attacks", "nuncio-confine"]),
     ("zbus", &["nuncio-device"]),
-    ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
+    ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "nuncio-simulator", "xtask"]),
 ];
 
 /// Modules of a protocol front, and the library that only they may use.

@@ -1,0 +1,116 @@
+//! Fixed seeds. `cargo xtask simulate` runs new ones.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use nuncio_simulator::{BrokenRun, KeptRun, Sabotage, simulate};
+use tempfile::TempDir;
+
+/// A folder in memory where there is one, because a run syncs hundreds of commits.
+fn folder() -> TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    tempfile::tempdir_in(place).unwrap()
+}
+
+fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<BrokenRun>> {
+    simulate(seed, folder().path(), sabotage)
+}
+
+fn all_keep_their_promises(seeds: Range<u64>) {
+    for seed in seeds {
+        if let Err(broken) = run(seed, None) {
+            panic!("{broken}\nrepeat it with `cargo xtask simulate --seed {seed}`");
+        }
+    }
+}
+
+#[test]
+fn promises_hold_for_seeds_0_to_249() {
+    all_keep_their_promises(0..250);
+}
+
+#[test]
+fn promises_hold_for_seeds_250_to_499() {
+    all_keep_their_promises(250..500);
+}
+
+#[test]
+fn promises_hold_for_seeds_500_to_749() {
+    all_keep_their_promises(500..750);
+}
+
+#[test]
+fn promises_hold_for_seeds_750_to_999() {
+    all_keep_their_promises(750..1000);
+}
+
+#[test]
+fn promises_hold_for_seeds_1000_to_1249() {
+    all_keep_their_promises(1000..1250);
+}
+
+#[test]
+fn promises_hold_for_seeds_1250_to_1499() {
+    all_keep_their_promises(1250..1500);
+}
+
+#[test]
+fn promises_hold_for_seeds_1500_to_1749() {
+    all_keep_their_promises(1500..1750);
+}
+
+#[test]
+fn promises_hold_for_seeds_1750_to_1999() {
+    all_keep_their_promises(1750..2000);
+}
+
+#[test]
+fn same_seed_gives_the_same_history() {
+    for seed in 0..50 {
+        assert_eq!(run(seed, None).unwrap(), run(seed, None).unwrap(), "seed {seed}");
+    }
+}
+
+/// The promises that the first failing seed broke.
+fn found(sabotage: Sabotage) -> Vec<String> {
+    let broken = (0..200).find_map(|seed| run(seed, Some(sabotage)).err());
+    broken.map(|broken| broken.violations).unwrap_or_default()
+}
+
+fn assert_found(sabotage: Sabotage, promise: &str) {
+    let found = found(sabotage);
+    assert!(found.iter().any(|violation| violation.starts_with(promise)), "{found:?}");
+}
+
+#[test]
+fn commit_of_an_incarnation_that_was_declared_dead_is_found() {
+    assert_found(Sabotage::NoFence, "promise 2:");
+}
+
+#[test]
+fn work_of_a_dead_incarnation_that_is_never_adopted_is_found() {
+    assert_found(Sabotage::NoAdoption, "promise 5:");
+}
+
+#[test]
+fn adoption_of_work_that_a_live_incarnation_runs_is_found() {
+    assert_found(Sabotage::AdoptsTheLiving, "promise 6:");
+}
+
+#[test]
+fn acknowledged_commit_that_was_not_stored_is_found() {
+    assert!(!found(Sabotage::LosesCommits).is_empty());
+}
+
+#[test]
+fn stored_commit_that_was_reported_as_failed_is_found() {
+    assert!(!found(Sabotage::UntrueFailures).is_empty());
+}
+
+#[test]
+fn second_execution_for_one_idempotency_key_is_found() {
+    assert_found(Sabotage::ForgetsKeys, "promise 9:");
+}
