@@ -196,11 +196,11 @@ async fn failure_of_an_answer_is_in_chinese_with_the_english_message_as_a_detail
     let reader = BrowserSettings { language: "zh-CN", ..BrowserSettings::default() };
     let visit = ChatPage::to(TestAgentFolder::script(), reader).await;
     visit.play(json!([[{"throw": "write `nuncio lint` first"}]])).await;
-    visit.browser.until("document.querySelector('.wrong')").await;
-    let told = visit.browser.eval("document.querySelector('.wrong').innerText").await;
+    visit.browser.until("document.querySelector('.note.wrong')").await;
+    let told = visit.browser.eval("document.querySelector('.note.wrong').innerText").await;
     let told = told.as_str().unwrap();
     assert!(told.contains("智能体出错") && told.contains("brain_failed") && !told.contains("first"), "{told}");
-    let detail = "document.querySelector('.wrong details').textContent";
+    let detail = "document.querySelector('.note.wrong details').textContent";
     let detail = visit.browser.eval(detail).await.as_str().unwrap().to_owned();
     assert!(detail.contains("nuncio lint") && !detail.contains('`'), "{detail}");
 }
