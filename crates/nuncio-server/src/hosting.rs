@@ -71,11 +71,7 @@ impl HostDescription {
         self.files
             .read(&self.host.base, agent, folder)
             .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
-        for front in fronts() {
-            front
-                .check(agent, &self.presets)
-                .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
-        }
+        check_documents(agent, &self.presets)?;
         for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
         }
@@ -106,4 +102,11 @@ impl HostDescription {
         endpoints_by_issuer.insert(issuer.cloned(), endpoints.clone());
         Ok(endpoints)
     }
+}
+
+/// Checks that every protocol can describe an agent.
+pub(crate) fn check_documents(agent: &Agent, presets: &ScopePresets) -> Result<(), OperatorError> {
+    fronts()
+        .try_for_each(|front| front.check(agent, presets))
+        .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))
 }

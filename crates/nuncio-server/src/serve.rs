@@ -19,6 +19,7 @@ use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
+use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::nodes::{AdoptionReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
@@ -39,14 +40,14 @@ use url::Url;
 use crate::admin;
 use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
-use crate::agents::{AgentPublisher, AgentSource, ServedFiles};
+use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{AddressSource, Dids};
 use crate::error::OperatorError;
 use crate::fronts::{self, ProtocolDependencies};
-use crate::hosting::HostDescription;
+use crate::hosting::{HostDescription, check_documents};
 use crate::http::{self, RequestObserver, client_address::TrustedProxies};
 use crate::listen::{
     ConnectionAcceptor, ConnectionLimits, ConnectionTimeouts, Connections, ServerRuntimes, raise_descriptor_limit,
@@ -241,10 +242,13 @@ fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetc
 impl Server {
     /// Opens the data directory, ends the turns and calls that a crash interrupted, publishes the agents and listens.
     pub async fn start(options: ServeOptions) -> Result<Self, OperatorError> {
+        let settings = &options.settings;
+        // A server that cannot serve its agent files changes nothing: it neither creates a data directory nor moves the
+        // DIDs in one to this address.
+        check_agents(&options.agents, &settings.a2h.rules()?.presets)?;
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
         refuse_damage(&data).await?;
-        let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         let with = AssemblyOptions {
@@ -503,6 +507,11 @@ impl Server {
 }
 
 opaque_debug!(Server);
+
+/// Refuses agent files that cannot be read or described in every protocol.
+fn check_agents(source: &AgentSource, presets: &ScopePresets) -> Result<(), OperatorError> {
+    load(source)?.iter().try_for_each(|(_, declared)| check_documents(&declared.agent, presets))
+}
 
 /// Refuses to serve a store that is damaged. Only a part of a large database is checked.
 async fn refuse_damage(data: &DataDir) -> Result<(), OperatorError> {

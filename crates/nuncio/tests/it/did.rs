@@ -69,6 +69,22 @@ async fn did_rotation_without_confirmation_changes_nothing() {
 }
 
 #[test]
+fn serve_with_an_unusable_agent_file_changes_no_dids_and_creates_no_data_directory() {
+    let home = TestAgentFolder::script();
+    let serve = |file: &str| home.nuncio(&["--json", "serve", "--listen", "localhost:0", file]).run().failure();
+    std::fs::write(home.path("wrong.toml"), "[agent]\nname = \"script\"\n").unwrap();
+    assert_eq!(serve("missing.toml").0, "agent_file_invalid");
+    assert!(!home.data().exists());
+    // The next server would listen on another port, which moves the DIDs.
+    home.start().stop();
+    let before = home.json_command(&["did", "show"]).json();
+    for file in ["missing.toml", "wrong.toml"] {
+        assert_eq!(serve(file).0, "agent_file_invalid");
+    }
+    assert_eq!(home.json_command(&["did", "show"]).json(), before);
+}
+
+#[test]
 fn changed_public_url_is_refused_until_dids_are_moved() {
     let home = TestAgentFolder::script();
     let at = |url: &str| home.serve().arg("--public-url").arg(url);
