@@ -118,7 +118,8 @@ impl AccessControl {
 
     /// Gives a key, found by id or name, a new secret, which is returned only here. Its id, grants, sessions and links
     /// stay. The previous secret stops working at once, or after `overlap`, but never later than the key would have
-    /// expired. Without a new `term`, the key's own term starts again.
+    /// expired. An overlap is refused while that of an earlier rotation lasts, because a key has only one previous
+    /// secret. Without a new `term`, the key's own term starts again.
     pub async fn rotate_key(
         &self,
         which: &str,
@@ -127,6 +128,9 @@ impl AccessControl {
     ) -> Result<(ApiKey, String), EngineError> {
         let old = self.find_key(which, "rotate").await?;
         let now = self.context.now();
+        if !overlap.is_zero() {
+            check_no_earlier_overlap(&old, now)?;
+        }
         let term = term.or_else(|| KeyTerm::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
         // Renewing an expired signing key or keeping its previous secret adds a secret that counts towards the limit.
@@ -214,6 +218,19 @@ impl AccessControl {
         );
         Err(EngineError::new(Code::BadRequest, message))
     }
+}
+
+/// Refuses an overlap that would end the one of an earlier rotation.
+fn check_no_earlier_overlap(key: &ApiKey, now: Timestamp) -> Result<(), EngineError> {
+    let Some(until) = key.previous.as_ref().map(|previous| previous.until).filter(|until| now < *until) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the previous secret of the key {} is still valid, until {until}, and another overlap would end it now; rotate \
+         after that time, or without --overlap, which ends both old secrets at once",
+        key.id
+    );
+    Err(EngineError::new(Code::BadRequest, message))
 }
 
 /// Expiry of a secret created now; an error if the expiry is already past.

@@ -232,9 +232,9 @@ async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
     assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
 
-    // At most one older secret is valid beside the newest.
-    let third = gateway.order(overlapping()).await.unwrap();
+    clock.advance(HOUR);
     assert_eq!(asked(&gateway, &first).await, refused("unauthorized"));
+    let third = gateway.order(overlapping()).await.unwrap();
     assert_eq!((asked(&gateway, &second).await, asked(&gateway, &third).await), (ok(), ok()));
     clock.advance(HOUR);
     assert_eq!(asked(&gateway, &second).await, refused("unauthorized"));
@@ -251,6 +251,27 @@ async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
         Code::KeyNotFound,
         "a revoked key cannot be rotated"
     );
+}
+
+#[tokio::test]
+async fn second_overlap_is_refused_while_the_first_lasts_and_a_rotation_without_one_ends_both_secrets() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let first = create(&gateway, "app", &[], None).await;
+    let overlapping =
+        || AdminCommand::KeyRotate(KeyRotation { which: "app".to_owned(), term: None, overlap_seconds: 3600 });
+    let second = gateway.order(overlapping()).await.unwrap();
+    let error = gateway.order(overlapping()).await.unwrap_err();
+    assert_eq!(error.code, Code::BadRequest);
+    let until = clock.now().after(HOUR).to_string();
+    assert!(error.message.contains(&until) && error.message.contains("without --overlap"), "{}", error.message);
+    assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()), "nothing has changed");
+
+    let third = gateway.order(rotate("app")).await.unwrap();
+    for old in [&first, &second] {
+        assert_eq!(asked(&gateway, old).await, refused("unauthorized"));
+    }
+    assert_eq!(asked(&gateway, &third).await, ok());
 }
 
 #[tokio::test]
