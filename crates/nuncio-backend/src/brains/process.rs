@@ -43,7 +43,7 @@ impl ProcessBrain {
         Self { program: program.clone(), services }
     }
 
-    /// Brain error that quotes the end of the program's standard error, with secrets redacted.
+    /// Brain error whose details quote the end of the program's standard error, with secrets redacted.
     fn failed(
         &self,
         started: &StartedProgram,
@@ -55,7 +55,7 @@ impl ProcessBrain {
         let stderr_text = stderr_tail.text();
         let stderr_text =
             if stderr_text.is_empty() { String::new() } else { format!("; its standard error: {stderr_text}") };
-        BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{stderr_text}"))))
+        program_failed(started.explain(secrets.redact(&format!("`{program}` {why}{stderr_text}"))))
     }
 }
 
@@ -64,15 +64,15 @@ impl Brain for ProcessBrain {
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let base_dir = self.services.programs.base_dir(&prompt.agent.name);
         let templates = self.program.templates();
-        let mut secrets = SecretValues::read(&prompt.agent, &base_dir, templates).await.map_err(BrainError::Failed)?;
-        let env = secrets.lines(&self.program.env).map_err(BrainError::Failed)?;
-        let argv = secrets.command(&self.program.command).map_err(BrainError::Failed)?;
+        let mut secrets = SecretValues::read(&prompt.agent, &base_dir, templates).await.map_err(program_failed)?;
+        let env = secrets.lines(&self.program.env).map_err(program_failed)?;
+        let argv = secrets.command(&self.program.command).map_err(program_failed)?;
         for option in prompt.agent.options.iter().filter(|option| option.kind == OptionValueType::Secret) {
             let value = prompt.options.get(&option.name).map(String::as_str).unwrap_or_default();
             secrets.add(&format!("option {}", option.name), value);
         }
         let started = self.services.programs.start(&prompt.agent, &base_dir, &argv, env).await;
-        let mut started = started.map_err(BrainError::Failed)?;
+        let mut started = started.map_err(program_failed)?;
         let mut stderr_tail = StderrTail::default();
         let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
             return Err(self.failed(&started, "was started without its pipes", &stderr_tail, &secrets));
@@ -97,9 +97,14 @@ impl Brain for ProcessBrain {
             }
             Ok(_) => Ok(reader.thought()),
             Err(StepFailure::Said(why)) => Err(self.failed(&started, &why, &stderr_tail, &secrets)),
+            Err(StepFailure::Worded(message)) => Err(BrainError::Failed(secrets.redact(&message))),
             Err(StepFailure::Brain(error)) => Err(error),
         }
     }
+}
+
+fn program_failed(details: String) -> BrainError {
+    BrainError::ProgramFailed { details }
 }
 
 /// Input of the program: one line of JSON.
@@ -119,6 +124,8 @@ fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
 enum StepFailure {
     /// Failure of the program, worded to follow the program's name in a sentence.
     Said(String),
+    /// The message of the program's `error` line, which people get.
+    Worded(String),
     Brain(BrainError),
 }
 
@@ -216,7 +223,7 @@ impl<'a> OutputReader<'a> {
             }
             OutputLine::Usage(usage) => self.usage = Some(usage),
             OutputLine::Stop(reason) => self.stop = Some(reason),
-            OutputLine::Error(why) => return Err(StepFailure::Said(format!("failed: {why}"))),
+            OutputLine::Error(message) => return Err(StepFailure::Worded(message)),
         }
         Ok(())
     }

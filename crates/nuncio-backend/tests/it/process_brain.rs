@@ -92,7 +92,8 @@ async fn process_brain_failures_name_line_and_cause() {
         ),
         ("echo the model is gone >&2; exit 3", "`sh` ended with exit status: 3; its standard error: the model is gone"),
         ("echo '{\"text\":\"a\"}'; kill -9 $$", "`sh` ended with signal: 9 (SIGKILL)"),
-        ("echo '{\"error\":\"out of ideas\"}'; exit 0", "`sh` failed: out of ideas"),
+        ("echo trace >&2; echo '{\"error\":\"out of ideas\"}'; exit 0", "out of ideas"),
+        ("echo \"{\\\"error\\\":\\\"no $KEY\\\"}\"; exit 0", "no [secret]"),
         (
             "echo \"my key is $KEY\" >&2; exit 1",
             "`sh` ended with exit status: 1; its standard error: my key is [secret]",
@@ -114,10 +115,22 @@ async fn process_brain_failures_name_line_and_cause() {
 }
 
 #[tokio::test]
+async fn error_text_of_a_failed_program_is_general_and_of_its_error_line_its_own() {
+    let text = async |script: &str| sh(script).think().await.outcome.unwrap_err().to_string();
+    for broken in ["echo Traceback >&2; exit 1", "echo '  File \"brain.py\", line 2'", "kill -9 $$"] {
+        assert_eq!(text(broken).await, "the agent's program failed; the log of its server says why");
+    }
+    assert_eq!(text("echo Traceback >&2; echo '{\"error\":\"the model is down\"}'").await, "the model is down");
+}
+
+#[tokio::test]
 async fn process_brain_output_above_the_limit_is_refused() {
     let text = "x".repeat(60_000);
-    let outcome = sh(&format!("yes '{{\"text\":\"{text}\"}}'")).think().await.outcome;
-    assert!(matches!(&outcome, Err(BrainError::TooMuch(_))) || outcome.unwrap_err().to_string().contains("16777216"));
+    match sh(&format!("yes '{{\"text\":\"{text}\"}}'")).think().await.outcome.unwrap_err() {
+        BrainError::TooMuch(_) => {}
+        BrainError::ProgramFailed { details } => assert!(details.contains("16777216"), "{details}"),
+        BrainError::Failed(why) => panic!("{why}"),
+    }
 }
 
 #[tokio::test]

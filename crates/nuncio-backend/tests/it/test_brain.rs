@@ -32,10 +32,10 @@ impl StepResult {
         (thought, self.message["content"].clone())
     }
 
-    /// Error text of a failed step.
+    /// Error text of a failed step; the details if its program failed.
     pub(crate) fn failure(self) -> String {
         match self.outcome {
-            Err(BrainError::Failed(why)) => why,
+            Err(BrainError::Failed(why) | BrainError::ProgramFailed { details: why }) => why,
             other => panic!("did not fail: {other:?}"),
         }
     }

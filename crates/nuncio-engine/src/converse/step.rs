@@ -75,8 +75,12 @@ impl RunningTurn {
                 self.conclude(thought, output, used).await
             }
             Ok(Err(error)) => {
+                if let BrainError::ProgramFailed { details } = &error {
+                    let (session, turn) = (&self.turn.session, self.turn.number);
+                    tracing::warn!(%session, turn, agent = %self.served.agent.name, "the agent's program failed: {details}");
+                }
                 let code = match &error {
-                    BrainError::Failed(_) => Code::BrainFailed,
+                    BrainError::Failed(_) | BrainError::ProgramFailed { .. } => Code::BrainFailed,
                     BrainError::TooMuch(_) => Code::TurnTooLarge,
                 };
                 Ok(Some(TurnEnding::error(code, error.to_string())))

@@ -56,6 +56,9 @@ pub enum BrainError {
     /// The brain failed; the text is shown to people and stored.
     #[error("{0}")]
     Failed(String),
+    /// The author's program failed. The details, such as its stack trace, are logged; people get a general sentence.
+    #[error("the agent's program failed; the log of its server says why")]
+    ProgramFailed { details: String },
     #[error(transparent)]
     TooMuch(#[from] LogFull),
 }

@@ -102,3 +102,19 @@ async fn example_agents_with_process_brains_answer_a_message() {
         running.stop();
     }
 }
+
+#[tokio::test]
+async fn traceback_of_a_process_brain_is_in_the_log_and_not_in_the_answer() {
+    let home = TestAgentFolder::with_agent(
+        "[agent]\nname = \"broken\"\nversion = \"1.0.0\"\n\n[brain]\nkind = \"process\"\n\
+         command = [\"sh\", \"-c\", \"echo 'Traceback: no module named langgraph' >&2; exit 1\"]\n",
+    );
+    let running = home.start();
+    let session = running.aap().session("broken", &[]).await;
+    let answer = running.aap().say(&session, "Hello").await;
+    let message = "the agent's program failed; the log of its server says why";
+    assert_eq!(answer["error"], json!({"code": "brain_failed", "message": message}), "{answer}");
+    running.terminate();
+    let (_, log) = running.wait_for_end();
+    assert!(log.contains("no module named langgraph") && log.contains(&session), "{log}");
+}
