@@ -3,6 +3,8 @@
 use nuncio_auth::NetworkExposure;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::LoopbackAccess;
+
 /// Who may use the server without a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +25,10 @@ pub enum KeylessAccess {
     StoppedWithoutKeys,
     /// No server runs, and a key was created.
     StoppedWithKeys,
+    /// No server runs; the next one is open to this machine by `[access] loopback = "open"`.
+    StoppedOpenBySetting,
+    /// No server runs; the next one needs keys by `[access] loopback = "keys"`.
+    StoppedClosedBySetting,
 }
 
 impl KeylessAccess {
@@ -39,9 +45,15 @@ impl KeylessAccess {
         }
     }
 
+    /// The state while no server runs. `loopback` is the setting that the next server will read.
     #[must_use]
-    pub fn of_stopped(has_keys: bool) -> Self {
-        if has_keys { Self::StoppedWithKeys } else { Self::StoppedWithoutKeys }
+    pub fn of_stopped(has_keys: bool, loopback: Option<LoopbackAccess>) -> Self {
+        match loopback {
+            Some(LoopbackAccess::Open) => Self::StoppedOpenBySetting,
+            Some(LoopbackAccess::Keys) => Self::StoppedClosedBySetting,
+            None if has_keys => Self::StoppedWithKeys,
+            None => Self::StoppedWithoutKeys,
+        }
     }
 
     /// The state in words for the operator, and how to change it.
@@ -71,6 +83,12 @@ impl KeylessAccess {
             }
             Self::StoppedWithKeys => {
                 "No server runs. It will need a key for every request, unless [access] loopback in nuncio.toml or --open says otherwise."
+            }
+            Self::StoppedOpenBySetting => {
+                "No server runs. On a loopback address it will be open to this machine, even if keys exist (loopback = \"open\" below [access] in nuncio.toml)."
+            }
+            Self::StoppedClosedBySetting => {
+                "No server runs. It will need a key for every request (loopback = \"keys\" below [access] in nuncio.toml), unless it is started with --open."
             }
         }
     }

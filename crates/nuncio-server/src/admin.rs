@@ -31,6 +31,7 @@ use crate::dids::{DidSubject, Dids};
 use crate::error::OperatorError;
 use crate::messages::DirectMessageSender;
 use crate::registry;
+use crate::settings::LoopbackAccess;
 
 mod command_record;
 pub mod replies;
@@ -166,6 +167,8 @@ pub(crate) enum AdminProcess {
     /// The command line, which holds the lock of the data directory so that no server starts.
     CommandLine {
         _lock: Arc<DataDir>,
+        /// The setting for the next server, if the settings file can be read.
+        loopback: Option<LoopbackAccess>,
     },
 }
 
@@ -188,9 +191,9 @@ impl AdminApi {
 
     fn access_state(&self) -> KeylessAccess {
         let has_keys = self.engine.access().has_keys();
-        match self.server() {
-            Some(server) => KeylessAccess::of_server(server.exposure, has_keys),
-            None => KeylessAccess::of_stopped(has_keys),
+        match &self.host {
+            AdminProcess::Server(server) => KeylessAccess::of_server(server.exposure, has_keys),
+            AdminProcess::CommandLine { loopback, .. } => KeylessAccess::of_stopped(has_keys, *loopback),
         }
     }
 

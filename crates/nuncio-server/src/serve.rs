@@ -156,8 +156,15 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidScheme::Https, None).await?;
     let invites = admin::InviteServer { key: public_key(&data.signing_key("people.key")?), url: None };
     let checkpoints = Arc::new(Checkpoints::open(&data)?);
-    let host = admin::AdminProcess::CommandLine { _lock: Arc::new(data) };
+    let host = admin::AdminProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
+}
+
+/// The setting that the next server of this data directory reads. A faulty file is reported when that server starts.
+fn loopback_setting(data: &DataDir) -> Option<LoopbackAccess> {
+    let named = std::env::var_os("NUNCIO_CONFIG").map(PathBuf::from);
+    let file = named.unwrap_or_else(|| data.path().join("nuncio.toml"));
+    Settings::load(&file, false, |name| std::env::var(name).ok()).ok()?.access.loopback
 }
 
 /// Options for the implementations of the engine's ports, apart from data directory and settings.

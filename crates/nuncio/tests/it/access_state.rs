@@ -79,6 +79,22 @@ async fn first_key_is_announced_to_close_an_open_server() {
 }
 
 #[test]
+fn key_list_of_a_stopped_server_reads_the_loopback_setting() {
+    let home = TestAgentFolder::script();
+    home.key(&[]);
+    for (setting, state, text) in [
+        ("loopback = \"open\"", "stopped_open_by_setting", "open to this machine, even if keys exist"),
+        ("loopback = \"keys\"", "stopped_closed_by_setting", "need a key for every request (loopback = \"keys\""),
+        ("", "stopped_with_keys", "unless [access] loopback"),
+        ("faulty", "stopped_with_keys", "unless [access] loopback"),
+    ] {
+        std::fs::write(home.data().join("nuncio.toml"), format!("[access]\n{setting}\n")).unwrap();
+        let shown = shown_state(&home);
+        assert!(shown.0 == state && shown.1.contains(text), "{setting}: {shown:?}");
+    }
+}
+
+#[test]
 fn first_key_with_yes_is_created_without_an_announcement() {
     let home = TestAgentFolder::script();
     let _server = home.start();
