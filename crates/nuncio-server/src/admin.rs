@@ -395,7 +395,10 @@ impl AdminApi {
         let Some(unknown) = scopes.iter().find(|scope| !exists(scope)) else { return Ok(()) };
         let known: BTreeSet<_> = agents.iter().flat_map(|agent| &agent.scopes).map(|scope| scope.id.as_str()).collect();
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        let message = format!("no agent of this server has the scope {unknown}; their scopes: {known}");
+        let message = match known.as_str() {
+            "" => format!("no agent of this server has the scope {unknown}; none has any scope"),
+            known => format!("no agent of this server has the scope {unknown}; their scopes: {known}"),
+        };
         Err(OperatorError::new(Code::ScopeUnknown, message))
     }
 

@@ -225,6 +225,15 @@ fn key_with_an_unknown_scope_or_an_unusable_name_is_not_created() {
 }
 
 #[test]
+fn refused_scope_of_a_server_without_scopes_says_that_there_are_none() {
+    let home = TestAgentFolder::script();
+    let _server = home.start();
+    let (code, message) = home.json_command(&["key", "create", "--yes", "--scope", "notes:write"]).failure();
+    assert_eq!(code, "scope_unknown");
+    assert!(message.ends_with("none has any scope"), "{message}");
+}
+
+#[test]
 fn grant_to_a_missing_key_or_until_a_past_time_is_refused() {
     let home = TestAgentFolder::script();
     home.key(&[]);
