@@ -10,7 +10,8 @@ use crate::output::wrong_usage;
 /// Maximum length of a typed line, in bytes; the rest is ignored.
 pub(super) const MAX_LINE: u64 = 4096;
 
-/// Asks a yes-or-no question; `None` with `--json` or without a terminal.
+/// Asks a yes-or-no question; `None` with `--json` or without a terminal. A command that ends after a no has exit
+/// status 1: its arguments were right.
 pub(super) async fn confirm(question: &str, json: bool) -> anyhow::Result<Option<bool>> {
     if json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(None);
@@ -26,7 +27,7 @@ pub(super) async fn require_yes(effect: &str, yes: bool, json: bool) -> anyhow::
     let question = format!("{effect} This cannot be undone. Continue?");
     match if yes { Some(true) } else { confirm(&question, json).await? } {
         Some(true) => Ok(()),
-        Some(false) => Err(wrong_usage("nothing was changed")),
+        Some(false) => Err(anyhow::anyhow!("nothing was changed")),
         None => Err(wrong_usage(format!("{effect} This cannot be undone; add --yes to confirm it without a terminal"))),
     }
 }

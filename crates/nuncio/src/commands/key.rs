@@ -14,7 +14,7 @@ use super::confirm::confirm;
 use super::consumer::{print_note, wrapped};
 use super::operator::{ask_or_lock, moment, parse_scopes, parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
-use crate::output::{print_list, text, text_of_all, text_or_dash, wrong_usage};
+use crate::output::{print_list, text, text_of_all, text_or_dash};
 
 /// Effect of the first key on a server that is open to its machine until then.
 const CLOSES_SERVER: &str = "This is the first key, and it closes the server: from then on every request needs a key, also from this machine, and revoking the key does not open it again. To keep this machine's access without a key, first set loopback = \"open\" below [access] in nuncio.toml and restart the server.";
@@ -96,7 +96,7 @@ async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow
     if !yes {
         eprintln!("{}", wrapped(CLOSES_SERVER, ""));
         if confirm("Create the key?", json).await? == Some(false) {
-            return Err(wrong_usage("no key was created"));
+            anyhow::bail!("no key was created");
         }
     }
     Ok("From now on every request needs a key.")

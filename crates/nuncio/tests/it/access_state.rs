@@ -62,7 +62,7 @@ async fn first_key_is_announced_to_close_an_open_server() {
         until("it asks", async || typed.stdout().contains("Create the key? [y/N]").then_some(())).await;
         assert!(typed.stdout().contains("closes the server"), "{}", typed.stdout());
         typed.line("n");
-        assert_eq!(typed.wait_for_end().status, Some(2));
+        assert_eq!(typed.wait_for_end().status, Some(1));
         assert_eq!(server.aap().get("/sessions").await.0, 200, "the server is still open");
     }
     let made = home.nuncio(&["key", "create"]).run();

@@ -63,7 +63,7 @@ async fn did_rotation_without_confirmation_changes_nothing() {
         let mut typed = command.start_interactive();
         until("it asks", async || typed.stdout().contains("Continue? [y/N]").then_some(())).await;
         typed.line("n");
-        assert_eq!(typed.wait_for_end().status, Some(2));
+        assert_eq!(typed.wait_for_end().status, Some(1));
     }
     assert_eq!(home.json_command(&["did", "show"]).json(), before);
 }

@@ -98,7 +98,7 @@ pub(super) async fn accept(home: &DeviceHomeOptions, agent: &str, yes: bool, jso
     }
     match if yes { Some(true) } else { confirm("Do they?", json).await? } {
         Some(true) => {}
-        Some(false) => return Err(wrong_usage("nothing was accepted")),
+        Some(false) => anyhow::bail!("nothing was accepted"),
         None => return Err(wrong_usage("compare the numbers, then use --yes")),
     }
     let device: DeviceId = parsed(serde_json::from_value(changed["device"].clone()))?;

@@ -103,7 +103,7 @@ async fn confirm_fingerprint(
         print_fingerprint(shown);
     }
     match confirm("Is it the same?", json).await? {
-        Some(false) => Err(wrong_usage("nothing was trusted")),
+        Some(false) => Err(anyhow::anyhow!("nothing was trusted")),
         None => Err(wrong_usage("compare the number with the other device's screen, then use --yes")),
         Some(true) => Ok(fingerprint),
     }
