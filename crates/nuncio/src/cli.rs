@@ -11,7 +11,7 @@ mod device;
 mod diff;
 mod skills;
 
-pub(crate) use caller_key::CallerKey;
+pub(crate) use caller_key::{CallerKey, given};
 pub(crate) use device::{DeviceArguments, DeviceHomeOptions, DeviceSubcommand, PassphraseSource, StorageKeySource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{

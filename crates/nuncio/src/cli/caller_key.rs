@@ -14,6 +14,11 @@ pub(crate) struct CallerKey {
     key: Option<String>,
 }
 
+/// A credential that was given. An empty one counts as none, so that `NUNCIO_KEY=` is the same as no variable.
+pub(crate) fn given(credential: Option<&String>) -> Option<String> {
+    credential.filter(|credential| !credential.trim().is_empty()).cloned()
+}
+
 impl CallerKey {
     /// The credential for a server that asks for an API key.
     pub(crate) fn api_key(&self) -> Option<String> {
@@ -32,12 +37,12 @@ impl CallerKey {
 
     /// The credential for a server that asks for a signature.
     pub(crate) fn signing(&self) -> Option<String> {
-        self.key.clone()
+        given(self.key.as_ref())
     }
 
     /// The credential, unless it is a secret that is never sent.
     fn sent(&self) -> Option<String> {
-        self.key.clone().filter(|key| !key.starts_with(SIGNING_PREFIX))
+        given(self.key.as_ref()).filter(|key| !key.starts_with(SIGNING_PREFIX))
     }
 }
 

@@ -24,7 +24,7 @@ mod turn;
 pub(crate) mod wrap;
 
 use super::consumer::guarded_fetch;
-use crate::cli::Chat;
+use crate::cli::{Chat, given};
 use crate::output::{WrongUsage, shell_quote, wrong_usage};
 use input::{ChatInput, InputEvent};
 use screen::ChatScreen;
@@ -35,8 +35,9 @@ use turn::CallAnswerer;
 pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     let texts = ChatTexts::of_environment();
     let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let key = given(flags.key.as_ref());
     let key =
-        flags.key.as_deref().map(|key| ApiKey::parse(key).ok_or_else(|| WrongUsage("the key is not valid".into())));
+        key.map(|key| ApiKey::parse(&key).ok_or_else(|| WrongUsage("the key has characters that no key has".into())));
     let mut screen = ChatScreen::new(texts, json);
     let (client, meta) = connect(&flags.target, key.transpose()?, flags.extra_ca.as_deref(), &mut screen).await?;
     let conversation = match &flags.session {
@@ -194,7 +195,7 @@ fn resume_command(flags: &Chat) -> String {
     let file = |flag: &str, file: &Path| format!(" {flag} {}", shell_quote(&file.display().to_string()));
     line.extend(flags.extra_ca.iter().map(|path| file("--extra-ca", path)));
     line.extend(flags.tools.iter().map(|path| file("--tool", path)));
-    if flags.key.is_some() && std::env::var_os("NUNCIO_KEY").is_none() {
+    if given(flags.key.as_ref()).is_some() && std::env::var_os("NUNCIO_KEY").is_none() {
         line.push_str(" --key KEY");
     }
     line

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::chat::clean::clean;
 use super::confirm::confirm;
 use super::consumer::{consumer, read_credential};
-use crate::cli::{CallerCredentials, Invoke};
+use crate::cli::{CallerCredentials, Invoke, given};
 use crate::output::wrong_usage;
 
 mod agent;
@@ -113,7 +113,7 @@ fn check_method(described: &ResolvedSkill, given: Option<&str>) -> anyhow::Resul
 fn select_credential(credentials: &CallerCredentials, required: AuthType) -> Credential {
     let api_key = credentials.key.api_key().map(|key| Credential::ApiKey(Secret::new(key)));
     let token = credentials.key.token().map(|token| Credential::Token(Secret::new(token)));
-    let signing_key = credentials.signing_key.clone().or_else(|| credentials.key.signing());
+    let signing_key = given(credentials.signing_key.as_ref()).or_else(|| credentials.key.signing());
     let signature = signing_key.map(|key| Credential::Signature(Secret::new(key)));
     let client = match (&credentials.client_id, &credentials.client_secret) {
         (Some(id), Some(secret)) if !credentials.login => {

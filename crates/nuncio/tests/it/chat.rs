@@ -282,6 +282,16 @@ fn chat_without_a_required_key_fails_and_a_given_key_is_never_printed() {
 }
 
 #[test]
+fn empty_key_variable_is_the_same_as_none() {
+    let home = TestAgentFolder::script();
+    let server = home.start();
+    let ran = chat_in(&home, &server, &[], &["hello"], &[("NUNCIO_KEY", "")]);
+    assert!(ran.status == Some(0) && ran.stdout.contains("You said: hello"), "{ran:?}");
+    let ran = home.nuncio(&["discover", server.url()]).env("NUNCIO_KEY", " ").run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
+
+#[test]
 fn chat_with_an_invalid_target_agent_session_or_tool_file_fails() {
     let home = TestAgentFolder::script();
     let server = home.start();
