@@ -11,6 +11,10 @@ use crate::wire::{ErrorCode, RpcError};
 pub(crate) use nuncio_core::address::display_url;
 pub(crate) use nuncio_core::text::plain;
 
+/// Advice for a caller whom the remote side wants to know.
+pub(super) const IDENTIFY_YOURSELF: &str =
+    "sign the request with a DID (--as AGENT), or give a key (--key or NUNCIO_KEY)";
+
 remote_error! {
     /// Error while finding, verifying, negotiating with or calling an agent.
     pub struct ClientError(ClientErrorDetails {
@@ -115,7 +119,7 @@ impl ClientError {
         failure.0.details = error.data.clone();
         failure.0.rpc_error = Some(error);
         match reason {
-            Reason::IdentityNeeded => failure.advice("say who you are: sign with a DID it knows"),
+            Reason::IdentityNeeded => failure.advice(IDENTIFY_YOURSELF),
             Reason::Forbidden => failure.advice("ask its operator for the permission that is missing"),
             _ => failure,
         }

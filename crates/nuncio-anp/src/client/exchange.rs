@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Bearer;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, IDENTIFY_YOURSELF, Reason, display_url, plain};
 use super::sign::RequestSigner;
 use super::target::UserNamedHost;
 use super::tokens::TokenCache;
@@ -168,7 +168,7 @@ pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> C
     let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
     match status {
         401 => {
-            let advice = if signed { "it did not accept our signature" } else { "sign the request with a DID" };
+            let advice = if signed { "it did not accept our signature" } else { IDENTIFY_YOURSELF };
             ClientError::new(Reason::IdentityNeeded, format!("{address} requires authentication{why}")).advice(advice)
         }
         403 => ClientError::new(Reason::Forbidden, format!("{address} refused access{why}")),

@@ -70,7 +70,11 @@ impl Consumer {
         }
         let (id, host) = (plain(id), authority(&target.host()));
         let error = ConsumerError::new(Reason::NotListed, format!("{host} lists no skill {id:?}"));
-        Err(error.details(json!({"skill_id": id})).advice(format!("`nuncio discover {host}` lists what it has")))
+        let mut advice = format!("`nuncio discover {host}` lists what it has");
+        if !credential.opens_discovery() {
+            advice.push_str("; private skills are listed only with a key (--key or NUNCIO_KEY)");
+        }
+        Err(error.details(json!({"skill_id": id})).advice(advice))
     }
 
     async fn descriptor(

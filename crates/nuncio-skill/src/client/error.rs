@@ -185,7 +185,8 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
     let response = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
     let Some(ErrorResponse { error, .. }) = response else {
         let error = ConsumerError::new(Reason::Answered, format!("{address} answered {status}"));
-        return error.code(FailureCode::Protocol(code_of(status))).answered(status, retry_after);
+        let code = code_of(status);
+        return with_advice(error.code(FailureCode::Protocol(code)).answered(status, retry_after), code);
     };
     let details = error.details.filter(|details| !details.is_null());
     let mut failure =
@@ -194,8 +195,14 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
             .retry(error.retry)
             .answered(status, retry_after);
     failure.0.details = details;
-    match error.code {
-        ErrorCode::AuthRequired => failure.advice("check the credential: it is missing, wrong or has ended"),
+    with_advice(failure, error.code)
+}
+
+fn with_advice(failure: ConsumerError, code: ErrorCode) -> ConsumerError {
+    match code {
+        ErrorCode::AuthRequired => {
+            failure.advice("check the credential (--key or NUNCIO_KEY): it is missing, wrong or has expired")
+        }
         ErrorCode::PermissionDenied => failure.advice("ask the provider for the permission that is missing"),
         _ => failure,
     }

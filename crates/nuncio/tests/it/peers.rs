@@ -103,6 +103,19 @@ fn invoke_reports_all_invalid_arguments_of_an_agent_call_at_once() {
 }
 
 #[test]
+fn agent_call_without_a_required_credential_is_refused_with_the_options_that_give_one() {
+    let home = TestAgentFolder::hotel();
+    let key = home.key(&[]);
+    let hotel = serve(&home);
+    let target = ad(&hotel, "hotel-assistant");
+    let arguments = [&["invoke", &target, "search_rooms", "-i", "guests=2"][..], &STAY].concat();
+    let ran = run(&home, &arguments);
+    assert!(ran.status == Some(1) && ran.stderr.contains("--key or NUNCIO_KEY"), "{ran:?}");
+    let ran = run(&home, &[&arguments[..], &["--key", &key]].concat());
+    assert!(ran.status == Some(0) && ran.stdout.contains("room-102"), "{ran:?}");
+}
+
+#[test]
 fn discover_show_and_negotiate_print_agents_methods_and_verification_results() {
     let home = TestAgentFolder::hotel();
     let hotel = serve(&home);

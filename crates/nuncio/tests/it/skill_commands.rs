@@ -408,7 +408,9 @@ fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
     );
     assert_eq!(ask("keyed", &["--key", &key]).1, Some(json!({"text": "a&b"})));
     let (status, _, stderr) = ask("keyed", &[]);
-    assert!(status == Some(1) && stderr.contains("lists no skill"), "{stderr}");
+    assert!(status == Some(1) && stderr.contains("lists no skill") && stderr.contains("--key"), "{stderr}");
+    let (status, _, stderr) = ask("signed", &[]);
+    assert!(status == Some(1) && stderr.contains("(--key or NUNCIO_KEY): it is missing"), "{stderr}");
     assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));
     let (status, _, stderr) = ask("signed", &["--signing-key", "wrong"]);
     assert!(status == Some(1) && stderr.contains("401") && stderr.contains("explain auth_required"), "{stderr}");
