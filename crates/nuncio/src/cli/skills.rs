@@ -200,9 +200,13 @@ pub(crate) struct CallerCredentials {
     /// OAuth scope to request (repeatable); all scopes of the skill when omitted
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// Shared secret that signs the request and is never sent
+    /// Shared secret that signs the request and is never sent; others on this machine can see it here, so better set it
+    /// in the environment or name a file
     #[arg(long, env = "NUNCIO_SIGNING_KEY", hide_env_values = true, value_name = "SECRET")]
     pub(crate) signing_key: Option<String>,
+    /// Read the shared secret from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signing_key_file: Option<PathBuf>,
     /// Host that the credential is for, if it is not the named one
     #[arg(long, value_name = "HOST")]
     pub(crate) credential_for: Option<String>,

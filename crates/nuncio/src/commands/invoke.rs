@@ -39,6 +39,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     let line = Arc::new(ProgressLine::new(json));
     let consumer = consumer(&options.outbound, ProgressLine::watcher(&line))?;
     let credentials = &options.credentials;
+    let signing_key = read_signing_key(credentials)?;
     let read_credential = read_credential(&credentials.key);
     let described = tokio::select! {
         described = consumer.describe(&target, &read_credential) => described?,
@@ -53,7 +54,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     };
     let call = SkillCall {
         inputs: inputs::read(&described.descriptor, &options.inputs)?,
-        credential: select_credential(credentials, described.descriptor.auth.r#type),
+        credential: select_credential(credentials, signing_key, described.descriptor.auth.r#type),
         credential_for: credentials.credential_for.clone(),
         context,
         idempotency_key: options.idempotency_key.clone(),
@@ -108,12 +109,24 @@ fn check_method(described: &ResolvedSkill, given: Option<&str>) -> anyhow::Resul
     }
 }
 
+/// The shared secret for signatures: from the named file, else from the flag or the environment.
+fn read_signing_key(credentials: &CallerCredentials) -> anyhow::Result<Option<String>> {
+    let Some(file) = &credentials.signing_key_file else {
+        return Ok(given(credentials.signing_key.as_ref()).or_else(|| credentials.key.signing()));
+    };
+    let unusable = |why: &dyn std::fmt::Display| wrong_usage(format!("--signing-key-file {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
+    match text.lines().next().map(str::trim) {
+        Some(secret) if !secret.is_empty() => Ok(Some(secret.to_owned())),
+        _ => Err(unusable(&"its first line is empty")),
+    }
+}
+
 /// Selects the credential that the skill requires from flags and environment. If there is none of that kind, one of
 /// another kind is selected, except with `--login`, so that the error names the mismatch.
-fn select_credential(credentials: &CallerCredentials, required: AuthType) -> Credential {
+fn select_credential(credentials: &CallerCredentials, signing_key: Option<String>, required: AuthType) -> Credential {
     let api_key = credentials.key.api_key().map(|key| Credential::ApiKey(Secret::new(key)));
     let token = credentials.key.token().map(|token| Credential::Token(Secret::new(token)));
-    let signing_key = given(credentials.signing_key.as_ref()).or_else(|| credentials.key.signing());
     let signature = signing_key.map(|key| Credential::Signature(Secret::new(key)));
     let client = match (&credentials.client_id, &credentials.client_secret) {
         (Some(id), Some(secret)) if !credentials.login => {

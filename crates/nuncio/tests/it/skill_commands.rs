@@ -412,6 +412,12 @@ fn invoke_works_without_auth_with_an_api_key_and_with_a_signing_key() {
     let (status, _, stderr) = ask("signed", &[]);
     assert!(status == Some(1) && stderr.contains("(--key or NUNCIO_KEY): it is missing"), "{stderr}");
     assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));
+    let file = home.path("signing").display().to_string();
+    fs::write(&file, format!("{signing}\n")).unwrap();
+    assert_eq!(ask("signed", &["--signing-key-file", &file]).1, Some(json!({"text": "a&b"})));
+    fs::write(&file, "\n").unwrap();
+    let (status, _, stderr) = ask("signed", &["--signing-key-file", &file]);
+    assert!(status == Some(2) && stderr.contains("its first line is empty"), "{stderr}");
     let (status, _, stderr) = ask("signed", &["--signing-key", "wrong"]);
     assert!(status == Some(1) && stderr.contains("401") && stderr.contains("explain auth_required"), "{stderr}");
 }
