@@ -1,6 +1,7 @@
 //! `nuncio chat`: a conversation with any AAP agent, line by line.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -25,7 +26,7 @@ pub(crate) mod wrap;
 
 use super::consumer::guarded_fetch;
 use crate::cli::{Chat, given};
-use crate::output::{WrongUsage, shell_quote, wrong_usage};
+use crate::output::{AlreadyReported, WrongUsage, shell_quote, wrong_usage};
 use input::{ChatInput, InputEvent};
 use screen::ChatScreen;
 use texts::ChatTexts;
@@ -109,6 +110,10 @@ impl ChatSession {
             }
         }
         self.screen.farewell(&self.resume_command, self.conversation.session());
+        // A person has seen the failure; a script needs the exit status.
+        if self.screen.turn_failed && !std::io::stdin().is_terminal() {
+            return Err(AlreadyReported.into());
+        }
         Ok(())
     }
 

@@ -205,6 +205,20 @@ fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
 }
 
 #[test]
+fn piped_chat_ends_with_status_1_after_a_failed_turn() {
+    let home = TestAgentFolder::script();
+    let server = home.start();
+    let failing = play(&json!([[{"throw": "the model is down"}]]));
+    for flags in [&[][..], &["--json"]] {
+        let ran = chat(&home, &server, flags, &[&failing, "still there?"]);
+        assert_eq!(ran.status, Some(1), "{ran:?}");
+        assert!(ran.stdout.contains("the model is down") && ran.stdout.contains("still"), "it went on: {ran:?}");
+        let ran = chat(&home, &server, flags, &["hello"]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+}
+
+#[test]
 fn options_are_set_by_flag_and_command_and_listed_without_secrets() {
     let home = TestAgentFolder::with_agent(OPTIONAL);
     let server = home.start();

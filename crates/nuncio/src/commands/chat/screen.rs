@@ -32,12 +32,15 @@ pub(super) struct ChatScreen {
     markdown: Option<MarkdownPrinter>,
     /// The kind of the text block that is being printed.
     open_block: Option<OutputKind>,
+    /// Whether a turn ended with an error or could not be read to its end.
+    pub(super) turn_failed: bool,
 }
 
 impl ChatScreen {
     pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
         let markdown = std::io::stdout().is_terminal().then(|| MarkdownPrinter::new(width()));
-        Self { texts, json, wrap: WordWrapper::new(width()), breaks: LineBreaks::default(), markdown, open_block: None }
+        let (wrap, breaks) = (WordWrapper::new(width()), LineBreaks::default());
+        Self { texts, json, wrap, breaks, markdown, open_block: None, turn_failed: false }
     }
 
     pub(super) fn update(&mut self, update: &TurnUpdate) {

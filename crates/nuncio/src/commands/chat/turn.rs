@@ -8,7 +8,7 @@ use nuncio_aap::client::{AapConversation, ClientError, TurnExchange, TurnUpdate,
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
 use nuncio_core::session::AwaitedAnswer;
-use nuncio_core::turn::CallAnswer;
+use nuncio_core::turn::{CallAnswer, StopReason};
 
 use super::input::{ChatInput, InputEvent};
 use super::screen::ChatScreen;
@@ -27,10 +27,12 @@ pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScree
                 Some(Ok(update)) => {
                     screen.update(&update);
                     if let TurnUpdate::Ended(ended) = &update {
+                        screen.turn_failed |= ended.stop.reason == StopReason::Error;
                         return !ended.stop.cancelled;
                     }
                 }
                 Some(Err(error)) => {
+                    screen.turn_failed = true;
                     screen.failed(&error.to_string());
                     return false;
                 }
