@@ -72,6 +72,20 @@ async fn call_approved_on_the_command_line_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn chat_says_that_a_call_without_a_result_may_wait_for_a_person() {
+    let home = guarded();
+    let server = home.start();
+    let mut chat = home.nuncio(&["chat", server.url(), "--trust"]).start_interactive();
+    chat.line(&json!({"script": [[call("c1", "pay", json!({"euros": 80}))], [{"echo": "results"}]]}).to_string());
+    until("it says so", async || chat.stdout().contains("No result of pay yet").then_some(())).await;
+    let approval = question(&home).await;
+    home.json_command(&["approve", "allow", approval["id"].as_str().unwrap()]).json();
+    until("the result", async || chat.stdout().contains("← paid").then_some(())).await;
+    let ran = chat.wait_for_end();
+    assert!(ran.status == Some(0) && ran.stdout.contains("nuncio approve list"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denied_call_does_not_run_and_the_agent_gets_the_reason() {
     let home = guarded();
     let server = home.start();

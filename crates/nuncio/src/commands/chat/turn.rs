@@ -1,18 +1,22 @@
 //! One turn of a chat: shows its output, stops it on Ctrl-C, and answers its pending calls.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
 use nuncio_aap::client::{AapConversation, ClientError, TurnExchange, TurnUpdate, UnansweredCall};
 use nuncio_core::ids::ToolName;
-use nuncio_core::message::{Content, Extra};
+use nuncio_core::message::{Content, Extra, ToolCall};
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason};
 
 use super::input::{ChatInput, InputEvent};
 use super::screen::ChatScreen;
 use super::tool::LocalTool;
+
+/// Time without an update after which a note says what an open call may wait for. AAP has no event for that.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Shows a turn and returns whether it ended by itself: not if it was stopped or reading it failed. Ctrl-C stops the
 /// turn, and a second Ctrl-C stops listening.
@@ -21,11 +25,19 @@ pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScree
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut stopping: Fuse<BoxFuture<'static, Result<(), ClientError>>> = Fuse::terminated();
     let mut stopped = false;
+    let mut open_calls: Vec<ToolCall> = Vec::new();
+    let mut is_noted = false;
     loop {
         tokio::select! {
             update = exchange.next() => match update {
                 Some(Ok(update)) => {
                     screen.update(&update);
+                    is_noted = false;
+                    match &update {
+                        TurnUpdate::Call(call) => open_calls.push(call.clone()),
+                        TurnUpdate::Result { call, .. } => open_calls.retain(|open| open.id != *call),
+                        _ => {}
+                    }
                     if let TurnUpdate::Ended(ended) = &update {
                         screen.turn_failed |= ended.stop.reason == StopReason::Error;
                         return !ended.stop.cancelled;
@@ -38,6 +50,11 @@ pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScree
                 }
                 None => return false,
             },
+            () = tokio::time::sleep(SILENCE), if !is_noted && !stopped && !open_calls.is_empty() => {
+                is_noted = true;
+                let tools: Vec<_> = open_calls.iter().map(|call| call.name.as_str()).collect();
+                screen.note(&screen.texts.no_result_yet.replace("{tools}", &tools.join(", ")));
+            }
             () = user.interrupted() => {
                 if stopped {
                     screen.note(screen.texts.stopped);
