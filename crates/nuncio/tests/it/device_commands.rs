@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::device::LaptopSetup;
 use super::{SCOPE, SECRET};
-use crate::home::mode;
+use crate::home::{TestAgentFolder, mode};
 use crate::process::until;
 
 const PHRASE: &str = "correct horse battery";
@@ -317,6 +317,19 @@ async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_no
     // The link lets in one device.
     let again = laptop.device_at("second", &["join", link, "--no-run"]).failure();
     assert_eq!(again.0, "invite_invalid", "{again:?}");
+}
+
+#[test]
+fn device_commands_in_a_folder_without_a_device_create_nothing() {
+    let home = TestAgentFolder::hotel();
+    for command in [&["status"][..], &["agents"], &["audit"], &["devices"], &["open"]] {
+        let command = home.nuncio(&[&["--json", "device"], command].concat());
+        let (code, message) = command.arg("--home").arg(home.path("none")).run().failure();
+        assert_eq!(code, "data_dir_unusable");
+        assert!(message.contains("there is no device in") && message.contains("join LINK --home "), "{message}");
+        let files: Vec<_> = fs::read_dir(home.path(".")).unwrap().collect();
+        assert!(files.is_empty(), "{files:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

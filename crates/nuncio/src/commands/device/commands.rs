@@ -21,7 +21,7 @@ use nuncio_server::{OperatorError, SystemClock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::home::{config, folder_of, opened};
+use super::home::{config, folder_of, opened, require_device};
 use super::pages::OneTimePageLinks;
 use super::{device_error, socket};
 use crate::cli::DeviceHomeOptions;
@@ -70,6 +70,7 @@ pub(super) async fn carry_out(home: &DeviceHomeOptions, command: DeviceCommand) 
     if let Some(reply) = ask().await? {
         return Ok(reply);
     }
+    require_device(home)?;
     match lock_home(home, LocalTools::default(), Arc::new(DenyAllPrompts), ask).await? {
         LockResult::Replied(reply) => Ok(reply),
         LockResult::Locked(config) => {

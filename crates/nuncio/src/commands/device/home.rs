@@ -17,6 +17,7 @@ use nuncio_device::{Device, DevicePorts};
 use nuncio_server::fetch::{AllowedAddresses, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 
+use super::storage::RECORDS;
 use super::{device_error, mcp, storage};
 use crate::cli::DeviceHomeOptions;
 use crate::commands::consumer::guarded_fetch;
@@ -69,16 +70,34 @@ fn presets(folder: &Path) -> anyhow::Result<ScopePresets> {
 }
 
 pub(super) fn opened(home: &DeviceHomeOptions, config: DevicePorts) -> anyhow::Result<Device> {
-    if let Some(device) = Device::open(config).map_err(device_error)? {
-        return Ok(device);
+    match Device::open(config).map_err(device_error)? {
+        Some(device) => Ok(device),
+        None => Err(no_device(home)),
     }
-    let at = home.path.as_ref().map(|path| format!(" --home {}", shell_quote(&path.display().to_string())));
+}
+
+/// Refuses a folder in which no device was ever set up, before anything is created there.
+pub(super) fn require_device(home: &DeviceHomeOptions) -> anyhow::Result<()> {
+    match folder_of(home)?.join(RECORDS).try_exists() {
+        Ok(false) => Err(no_device(home)),
+        _ => Ok(()),
+    }
+}
+
+fn no_device(home: &DeviceHomeOptions) -> anyhow::Error {
+    let folder = folder_of(home).unwrap_or_default();
     let message = format!(
         "there is no device in {} yet; join with the link of your invite, `nuncio device join LINK{}`, or name another folder with --home",
-        folder_of(home)?.display(),
-        at.unwrap_or_default()
+        folder.display(),
+        home_flag(home)
     );
-    Err(fault(Code::DataDirUnusable, message))
+    fault(Code::DataDirUnusable, message)
+}
+
+/// The option that names the device's folder in suggested commands, after a space; empty for the default folder.
+pub(super) fn home_flag(home: &DeviceHomeOptions) -> String {
+    let flag = home.path.as_ref().map(|path| format!(" --home {}", shell_quote(&path.display().to_string())));
+    flag.unwrap_or_default()
 }
 
 pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<LocalTools> {

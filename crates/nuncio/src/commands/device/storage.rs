@@ -29,6 +29,9 @@ use crate::output::{WrongUsage, fault, show};
 /// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
 
+/// Name of the file with the encrypted records, in the device's folder.
+pub(super) const RECORDS: &str = "keys.db";
+
 /// Opens the records of a device folder. Records that are not encrypted yet are encrypted now.
 pub(super) async fn open_records(home: &DeviceHomeOptions, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
     let (records, key, _) = open_with_key(home, folder).await?;
@@ -40,7 +43,7 @@ async fn open_with_key(
     home: &DeviceHomeOptions,
     folder: &Path,
 ) -> anyhow::Result<(SqliteKeyStore, StorageKey, WrappedStorageKey)> {
-    let file = folder.join("keys.db");
+    let file = folder.join(RECORDS);
     let records = SqliteKeyStore::open(&file).map_err(|why| match why.0.contains("locked") {
         true => {
             let message = "another process uses this device: stop `nuncio device run` first";
