@@ -39,7 +39,7 @@ mod storage;
 mod terminal;
 
 use commands::{DeviceCommand, DeviceCommandExecutor, lock_idle_home, run_command};
-use home::{folder_of, opened, prepare_folder, tools_of};
+use home::{folder_of, home_flag, opened, prepare_folder, tools_of};
 use join::AfterJoin;
 use pages::{OneTimePageLinks, PagesListener};
 use terminal::TerminalPrompt;
@@ -244,7 +244,7 @@ async fn serve(
         join::open_in_browser(link);
     }
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(print_consent_requests(device.clone()));
+    let watching = tokio::spawn(print_consent_requests(device.clone(), home_flag(home)));
     let connection = tokio::spawn(print_connection_changes(device.clone()));
     let page_server = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));
     let result = tokio::select! {
@@ -277,7 +277,7 @@ async fn print_connection_changes(device: Device) {
 }
 
 /// Prints a notice when a changed agent asks for consent again.
-async fn print_consent_requests(device: Device) {
+async fn print_consent_requests(device: Device, home_flag: String) {
     let mut events = device.events();
     loop {
         match events.recv().await {
@@ -290,7 +290,7 @@ async fn print_consent_requests(device: Device) {
                     eprintln!(
                         "{} changed and asks again: {}",
                         name.bold(),
-                        format!("nuncio device allow {agent}").cyan()
+                        format!("nuncio device allow {agent}{home_flag}").cyan()
                     );
                 }
             }

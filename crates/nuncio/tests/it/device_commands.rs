@@ -314,6 +314,15 @@ async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_no
     running.stop();
     let status = laptop.device_at("tablet", &["status"]).json();
     assert_eq!((&status["person"], &status["server"]), (&json!("bob"), &json!("connected")));
+    // The command that is suggested for the next start has the options of this one.
+    let third = laptop.home.json_command(&["user", "invite", "zoe"]).json();
+    let (place, notes) = (laptop.home.path("third"), laptop.home.path("notes"));
+    let command = laptop.home.nuncio(&["device", "join", text(&third["link"]), "--port", "0", "--no-open", "--home"]);
+    let joined = command.arg(&place).arg("--folder").arg(&notes).start_interactive();
+    let again = format!("nuncio device run --home {} --folder {} --port 0`", place.display(), notes.display());
+    until("the suggestion", async || joined.stderr().contains(&again).then_some(())).await;
+    joined.interrupt();
+    joined.wait_for_end();
     // The link lets in one device.
     let again = laptop.device_at("second", &["join", link, "--no-run"]).failure();
     assert_eq!(again.0, "invite_invalid", "{again:?}");

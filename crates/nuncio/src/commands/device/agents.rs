@@ -10,6 +10,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out, run_command};
+use super::home::home_flag;
 use crate::cli::DeviceHomeOptions;
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
@@ -18,8 +19,9 @@ use crate::output::{cell, items, print_list, show, table, wrong_usage};
 
 pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Agents, json, |answer| {
-        let none = "There are no agents yet; `nuncio device allow AGENT` shows what an agent requests.";
-        print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], none, |agent| {
+        let command = format!("nuncio device allow AGENT{}", home_flag(home));
+        let none = format!("There are no agents yet; `{command}` shows what an agent requests.");
+        print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], &none, |agent| {
             ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec()
         });
     })

@@ -10,9 +10,10 @@ use nuncio_core::invite_link::InviteLink;
 use nuncio_engine::ports::fetch::AddressTrust;
 use owo_colors::OwoColorize as _;
 
+use super::home::home_flag;
 use super::{PageOpening, RunPreparation, enrol_device, print_enrolled, serve};
 use crate::cli::DeviceHomeOptions;
-use crate::output::wrong_usage;
+use crate::output::{shell_quote, wrong_usage};
 
 /// What `join` does after enrolment.
 pub(super) enum AfterJoin {
@@ -34,16 +35,27 @@ pub(super) async fn join(
         let (device, number) = enrol_device(home, &invitation, name).await?;
         return print_enrolled(home, &device, number, json);
     };
+    let again = run_again(home, &folders, port);
     // Wrong options are found before the invite is used up.
     let prepared = RunPreparation::new(home, folders, port).await?;
     let (device, number) = enrol_device(home, &invitation, name).await?;
     if !json {
         print_enrolled(home, &device, number, json)?;
-        eprintln!("{}", "Stop it with Ctrl+C; start it again with `nuncio device run`.".dimmed());
+        eprintln!("{}", format!("Stop it with Ctrl+C; start it again with `{again}`.").dimmed());
     }
     // The folder is locked until the device is dropped.
     drop(device);
     serve(home, prepared, opening, json).await
+}
+
+/// The command that starts the joined device again with the same options.
+fn run_again(home: &DeviceHomeOptions, folders: &[PathBuf], port: Option<u16>) -> String {
+    let mut command = format!("nuncio device run{}", home_flag(home));
+    for folder in folders {
+        command.push_str(&format!(" --folder {}", shell_quote(&folder.display().to_string())));
+    }
+    command.extend(port.map(|port| format!(" --port {port}")));
+    command
 }
 
 /// Reads an invite link; the error does not repeat it, because it is a secret.

@@ -14,6 +14,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out, lock_idle_home, run_command};
+use super::home::home_flag;
 use super::passphrase::PassphraseUse;
 use super::{device_error, print_enrolled, write_private_file};
 use crate::cli::{DeviceHomeOptions, PassphraseSource};
@@ -21,6 +22,9 @@ use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
 use crate::commands::user::print_qr_code;
 use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
+
+/// Continues a suggested command in the next line, since it has an id and a path.
+const NEXT_LINE: &str = " \\\n        ";
 
 pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Devices, json, |answer| {
@@ -43,7 +47,12 @@ pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result
             eprintln!("\n{} waits for your confirmation.", cell(&device["id"]).bold());
             eprintln!("If it is yours, its own screen shows the same:");
             print_fingerprint(device);
-            eprintln!("{} nuncio device trust {}", "then:".dimmed(), cell(&device["id"]));
+            eprintln!(
+                "{} nuncio device trust {}{}",
+                "then:".dimmed(),
+                cell(&device["id"]),
+                home_flag(home).replacen(' ', NEXT_LINE, 1)
+            );
         }
     })
     .await
@@ -72,7 +81,8 @@ pub(super) async fn invite(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
         println!("{}", link.cyan());
         print_qr_code(&link);
         eprintln!("{}", "On the other device, run `nuncio device join LINK`.".dimmed());
-        eprintln!("{}", "Then `nuncio device devices` here: compare the number on both screens.".dimmed());
+        eprintln!("{}", "Then compare the number on both screens; here it is shown by:".dimmed());
+        eprintln!("  nuncio device devices{}", home_flag(home));
     })
     .await
 }
@@ -163,7 +173,11 @@ pub(super) async fn recover(home: &DeviceHomeOptions, passphrase: &PassphraseSou
         let before = cell(&answer["recovered"]);
         println!("{} vouches for this device.", before.bold());
         println!("Permissions that you granted on it are valid here.");
-        eprintln!("{} nuncio device remove {before}", "if it is lost:".dimmed());
+        eprintln!(
+            "{} nuncio device remove {before}{}",
+            "if it is lost:".dimmed(),
+            home_flag(home).replacen(' ', NEXT_LINE, 1)
+        );
     })
     .await
 }
