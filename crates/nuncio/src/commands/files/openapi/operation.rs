@@ -377,26 +377,26 @@ fn body(
         return request.leave_out(what, required).map(|()| None);
     };
     let schema = converter.convert(&media["schema"])?;
-    if !is_json(kind) {
-        // Text such as `123` would be taken for JSON otherwise.
-        request.add_header("Content-Type", "text/plain; charset=utf-8".to_owned());
-        return Ok(Some(RequestBody { schema, template: Some("{{ args.body }}".to_owned()), required }));
-    }
-    if arguments.properties.is_empty() && schema["type"] == "object" {
+    let is_json = is_json(kind);
+    if is_json && arguments.properties.is_empty() && schema["type"] == "object" {
         return Ok(Some(RequestBody { schema, template: None, required }));
     }
-    if !kind.starts_with("application/json") && !kind.starts_with('*') {
-        request.add_header("Content-Type", (*kind).clone());
+    match is_json {
+        true if kind.starts_with("application/json") || kind.starts_with('*') => {}
+        true => request.add_header("Content-Type", (*kind).clone()),
+        // Text such as `123` would be taken for JSON otherwise.
+        false => request.add_header("Content-Type", "text/plain; charset=utf-8".to_owned()),
     }
     // A parameter may have the name of the body.
     if let Some(taken) = arguments.properties.shift_remove("body") {
         return Err(format!("it has both a body and a parameter \"body\" ({})", taken["type"]));
     }
+    let value = if is_json { "{{ args.body | tojson }}" } else { "{{ args.body }}" };
     let template = match required {
-        true => "{{ args.body | tojson }}",
-        false => "{% if args.body is defined %}{{ args.body | tojson }}{% endif %}",
+        true => value.to_owned(),
+        false => format!("{{% if args.body is defined %}}{value}{{% endif %}}"),
     };
-    Ok(Some(RequestBody { schema, template: Some(template.to_owned()), required }))
+    Ok(Some(RequestBody { schema, template: Some(template), required }))
 }
 
 /// The operation's id as a tool name, or one made of method and path.

@@ -316,6 +316,21 @@ fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
 }
 
 #[test]
+fn optional_text_body_is_sent_only_if_given_and_never_replaces_a_parameter() {
+    let text = json!({"content": {"text/plain": {"schema": {"type": "string"}}}});
+    let taken = json!([{"name": "body", "in": "query", "schema": {"type": "string"}}]);
+    let paths = json!({
+        "/t": {"post": {"operationId": "text", "requestBody": text}},
+        "/u": {"post": {"operationId": "both", "requestBody": text, "parameters": taken}},
+    });
+    let sections = import_document(&document("3.1.0", &paths)).unwrap();
+    let body = "body = \"{% if args.body is defined %}{{ args.body }}{% endif %}\"";
+    assert!(sections.tools.contains(body) && !sections.tools.contains("required"), "{}", sections.tools);
+    assert_eq!(sections.names, ["text"]);
+    assert!(sections.skipped[0].contains("both a body and a parameter"), "{:?}", sections.skipped);
+}
+
+#[test]
 fn list_in_a_path_text_body_control_character_and_long_names_are_written_correctly() {
     let ids = json!([{"name": "ids", "in": "path", "required": true, "schema": {"type": "array"}}]);
     let text = json!({"required": true, "content": {"text/plain": {"schema": {"type": "string"}}}});
