@@ -316,6 +316,17 @@ fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
 }
 
 #[test]
+fn authorization_parameter_without_a_security_scheme_is_named_as_left_out() {
+    let header = |name: &str| json!({"name": name, "in": "header", "schema": {"type": "string"}});
+    let parameters = json!([header("authorization"), header("Accept"), header("X-Trace")]);
+    let paths = json!({"/a": {"get": {"operationId": "a", "parameters": parameters}}});
+    let sections = import_document(&document("3.1.0", &paths)).unwrap();
+    assert_eq!(sections.skipped.len(), 1, "{:?}", sections.skipped);
+    assert!(sections.skipped[0].contains("its header authorization"), "{:?}", sections.skipped);
+    assert!(sections.tools.contains("X-Trace = \"{{ args.X_Trace | default('') }}\""), "{}", sections.tools);
+}
+
+#[test]
 fn optional_text_body_is_sent_only_if_given_and_never_replaces_a_parameter() {
     let text = json!({"content": {"text/plain": {"schema": {"type": "string"}}}});
     let taken = json!([{"name": "body", "in": "query", "schema": {"type": "string"}}]);
