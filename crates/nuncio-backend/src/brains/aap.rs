@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use nuncio_aap::client::{
     AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, TurnUpdate,
 };
-use nuncio_core::agent::AapSpec;
+use nuncio_core::agent::{AapSpec, Agent};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
@@ -27,6 +27,7 @@ use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop,
 
 use crate::runners::SharedServices;
 use crate::runners::secrets;
+use crate::within;
 use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
 
 mod remote_turn;
@@ -49,16 +50,24 @@ pub struct AapBrain {
 }
 
 impl AapBrain {
-    pub(super) fn new(spec: &AapSpec, services: Arc<SharedServices>) -> Self {
+    pub(crate) fn new(spec: &AapSpec, services: Arc<SharedServices>) -> Self {
         let waiting = WaitingTurns::new(Arc::clone(&services.clock));
         Self { spec: spec.clone(), services, waiting }
     }
 
-    async fn client(&self, prompt: &BrainPrompt) -> Result<Client, String> {
+    /// Says which agent the other server has, for `nuncio lint --connect`; an error if conversations would fail.
+    pub(crate) async fn check_server(&self, agent: &Agent, limit: Duration) -> Result<String, String> {
+        let client = self.client(agent).await?;
+        let found = within(&*self.services.clock, limit, self.agent(&client)).await;
+        let found = found.unwrap_or_else(|| Err(format!("did not answer within {limit:?}")))?;
+        Ok(format!("has the agent {:?}", found.name))
+    }
+
+    async fn client(&self, agent: &Agent) -> Result<Client, String> {
         let key = match &self.spec.key {
             Some(name) => {
-                let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-                let key = secrets::read_one(&prompt.agent, &base_dir, name).await?;
+                let base_dir = self.services.programs.base_dir(&agent.name);
+                let key = secrets::read_one(agent, &base_dir, name).await?;
                 Some(ApiKey::parse(&key).ok_or_else(|| format!("the secret `{name}` cannot be sent as a key"))?)
             }
             None => None,
@@ -77,7 +86,7 @@ impl AapBrain {
 
     /// Creates a remote session with the history; returns the session with the input of the next turn.
     async fn begin(&self, prompt: &BrainPrompt) -> Result<(AapConversation, TurnInput), String> {
-        let client = self.client(prompt).await?;
+        let client = self.client(&prompt.agent).await?;
         let agent = self.agent(&client).await?;
         let (said, input) = match prompt.history.split_last() {
             Some((last @ Message::User { .. }, said)) => (said, last.clone()),

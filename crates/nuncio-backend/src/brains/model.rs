@@ -32,6 +32,7 @@ use upstream::{AnswerStream, ModelClient, ModelRequest};
 mod anthropic;
 mod calls;
 mod conversation;
+mod listing;
 mod names;
 mod openai;
 mod parser;
@@ -56,7 +57,7 @@ pub struct ModelBrain {
 }
 
 impl ModelBrain {
-    pub(super) fn new(spec: &ModelSpec, services: Arc<SharedServices>) -> Self {
+    pub(crate) fn new(spec: &ModelSpec, services: Arc<SharedServices>) -> Self {
         Self { spec: spec.clone(), services }
     }
 

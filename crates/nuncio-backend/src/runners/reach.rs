@@ -1,5 +1,6 @@
 //! Connects to the servers that an agent uses, for `nuncio lint --connect`. No tool is called.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::AgentTarget;
@@ -10,7 +11,7 @@ use url::Url;
 
 use super::http::request_origin;
 use super::{McpOffer, ToolRunner};
-use crate::brains::model_address;
+use crate::brains::{AapBrain, ModelBrain, model_address};
 use crate::fetch::cause;
 use crate::within;
 
@@ -44,10 +45,10 @@ impl ToolRunner {
             });
         }
         self.servers.release(agent).await;
-        let brain = brain_url(agent).map(|url| ("brain".to_owned(), url));
+        reached.extend(self.reach_brain(agent).await);
         let tools =
             agent.tools.iter().filter_map(|tool| Some((format!("tool {:?}", tool.name.as_str()), tool_url(tool)?)));
-        for (part, url) in brain.into_iter().chain(tools) {
+        for (part, url) in tools {
             reached.push(match url {
                 Ok(url) => {
                     let outcome = self.connect_to(&url).await;
@@ -59,7 +60,25 @@ impl ToolRunner {
         reached
     }
 
-    /// Sends a `HEAD` request for `/` of the server. Any answer counts.
+    /// Asks a model's server for its models, or another agent's server for its agents.
+    async fn reach_brain(&self, agent: &Agent) -> Option<ServerReachability> {
+        let (url, outcome) = match &agent.brain {
+            BrainSpec::Model(spec) => {
+                let brain = ModelBrain::new(spec, Arc::clone(&self.services));
+                (model_address(spec), brain.check_server(agent, CONNECT_TIMEOUT).await)
+            }
+            BrainSpec::Aap(spec) => {
+                let brain = AapBrain::new(spec, Arc::clone(&self.services));
+                (Ok(spec.url.clone()), brain.check_server(agent, CONNECT_TIMEOUT).await)
+            }
+            BrainSpec::Rules(_) | BrainSpec::Script | BrainSpec::Process(_) => return None,
+        };
+        let address = url.map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        Some(ServerReachability { part: "brain".to_owned(), address, outcome })
+    }
+
+    /// Sends a `HEAD` request for `/` of the server. Any answer counts: nothing is known about its addresses, and a
+    /// request to one of them could have an effect.
     async fn connect_to(&self, url: &Url) -> Result<String, String> {
         let mut root = url.clone();
         root.set_path("/");
@@ -67,7 +86,7 @@ impl ToolRunner {
         root.set_fragment(None);
         let request = self.services.http.head(root).send();
         match within(&*self.services.clock, CONNECT_TIMEOUT, request).await {
-            Some(Ok(answer)) => Ok(format!("answered {}", answer.status())),
+            Some(Ok(answer)) => Ok(format!("answers (HEAD / gave {}); the tool was not called", answer.status())),
             Some(Err(error)) => Err(format!("cannot be reached: {}", cause(&error))),
             None => Err(format!("did not answer within {CONNECT_TIMEOUT:?}")),
         }
@@ -94,14 +113,6 @@ fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result
             let count = offer.tools.len();
             Ok(format!("has {count} {}", if count == 1 { "tool" } else { "tools" }))
         }
-    }
-}
-
-fn brain_url(agent: &Agent) -> Option<Result<Url, String>> {
-    match &agent.brain {
-        BrainSpec::Model(spec) => Some(model_address(spec)),
-        BrainSpec::Aap(spec) => Some(Ok(spec.url.clone())),
-        BrainSpec::Rules(_) | BrainSpec::Script | BrainSpec::Process(_) => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
+use crate::brains::model_server;
 use crate::client::{call, last_text};
 use crate::home::{SCRIPT, SCRIPTED, TestAgentFolder, shell_tool};
 
@@ -277,7 +278,35 @@ async fn lint_connect_reports_each_server_as_reached_or_with_its_fault() {
     let says = |index: usize| servers[index]["says"].as_str().unwrap();
     assert_eq!(says(0), "has 4 tools");
     assert!(says(1).starts_with("has no tool `no_such`; it has: "), "{report}");
+    assert_eq!(says(3), "has the agent \"hotel-assistant\"");
     assert!(says(4).contains("refused"), "{report}");
+}
+
+#[tokio::test]
+async fn lint_connect_checks_key_and_name_of_a_model() {
+    let list = json!({"data": [{"id": "gpt-5"}, {"id": "qwen3:latest"}]}).to_string();
+    let answer = |status: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let listed = answer("200 OK", &list);
+    let refused = answer("401 Unauthorized", "{\"error\":{\"message\":\"bad key sk-secret-1\"}}");
+    for (model, answer, reachable, says) in [
+        ("gpt-5", &listed, true, "accepts the key and has the model \"gpt-5\""),
+        ("qwen3", &listed, true, "accepts the key and has the model \"qwen3\""),
+        ("gtp-5", &listed, true, "accepts the key and lists 2 models, but not \"gtp-5\"; check its name"),
+        ("gpt-5", &refused, false, "refuses the key with status 401 Unauthorized: bad key [secret]"),
+    ] {
+        let (url, server) = model_server(vec![answer.clone()]);
+        let home = TestAgentFolder::with_agent(&format!(
+            "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n[brain]\nkind = \"model\"\nprovider = \"openai\"\n\
+             model = {model:?}\nkey = \"KEY\"\nbase_url = \"{url}\"\n[secrets]\nKEY = {{ env = \"KEY\" }}\n"
+        ));
+        let ran = home.nuncio(&["--json", "lint", "--connect", "agent.toml"]).env("KEY", "sk-secret-1").run();
+        let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let brain = &report["agents"][0]["servers"][0];
+        assert_eq!((&brain["reachable"], &brain["says"]), (&json!(reachable), &json!(says)), "{report}");
+        server.join().unwrap();
+    }
 }
 
 #[tokio::test]

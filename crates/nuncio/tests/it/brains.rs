@@ -30,7 +30,7 @@ pub(crate) fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Valu
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
-            requests.push(serde_json::from_slice(&body).unwrap());
+            requests.push(if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() });
             reader.get_mut().write_all(answer.as_bytes()).unwrap();
         }
         requests

@@ -24,13 +24,29 @@ pub(super) fn interface(provider: Provider) -> ApiDialect {
 
 /// URL of the provider's completion endpoint.
 pub(crate) fn address(spec: &ModelSpec) -> Result<Url, String> {
+    endpoint(
+        spec,
+        match interface(spec.provider) {
+            ApiDialect::OpenAi => "chat/completions",
+            ApiDialect::Anthropic => "messages",
+        },
+    )
+}
+
+/// URL of the provider's list of models.
+pub(super) fn models_address(spec: &ModelSpec) -> Result<Url, String> {
+    let mut url = endpoint(spec, "models")?;
+    if interface(spec.provider) == ApiDialect::Anthropic {
+        // Without a limit, a page has 20 models.
+        url.set_query(Some("limit=1000"));
+    }
+    Ok(url)
+}
+
+fn endpoint(spec: &ModelSpec, endpoint: &str) -> Result<Url, String> {
     let mut url = match &spec.base_url {
         Some(url) => url.clone(),
         None => Url::parse(default_base_url(spec.provider)).map_err(|error| error.to_string())?,
-    };
-    let endpoint = match interface(spec.provider) {
-        ApiDialect::OpenAi => "chat/completions",
-        ApiDialect::Anthropic => "messages",
     };
     let path = format!("{}/{endpoint}", url.path().trim_end_matches('/'));
     url.set_path(&path);
