@@ -154,6 +154,8 @@ fn generated_device_agent_understands_requests_in_everyday_words() {
         ("read .", "."),
         ("read notes.txt", "notes.txt"),
         ("please open the file \"notes.txt\".", "notes.txt"),
+        ("read \"my notes.txt\"", "my notes.txt"),
+        ("Read me the file 'my notes.txt', please", "my notes.txt"),
         ("show me notes/todo.md", "notes/todo.md"),
         ("what's in notes.txt?", "notes.txt"),
         ("list my files", "."),

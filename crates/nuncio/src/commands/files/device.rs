@@ -59,7 +59,9 @@ remember = false
 name = "read"
 keywords = ["read", "open", "show me"]
 patterns = [
-    '(?i)\b(?:read|open|list|show(?:\s+me)?|what(?:\x27s|\s+is)\s+in)\s+(?:(?:the|my|file|folder|called|named)\s+)*[\x22\x27]?(?<path>[^\s\x22\x27?!]+)',
+    # A name with spaces is in quotes.
+    '(?i)\b(?:read|open|list|show(?:\s+me)?|what(?:\x27s|\s+is)\s+in)\s+(?:(?:me|the|my|file|folder|called|named)\s+)*[\x22\x27](?<path>[^\x22\x27]+)[\x22\x27]',
+    '(?i)\b(?:read|open|list|show(?:\s+me)?|what(?:\x27s|\s+is)\s+in)\s+(?:(?:me|the|my|file|folder|called|named)\s+)*[\x22\x27]?(?<path>[^\s\x22\x27?!]+)',
 ]
 tool = "read_file"
 answer = '{% if result.entries is defined %}{{ result.entries | join("\n") }}{% else %}{{ result.content }}{% endif %}'
