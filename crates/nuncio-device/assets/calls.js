@@ -136,8 +136,11 @@ function offerNotices() {
   });
 }
 
-/** Shows pending calls; call the returned function with the whole list whenever it changes. */
-export function calls() {
+/**
+ * Shows pending calls; call the returned function with the whole list whenever it changes. `tell` gets the sentence that
+ * a call ended without an answer of this page.
+ */
+export function calls(tell) {
   const cards = new Map();
   offerNotices();
   const title = document.title;
@@ -152,7 +155,7 @@ export function calls() {
     card.focus();
   };
   dialog.addEventListener("close", () => cards.size > 0 && show(cards.values().next().value));
-  return (waiting) => {
+  return (waiting, { away = false } = {}) => {
     const ids = new Set(waiting.map((call) => call.id));
     let moved = false;
     for (const [id, card] of cards) {
@@ -160,7 +163,10 @@ export function calls() {
       card.end();
       cards.delete(id);
       moved = true;
-      if (!card.sent) announce(say("over", { agent: card.call.agent_name }));
+      if (card.sent || away) continue;
+      const ended = say("over", { agent: card.call.agent_name, tool: card.call.tool });
+      announce(ended);
+      tell(ended);
     }
     // A card that moved under the pointer has not been seen there.
     if (moved) for (const card of cards.values()) card.seen();

@@ -10,22 +10,27 @@ switches();
 localTimes();
 sendOnce();
 
-/** A notification of an agent, shown until it is dismissed. */
-function notice({ name, title, body }) {
+/** A card in the corner, shown until it is dismissed. */
+function showCard(...content) {
   const card = element("li", { class: "panel" });
   const away = element("button", { type: "button", class: "plain", text: say("put_away") });
   away.addEventListener("click", () => card.remove());
+  card.append(...content, away);
+  byId("notices").append(card);
+}
+
+/** A notification of an agent. */
+function notice({ name, title, body }) {
   const words = element("div", { class: "theirs" }, element("strong", { text: title }));
   if (body) words.append(element("p", { text: body }));
-  card.append(element("p", { class: "quiet", text: say("tells", { agent: name }) }), words, away);
-  byId("notices").append(card);
+  showCard(element("p", { class: "quiet", text: say("tells", { agent: name }) }), words);
 }
 
 /** Whether the reader is signed in. */
 const inside = document.body.dataset.token !== "";
 
 if (inside) {
-  const show = calls();
+  const show = calls((ended) => showCard(element("p", { text: ended })));
   let opened = false;
   const events = new EventSource(`${base}/events?lang=${document.documentElement.lang}`);
   events.addEventListener("calls", (event) => show(JSON.parse(event.data)));
@@ -49,7 +54,7 @@ if (inside) {
   });
   events.addEventListener("error", () => {
     byId("lost").hidden = false;
-    // Shown calls cannot be answered while the device is away.
-    show([]);
+    // Shown calls cannot be answered while the device is away, and nobody knows how they end.
+    show([], { away: true });
   });
 }

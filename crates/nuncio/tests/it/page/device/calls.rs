@@ -150,12 +150,17 @@ async fn unanswered_prompt_and_killed_device_run_nothing() {
     let answer = answer.await.unwrap();
     assert!(answer.contains("did not answer in time"), "{answer}");
     ada.browser.until(&format!("!{CARD} && !document.getElementById('no-calls').hidden")).await;
+    // The card is gone; a visible notice says that the call ended.
+    let ended = ada.browser.until("document.querySelector('.notices li p')?.innerText").await;
+    assert_eq!(ended, "script 运行 where_am_i 的请求已结束，未在本页得到答复。");
+    accessible(&ada.browser, "the notice of an ended call").await;
 
     let answer = ada.calls("c2", "where_am_i", json!({}));
     ada.browser.until(CARD).await;
     ada.device.take().unwrap().kill9();
     // The page shows that the device stopped, and has no prompt left.
     ada.browser.until(&format!("!document.getElementById('lost').hidden && !{CARD}")).await;
+    assert_eq!(ada.browser.eval("document.querySelectorAll('.notices li').length").await, 1, "how it ends is unknown");
     save_screenshot(&ada.browser, "lost").await;
     ada.device = Some(run(&ada.home));
     let answer = answer.await.unwrap();
