@@ -49,10 +49,7 @@ impl ErrorPage<'_> {
             assets: assets::folder(),
             heading: text.error.heading(self.status),
             status: self.status.as_u16(),
-            said: match self.language {
-                Language::English => None,
-                Language::Chinese => self.code.and_then(Code::parse).and_then(fault_texts::chinese),
-            },
+            said: self.said(),
             message: self.message,
             code: self.code,
         };
@@ -60,6 +57,36 @@ impl ErrorPage<'_> {
         let mut response = (self.status, Html(html)).into_response();
         headers::guard_open(response.headers_mut());
         Some(response)
+    }
+
+    /// The error in the language of the page, by its code or else by its status; `None` in English, where the message
+    /// says it.
+    fn said(&self) -> Option<&'static str> {
+        if self.language == Language::English {
+            return None;
+        }
+        // Some protocols write their codes in capitals, and have codes of their own.
+        let code = self.code.and_then(|code| Code::parse(&code.to_ascii_lowercase()));
+        code.and_then(fault_texts::chinese).or_else(|| fault_texts::chinese(code_of(self.status)))
+    }
+}
+
+/// The code that says the same as an HTTP status.
+fn code_of(status: StatusCode) -> Code {
+    match status.as_u16() {
+        401 => Code::Unauthorized,
+        403 => Code::PermissionDenied,
+        404 | 410 => Code::NotFound,
+        405 => Code::MethodNotAllowed,
+        408 => Code::RequestTimeout,
+        413 => Code::BodyTooLarge,
+        415 => Code::UnsupportedMediaType,
+        421 => Code::HostRefused,
+        429 => Code::RateLimited,
+        431 => Code::HeadTooLarge,
+        503 => Code::ServerBusy,
+        500.. => Code::Internal,
+        _ => Code::BadRequest,
     }
 }
 
@@ -73,6 +100,29 @@ impl crate::texts::ErrorTexts {
             429 => &self.too_many,
             500.. => &self.server,
             _ => &self.other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(language: Language, status: u16, code: Option<&str>) -> Option<&'static str> {
+        let status = StatusCode::from_u16(status).unwrap();
+        ErrorPage { language, address: "/", status, message: "m", code }.said()
+    }
+
+    #[test]
+    fn chinese_page_has_a_chinese_sentence_for_every_error_of_every_protocol() {
+        for code in [Some("skill_not_found"), Some("SKILL_NOT_FOUND")] {
+            assert_eq!(said(Language::Chinese, 404, code), Some("这里没有该技能。"));
+        }
+        assert_eq!(said(Language::Chinese, 404, Some("UNKNOWN_TO_US")), Some("这个地址没有任何内容。"));
+        let codes = Code::ALL.iter().map(|code| Some(code.as_str())).chain([None]);
+        for (code, status) in codes.flat_map(|code| [400, 401, 409, 421, 431, 500, 503].map(|status| (code, status))) {
+            assert!(said(Language::Chinese, status, code).is_some(), "{code:?} {status}");
+            assert_eq!(said(Language::English, status, code), None);
         }
     }
 }
