@@ -44,7 +44,7 @@ impl ProtocolFront for A2hFront {
     }
 
     fn entry_point(&self) -> ProtocolEntryPoint {
-        ProtocolEntryPoint { label: "people", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
+        ProtocolEntryPoint { label: "A2H", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
     }
 
     fn paths(&self) -> &'static [PathRules] {

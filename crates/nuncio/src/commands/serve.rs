@@ -1,5 +1,6 @@
 //! `nuncio serve`: runs the server until a stop signal.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
@@ -40,9 +41,10 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         tracing::warn!(%error, "other programs of this account can read this process's memory");
     }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let data = flags.data.path;
     let starting = Server::start(ServeOptions {
         agents,
-        data: flags.data.path,
+        data: data.clone(),
         listen: flags.listen,
         settings,
         open: flags.open,
@@ -63,7 +65,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     };
     let has_public_url = flags.public_url.is_some();
     let url = flags.public_url.map_or_else(|| server.url(), |url| url.as_str().trim_end_matches('/').to_owned());
-    print_overview(&server, &url, has_public_url, json);
+    print_overview(&server, &url, has_public_url, &data, json);
 
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -96,7 +98,7 @@ fn print_request(request: &AnsweredRequest<'_>, json: bool) {
 }
 
 /// Prints the agents, the URLs of the pages and documents, and how requests authenticate.
-fn print_overview(server: &Server, url: &str, has_public_url: bool, json: bool) {
+fn print_overview(server: &Server, url: &str, has_public_url: bool, data: &Path, json: bool) {
     let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     let has_keys = server.engine().access().has_keys();
@@ -156,5 +158,12 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, json: bool) 
         let several = if agents.len() > 1 { format!(" --agent {}", agent.name) } else { String::new() };
         let key = if needs_key { "NUNCIO_KEY=… " } else { "" };
         println!("\nTalk to it on the page above, or here:\n  {key}nuncio chat {}{several}", shell_quote(target));
+    }
+    if agents.iter().any(|agent| agent.device_tools().next().is_some()) {
+        let data = match data.to_str() {
+            Some("nuncio-data") => String::new(),
+            _ => format!(" --data {}", shell_quote(&data.display().to_string())),
+        };
+        println!("\nIt has tools that run on people's devices. To add a person:\n  nuncio user invite NAME{data}");
     }
 }

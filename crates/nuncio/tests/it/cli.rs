@@ -219,6 +219,21 @@ async fn serve_prints_a_chat_command_with_a_key_only_if_keys_exist() {
 }
 
 #[tokio::test]
+async fn serve_of_an_agent_with_device_tools_prints_how_to_add_a_person() {
+    let home = TestAgentFolder::hotel();
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/device");
+    for (agent, shown) in [(device, true), (SCRIPT, false)] {
+        let served = home.nuncio(&["serve", agent, "--listen", "localhost:0"]).start_interactive();
+        until("its greeting", async || served.stdout().contains("nuncio chat localhost:").then_some(())).await;
+        served.interrupt();
+        let stdout = served.wait_for_end().stdout;
+        let command = format!("nuncio user invite NAME --data {}\n", home.data().display());
+        assert_eq!(stdout.contains(&command), shown, "{stdout}");
+        assert!(stdout.lines().any(|line| line.starts_with("  A2H      http://localhost:")), "{stdout}");
+    }
+}
+
+#[tokio::test]
 async fn serve_on_all_addresses_prints_urls_that_can_be_opened() {
     let home = TestAgentFolder::script();
     let served = home.nuncio(&["serve", SCRIPT, "--listen", "0.0.0.0:0", "--open"]).start_interactive();
