@@ -14,6 +14,7 @@ mod explain;
 mod files;
 mod invoke;
 mod key;
+mod language;
 mod negotiate;
 mod operator;
 mod peer;

@@ -11,7 +11,7 @@ use nuncio_skill::client::{ConsumerError, Reason};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use crate::commands::chat::clean::clean;
+use crate::commands::chat::clean::{clean, columns};
 
 mod fitted_table;
 mod handshake;
@@ -169,16 +169,26 @@ pub(crate) fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// Number of terminal columns of a text; a Chinese character takes two.
+fn text_columns(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+/// A text with spaces up to this number of terminal columns.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text_columns(text))))
+}
+
 /// Prints rows under headings, each column as wide as its widest cell.
 pub(crate) fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let rows: Vec<_> = rows.collect();
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([headings[column].len()]).max().unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| text_columns(cell));
+        cells.chain([text_columns(headings[column])]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| padded(cell, *width));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();

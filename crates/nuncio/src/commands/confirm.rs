@@ -18,7 +18,7 @@ pub(super) async fn confirm(question: &str, json: bool) -> anyhow::Result<Option
     }
     eprint!("{question} [y/N] ");
     let line = read_line().await?;
-    Ok(Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
+    Ok(Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是")))
 }
 
 /// Asks before an action that cannot be undone, unless `--yes` was given; with `--json` or without a terminal, `--yes` is

@@ -1,5 +1,6 @@
 //! `nuncio device`: this machine as a person's device, which asks before it runs tools for agents.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,14 @@ mod passphrase;
 mod socket;
 mod storage;
 mod terminal;
+mod texts;
 
 use commands::{DeviceCommand, DeviceCommandExecutor, lock_idle_home, run_command};
 use home::{folder_of, home_flag, opened, prepare_folder, tools_of};
 use join::AfterJoin;
 use pages::{OneTimePageLinks, PagesListener};
 use terminal::TerminalPrompt;
+use texts::{DeviceTexts, fill};
 
 pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json: bool) -> anyhow::Result<()> {
     match command {
@@ -149,11 +152,13 @@ fn print_enrolled(home: &DeviceHomeOptions, device: &Device, number: Option<Stri
         answer["number"] = number.as_str().into();
     }
     show(json, &answer, |answer| {
-        println!("This is {}, a device of {}.", cell(&answer["device"]).bold(), cell(&answer["person"]).bold());
-        eprintln!("{} {folder}", "Its keys are in".dimmed());
-        eprintln!("{} {sealed_by}.", "They are encrypted with".dimmed());
+        let texts = DeviceTexts::of_environment();
+        let (device, person) = (cell(&answer["device"]), cell(&answer["person"]));
+        println!("{}", fill(texts.this_is, &[("device", &device.bold()), ("person", &person.bold())]));
+        eprintln!("{} {folder}", texts.keys_are_in.dimmed());
+        eprintln!("{}", fill(texts.encrypted_with, &[("source", &sealed_by)]));
         if let Some(number) = number {
-            eprintln!("{} {}", "Compare on the device that invited it:".dimmed(), number.bold());
+            eprintln!("{} {}", texts.compare_there.dimmed(), number.bold());
         }
     });
     Ok(())
@@ -210,7 +215,7 @@ async fn serve(
         (None, Some(pages)) => {
             let link = pages.links.link();
             show(json, &json!({"pages": link}), |_| {
-                println!("There is no device here yet. Enrol this machine at: {}", link.cyan());
+                println!("{}", fill(DeviceTexts::of_environment().no_device_yet, &[("link", &link.cyan())]));
             });
             let stop = CancellationToken::new();
             let enrolled = tokio::select! {
@@ -233,12 +238,15 @@ async fn serve(
         "url": identity.url, "person": identity.person, "device": identity.device, "pages": link, "sealed_by": value,
     });
     show(json, &answer, |answer| {
-        let of = cell(&answer["person"]);
-        println!("{} of {} answers at {}.", cell(&answer["device"]).bold(), of.bold(), cell(&answer["url"]).cyan());
+        let texts = DeviceTexts::of_environment();
+        let [device, person, url] = ["device", "person", "url"].map(|name| cell(&answer[name]));
+        let values: [(&str, &dyn Display); 3] =
+            [("device", &device.bold()), ("person", &person.bold()), ("url", &url.cyan())];
+        println!("{}", fill(texts.answers_at, &values));
         if let Some(link) = &link {
-            println!("One-time link to its pages: {}", link.cyan());
+            println!("{}", fill(texts.one_time_link, &[("link", &link.cyan())]));
         }
-        println!("Its stored data is encrypted with {sealed_by}.");
+        println!("{}", fill(texts.data_encrypted_with, &[("source", &sealed_by)]));
     });
     if let (PageOpening::Browser, false, Some(link)) = (opening, json, &link) {
         join::open_in_browser(link);
@@ -287,11 +295,9 @@ async fn print_consent_requests(device: Device, home_flag: String) {
                 let ledger = known.as_ref().and_then(|known| known.standing(&device.identity().person));
                 if ledger.is_some_and(|ledger| !ledger.suspended.is_empty()) {
                     let name = known.map(|known| known.name).unwrap_or_default();
-                    eprintln!(
-                        "{} changed and asks again: {}",
-                        name.bold(),
-                        format!("nuncio device allow {agent}{home_flag}").cyan()
-                    );
+                    let command = format!("nuncio device allow {agent}{home_flag}");
+                    let values: [(&str, &dyn Display); 2] = [("agent", &name.bold()), ("command", &command.cyan())];
+                    eprintln!("{}", fill(DeviceTexts::of_environment().asks_again, &values));
                 }
             }
             Ok(_) | Err(RecvError::Lagged(_)) => {}

@@ -351,4 +351,12 @@ async fn status_of_a_revoked_device_is_removed_with_advice() {
     running.stop();
     let shown = laptop.home.nuncio(&["device", "status", "--home"]).arg(laptop.home_folder()).run();
     assert!(shown.stderr.contains("removed from your account") && shown.stderr.contains("device join"), "{shown:?}");
+    let chinese = |arguments: &[&str]| {
+        let command = laptop.home.nuncio(&[&["device"], arguments].concat()).arg("--home").arg(laptop.home_folder());
+        command.env("LC_ALL", "zh_CN.UTF-8").run()
+    };
+    let shown = chinese(&["status"]);
+    assert!(shown.stdout.contains("用户      ada\n") && shown.stdout.contains("连接      已移除\n"), "{shown:?}");
+    assert!(shown.stderr.contains("这台设备已从您的账户中移除"), "{shown:?}");
+    assert!(chinese(&["agents"]).stdout.contains("还没有智能体；用 `nuncio device allow AGENT --home "));
 }

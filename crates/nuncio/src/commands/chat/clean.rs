@@ -22,7 +22,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// Number of terminal columns of a character. A control character counts as one.
-pub(in crate::commands) fn columns(c: char) -> usize {
+pub(crate) fn columns(c: char) -> usize {
     c.width().unwrap_or(1)
 }
 

@@ -1,19 +1,8 @@
 //! The fixed texts of the chat, in English and Chinese.
 
-/// Defines the texts, each with its English and its Chinese wording.
-macro_rules! chat_texts {
-    ($($name:ident: $english:literal, $chinese:literal;)*) => {
-        #[derive(Debug, Clone, Copy)]
-        pub(super) struct ChatTexts {
-            $(pub(super) $name: &'static str,)*
-        }
+use crate::commands::language::{texts_by_language, user_language};
 
-        const ENGLISH: ChatTexts = ChatTexts { $($name: $english,)* };
-        const CHINESE: ChatTexts = ChatTexts { $($name: $chinese,)* };
-    };
-}
-
-chat_texts! {
+texts_by_language! { ChatTexts {
     you: "you> ", "你> ";
     talking_to: "Talking to", "正在对话：";
     help_hint:
@@ -54,17 +43,12 @@ chat_texts! {
     option_set: "From your next message on:", "从下一条消息起：";
     nothing_said: "No messages yet.", "还没有对话。";
     agent: "agent>", "智能体>";
-}
+} }
 
 impl ChatTexts {
     /// The chat texts in the language of the user's environment.
     pub(super) fn of_environment() -> Self {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self::of(["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).as_deref())
-    }
-
-    fn of(locale: Option<&str>) -> Self {
-        if locale.is_some_and(|locale| locale.to_ascii_lowercase().starts_with("zh")) { CHINESE } else { ENGLISH }
+        Self::of(user_language())
     }
 }
 
@@ -73,15 +57,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chinese_locale_selects_chinese_texts_and_any_other_english() {
-        assert_eq!(ChatTexts::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
-        assert_eq!(ChatTexts::of(Some("C.UTF-8")).allow, "Allow {tool}?");
-        assert_eq!(ChatTexts::of(None).allow, "Allow {tool}?");
-    }
-
-    #[test]
     fn chat_help_fits_into_eighty_columns_in_both_languages() {
-        for words in [ENGLISH, CHINESE] {
+        for words in [ChatTexts::ENGLISH, ChatTexts::CHINESE] {
             for line in words.help.lines().chain([words.help_hint, words.choices]) {
                 assert!(line.chars().map(super::super::clean::columns).sum::<usize>() <= 80, "{line}");
             }

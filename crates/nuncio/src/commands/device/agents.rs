@@ -1,5 +1,7 @@
 //! Commands about agents: list, allow, revoke, verify and accept.
 
+use std::fmt::Display;
+
 use anstream::{eprintln, println};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
@@ -11,17 +13,21 @@ use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out, run_command};
 use super::home::home_flag;
+use super::texts::{DeviceTexts, fill};
 use crate::cli::DeviceHomeOptions;
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
+use crate::commands::language::user_language;
 use crate::commands::operator::{parsed, span_seconds};
-use crate::output::{cell, items, print_list, show, table, wrong_usage};
+use crate::output::{cell, items, padded, print_list, show, table, wrong_usage};
 
 pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Agents, json, |answer| {
         let command = format!("nuncio device allow AGENT{}", home_flag(home));
-        let none = format!("There are no agents yet; `{command}` shows what an agent requests.");
-        print_list(items(&answer["agents"]), &["AGENT", "NAME", "ALLOWED"], &none, |agent| {
+        let texts = DeviceTexts::of_environment();
+        let none = fill(texts.no_agents, &[("command", &command)]);
+        let headings = [texts.agent_heading, texts.name_heading, texts.allowed_heading];
+        print_list(items(&answer["agents"]), &headings, &none, |agent| {
             ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec()
         });
     })
@@ -41,7 +47,11 @@ pub(super) async fn allow(
     let mut answer = carry_out(home, command).await?;
     let name = answer.as_object_mut().and_then(|answer| answer.shift_remove("name")).unwrap_or_default();
     show(json, &answer, |answer| match &answer["ask"] {
-        Value::Null => println!("{} may now, and nothing else: {}", cell(&name).bold(), cell(&answer["allowed"])),
+        Value::Null => {
+            let (name, scopes) = (cell(&name), cell(&answer["allowed"]));
+            let values: [(&str, &dyn Display); 2] = [("agent", &name.bold()), ("scopes", &scopes)];
+            println!("{}", fill(DeviceTexts::of_environment().may_now, &values));
+        }
         request => print_request(request),
     });
     Ok(())
@@ -57,30 +67,36 @@ pub(super) fn grant_term(time: Option<&str>, once: bool) -> anyhow::Result<Grant
 }
 
 fn print_request(request: &Value) {
-    println!("{} ({}) asks for:", cell(&request["name"]).bold(), cell(&request["agent"]));
+    let language = user_language();
+    let texts = DeviceTexts::of(language);
+    let (name, id) = (cell(&request["name"]), cell(&request["agent"]));
+    println!("{}", fill(texts.asks_for, &[("agent", &name.bold()), ("id", &id)]));
     let row = |scope: &Value| {
         let state = match (&scope["granted"], &scope["suspended"]) {
-            (_, Value::Bool(true)) => "suspended",
-            (Value::Bool(true), _) => "allowed",
+            (_, Value::Bool(true)) => texts.suspended,
+            (Value::Bool(true), _) => texts.allowed,
             _ => "-",
         };
-        let label = clean(scope["label"]["en"].as_str().unwrap_or_default()).into_owned();
-        vec![cell(&scope["id"]), cell(&scope["sensitivity"]), state.to_owned(), label]
+        let label = [language.tag(), "en"].into_iter().find_map(|tag| scope["label"][tag].as_str());
+        let label = clean(label.unwrap_or_default()).into_owned();
+        vec![cell(&scope["id"]), texts.value(&cell(&scope["sensitivity"])), state.to_owned(), label]
     };
-    table(&["SCOPE", "STAKE", "STATE", "WHAT IT MEANS"], items(&request["scopes"]).iter().map(row));
-    eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
+    let headings = [texts.scope_heading, texts.stake_heading, texts.state_heading, texts.meaning_heading];
+    table(&headings, items(&request["scopes"]).iter().map(row));
+    eprintln!("{}", texts.nothing_allowed.dimmed());
 }
 
 pub(super) async fn revoke(home: &DeviceHomeOptions, agent: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let command = DeviceCommand::Revoke { agent: agent.clone() };
-    run_command(home, command, json, |_| println!("{} may do nothing here now.", agent.bold())).await
+    let done = fill(DeviceTexts::of_environment().may_nothing, &[("agent", &agent.bold())]);
+    run_command(home, command, json, |_| println!("{done}")).await
 }
 
 pub(super) async fn verify(home: &DeviceHomeOptions, agent: &str, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Verify { agent: parsed(AgentId::parse(agent))? }, json, |answer| {
         println!("{}", cell(&answer["safety_number"]));
-        eprintln!("{}", "The agent's owner sees the same number unless someone intercepts your messages.".dimmed());
+        eprintln!("{}", DeviceTexts::of_environment().number_why.dimmed());
     })
     .await
 }
@@ -88,17 +104,18 @@ pub(super) async fn verify(home: &DeviceHomeOptions, agent: &str, json: bool) ->
 pub(super) async fn accept(home: &DeviceHomeOptions, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentId::parse(agent))?;
     let changed = carry_out(home, DeviceCommand::Changed { agent: agent.clone() }).await?;
+    let texts = DeviceTexts::of_environment();
     if !json {
-        eprintln!("The keys of {} have changed:", agent.bold());
+        eprintln!("{}", fill(texts.keys_changed, &[("agent", &agent.bold())]));
         eprintln!("{}.", cell(&changed["why"]));
-        for (label, number) in [("before", &changed["was"]), ("now", &changed["is"])] {
-            eprintln!("{:<8}{}", label.dimmed(), cell(number));
+        for (label, number) in [(texts.number_before, &changed["was"]), (texts.number_now, &changed["is"])] {
+            eprintln!("{}{}", padded(label, 8).dimmed(), cell(number));
         }
-        eprintln!("{}", "Ask the agent's owner through another channel whether they see the current number.".dimmed());
+        eprintln!("{}", texts.ask_owner.dimmed());
         let command = format!("nuncio agent safety-number {agent} {}", cell(&changed["person"]));
-        eprintln!("{} {command}", "They see it with:".dimmed());
+        eprintln!("{} {command}", texts.owner_sees.dimmed());
     }
-    match if yes { Some(true) } else { confirm("Do they?", json).await? } {
+    match if yes { Some(true) } else { confirm(texts.do_they, json).await? } {
         Some(true) => {}
         Some(false) => anyhow::bail!("nothing was accepted"),
         None => return Err(wrong_usage("compare the numbers, then use --yes")),
@@ -110,7 +127,7 @@ pub(super) async fn accept(home: &DeviceHomeOptions, agent: &str, yes: bool, jso
         "agent": agent, "accepted": changed["device"], "was": changed["was"],
         "safety_number": accepted["safety_number"],
     });
-    show(json, &answer, |_| println!("The new keys of {} are accepted.", agent.bold()));
+    show(json, &answer, |_| println!("{}", fill(texts.keys_accepted, &[("agent", &agent.bold())])));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use owo_colors::OwoColorize as _;
 
 use super::home::home_flag;
+use super::texts::{DeviceTexts, fill};
 use super::{PageOpening, RunPreparation, enrol_device, print_enrolled, serve};
 use crate::cli::DeviceHomeOptions;
 use crate::output::{shell_quote, wrong_usage};
@@ -41,7 +42,8 @@ pub(super) async fn join(
     let (device, number) = enrol_device(home, &invitation, name).await?;
     if !json {
         print_enrolled(home, &device, number, json)?;
-        eprintln!("{}", format!("Stop it with Ctrl+C; start it again with `{again}`.").dimmed());
+        let hint = fill(DeviceTexts::of_environment().stop_and_start, &[("command", &again)]);
+        eprintln!("{}", hint.dimmed());
     }
     // The folder is locked until the device is dropped.
     drop(device);

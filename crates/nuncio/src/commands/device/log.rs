@@ -1,5 +1,6 @@
 //! `nuncio device audit` and `nuncio device status`.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use anstream::{eprintln, println};
@@ -11,11 +12,13 @@ use serde_json::{Value, json};
 use super::commands::{DeviceCommand, carry_out};
 use super::home::folder_of;
 use super::storage::describe;
+use super::texts::{DeviceTexts, fill};
 use super::write_private_file;
 use crate::cli::DeviceHomeOptions;
-use crate::output::{cell, fault, items, show, table};
+use crate::output::{cell, fault, items, padded, show, table};
 
 pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let texts = DeviceTexts::of_environment();
     let answer = carry_out(home, DeviceCommand::Audit).await?;
     let entries = items(&answer["entries"]);
     let count = cell(&answer["verified"]);
@@ -24,7 +27,7 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
         let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
         write_private_file(file, &lines).map_err(unusable)?;
         show(json, &json!({"verified": answer["verified"], "file": file}), |_| {
-            println!("{count} entries are verified and are in {}.", file.display());
+            println!("{}", fill(texts.exported, &[("count", &count), ("file", &file.display())]));
         });
         return Ok(());
     }
@@ -33,8 +36,8 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
             let why = if entry["reason"].is_null() { &entry["status"] } else { &entry["reason"] };
             vec![cell(&entry["timestamp"]), cell(&entry["tool_name"]), cell(why)]
         };
-        table(&["WHEN", "TOOL", "WHAT BECAME OF IT"], entries.iter().map(row));
-        eprintln!("{}", format!("{count} entries, all verified.").dimmed());
+        table(&[texts.when_heading, texts.tool_heading, texts.outcome_heading], entries.iter().map(row));
+        eprintln!("{}", fill(texts.all_verified, &[("count", &count)]).dimmed());
     });
     Ok(())
 }
@@ -46,12 +49,22 @@ pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
     let (sealed_by, value) = describe(&folder_of(home)?);
     answer["sealed_by"] = value;
     show(json, &answer, |answer| {
-        for name in ["person", "device", "url", "home", "agents", "audit"] {
-            println!("{:<10}{}", name.dimmed(), cell(&answer[name]));
+        let texts = DeviceTexts::of_environment();
+        let line = |label: &str, value: &dyn Display| println!("{}{value}", padded(label, 10).dimmed());
+        let shown = [
+            (texts.person, "person"),
+            (texts.device, "device"),
+            (texts.url, "url"),
+            (texts.home, "home"),
+            (texts.agents, "agents"),
+            (texts.audit, "audit"),
+        ];
+        for (label, name) in shown {
+            line(label, &cell(&answer[name]));
         }
-        println!("{:<10}{}", "programs".dimmed(), confinement());
-        println!("{:<10}{sealed_by}", "sealed by".dimmed());
-        println!("{:<10}{}", "server".dimmed(), cell(&answer["server"]));
+        line(texts.programs, &confinement());
+        line(texts.sealed_by, &sealed_by);
+        line(texts.server, &texts.value(&cell(&answer["server"])));
         if let Some(advice) = connection_advice(answer["server"].as_str()) {
             eprintln!("{}", advice.red());
         }
@@ -61,16 +74,10 @@ pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
 
 /// What the person can do about a connection to the server that does not work.
 pub(super) fn connection_advice(state: Option<&str>) -> Option<&'static str> {
+    let texts = DeviceTexts::of_environment();
     match state? {
-        "unreachable" => Some(
-            "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the \
-             operator of the server.",
-        ),
-        "removed" => Some(
-            "This device was removed from your account: agents can no longer use it. Ask the operator of the server \
-             if you did not expect this. To use this machine again, get a new invite and join in another folder: \
-             nuncio device join LINK --home DIR",
-        ),
+        "unreachable" => Some(texts.unreachable_advice),
+        "removed" => Some(texts.removed_advice),
         _ => None,
     }
 }

@@ -16,54 +16,46 @@ use serde_json::{Value, json};
 use super::commands::{DeviceCommand, carry_out, lock_idle_home, run_command};
 use super::home::home_flag;
 use super::passphrase::PassphraseUse;
+use super::texts::{DeviceTexts, fill};
 use super::{device_error, print_enrolled, write_private_file};
 use crate::cli::{DeviceHomeOptions, PassphraseSource};
 use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
 use crate::commands::user::print_qr_code;
-use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
+use crate::output::{WrongUsage, cell, fault, items, padded, show, table, wrong_usage};
 
 /// Continues a suggested command in the next line, since it has an id and a path.
 const NEXT_LINE: &str = " \\\n        ";
 
 pub(super) async fn list(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Devices, json, |answer| {
+        let texts = DeviceTexts::of_environment();
         let devices = items(&answer["devices"]);
-        let row = |device: &Value| {
-            let standing = match device["standing"].as_str() {
-                Some("this") => "this one",
-                Some("no_keys") => "no keys yet",
-                Some(other) => other,
-                None => "-",
-            };
-            vec![cell(&device["id"]), standing.to_owned(), cell(&device["name"])]
-        };
-        table(&["DEVICE", "STANDING", "NAME"], devices.iter().map(row));
+        let row =
+            |device: &Value| vec![cell(&device["id"]), texts.value(&cell(&device["standing"])), cell(&device["name"])];
+        table(&[texts.device_heading, texts.standing_heading, texts.name_heading], devices.iter().map(row));
         if let Some(this) = devices.iter().find(|device| device["this"] == true) {
-            eprintln!("\n{}", "Fingerprint of this device, for comparison:".dimmed());
-            print_fingerprint(this);
+            eprintln!("\n{}", texts.own_fingerprint.dimmed());
+            print_fingerprint(&texts, this);
         }
         for device in devices.iter().filter(|device| device["standing"] == "waiting") {
-            eprintln!("\n{} waits for your confirmation.", cell(&device["id"]).bold());
-            eprintln!("If it is yours, its own screen shows the same:");
-            print_fingerprint(device);
-            eprintln!(
-                "{} nuncio device trust {}{}",
-                "then:".dimmed(),
-                cell(&device["id"]),
-                home_flag(home).replacen(' ', NEXT_LINE, 1)
-            );
+            let id = cell(&device["id"]);
+            eprintln!("\n{}", fill(texts.waits_for_you, &[("device", &id.bold())]));
+            eprintln!("{}", texts.if_yours);
+            print_fingerprint(&texts, device);
+            let home = home_flag(home).replacen(' ', NEXT_LINE, 1);
+            eprintln!("{} nuncio device trust {id}{home}", texts.then.dimmed());
         }
     })
     .await
 }
 
-fn print_fingerprint(device: &Value) {
+fn print_fingerprint(texts: &DeviceTexts, device: &Value) {
     if let Some(number) = device["number"].as_str() {
-        eprintln!("  {}  {}", "number".dimmed(), number.bold());
+        eprintln!("  {}  {}", padded(texts.number, 6).dimmed(), number.bold());
     }
-    for (label, line) in ["key", ""].into_iter().zip(fingerprint_lines(&device["fingerprint"])) {
-        eprintln!("  {:<6}  {line}", label.dimmed());
+    for (label, line) in [texts.key, ""].into_iter().zip(fingerprint_lines(&device["fingerprint"])) {
+        eprintln!("  {}  {line}", padded(label, 6).dimmed());
     }
 }
 
@@ -76,12 +68,13 @@ fn fingerprint_lines(fingerprint: &Value) -> [String; 2] {
 /// Prints the invite link alone on standard output, so that it can be piped; the rest on standard error.
 pub(super) async fn invite(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     run_command(home, DeviceCommand::Invite, json, |answer| {
+        let texts = DeviceTexts::of_environment();
         let link = cell(&answer["link"]);
-        eprintln!("Your other device can join until {} with this link:", cell(&answer["expires_at"]));
+        eprintln!("{}", fill(texts.can_join_until, &[("time", &cell(&answer["expires_at"]))]));
         println!("{}", link.cyan());
         print_qr_code(&link);
-        eprintln!("{}", "On the other device, run `nuncio device join LINK`.".dimmed());
-        eprintln!("{}", "Then compare the number on both screens; here it is shown by:".dimmed());
+        eprintln!("{}", texts.run_there.dimmed());
+        eprintln!("{}", texts.then_compare.dimmed());
         eprintln!("  nuncio device devices{}", home_flag(home));
     })
     .await
@@ -91,7 +84,8 @@ pub(super) async fn trust(home: &DeviceHomeOptions, device: &str, yes: bool, jso
     let device = parsed(DeviceId::parse(device))?;
     let fingerprint = if yes { None } else { confirm_fingerprint(home, &device, json).await? };
     let command = DeviceCommand::Trust { device: device.clone(), fingerprint };
-    run_command(home, command, json, |_| println!("{} is yours: what it signed counts here.", device.bold())).await
+    let done = fill(DeviceTexts::of_environment().is_yours, &[("device", &device.bold())]);
+    run_command(home, command, json, |_| println!("{done}")).await
 }
 
 /// Fingerprint of a device; if the device waits for trust, the person compares it first. `None` for an unknown device.
@@ -107,12 +101,13 @@ async fn confirm_fingerprint(
     if shown["standing"] != "waiting" {
         return Ok(fingerprint);
     }
+    let texts = DeviceTexts::of_environment();
     if !json {
-        eprintln!("{} says that it is yours.", device.bold());
-        eprintln!("Its own screen must show:");
-        print_fingerprint(shown);
+        eprintln!("{}", fill(texts.says_yours, &[("device", &device.bold())]));
+        eprintln!("{}", texts.must_show);
+        print_fingerprint(&texts, shown);
     }
-    match confirm("Is it the same?", json).await? {
+    match confirm(texts.is_it_same, json).await? {
         Some(false) => Err(anyhow::anyhow!("nothing was trusted")),
         None => Err(wrong_usage("compare the number with the other device's screen, then use --yes")),
         Some(true) => Ok(fingerprint),
@@ -122,8 +117,9 @@ async fn confirm_fingerprint(
 pub(super) async fn remove(home: &DeviceHomeOptions, device: &str, json: bool) -> anyhow::Result<()> {
     let device = parsed(DeviceId::parse(device))?;
     run_command(home, DeviceCommand::Remove { device: device.clone() }, json, |_| {
-        println!("{} no longer acts for you.", device.bold());
-        println!("Permissions that you granted on it stay valid.");
+        let texts = DeviceTexts::of_environment();
+        println!("{}", fill(texts.no_longer_acts, &[("device", &device.bold())]));
+        println!("{}", texts.grants_stay);
     })
     .await
 }
@@ -142,11 +138,13 @@ pub(super) async fn backup(
     }
     let answer = json!({"device": backup["device"]["device"], "kept_at": backup["device"]["url"], "file": file});
     show(json, &answer, |answer| {
-        println!("The keys of {} are kept at {}.", cell(&answer["device"]).bold(), cell(&answer["kept_at"]).cyan());
+        let texts = DeviceTexts::of_environment();
+        let (device, url) = (cell(&answer["device"]), cell(&answer["kept_at"]));
+        println!("{}", fill(texts.kept_at, &[("device", &device.bold()), ("url", &url.cyan())]));
         if let Some(file) = file {
-            println!("They are in {} too.", file.display());
+            println!("{}", fill(texts.also_in_file, &[("file", &file.display())]));
         }
-        eprintln!("{}", "Nobody can open the backup without the passphrase; keep the two apart.".dimmed());
+        eprintln!("{}", texts.keep_apart.dimmed());
     });
     Ok(())
 }
@@ -170,14 +168,12 @@ pub(super) async fn restore(
 pub(super) async fn recover(home: &DeviceHomeOptions, passphrase: &PassphraseSource, json: bool) -> anyhow::Result<()> {
     let passphrase = passphrase.read(PassphraseUse::Known).await?;
     run_command(home, DeviceCommand::Recover { passphrase }, json, |answer| {
+        let texts = DeviceTexts::of_environment();
         let before = cell(&answer["recovered"]);
-        println!("{} vouches for this device.", before.bold());
-        println!("Permissions that you granted on it are valid here.");
-        eprintln!(
-            "{} nuncio device remove {before}{}",
-            "if it is lost:".dimmed(),
-            home_flag(home).replacen(' ', NEXT_LINE, 1)
-        );
+        println!("{}", fill(texts.vouches, &[("device", &before.bold())]));
+        println!("{}", texts.grants_valid);
+        let home = home_flag(home).replacen(' ', NEXT_LINE, 1);
+        eprintln!("{} nuncio device remove {before}{home}", texts.if_lost.dimmed());
     })
     .await
 }

@@ -8,7 +8,7 @@ use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{
-    Language, NotificationTool, NotifyingPrompt, PageAccess, SecretPagesPath, SharedPagesState, serve, welcome,
+    NotificationTool, NotifyingPrompt, PageAccess, SecretPagesPath, SharedPagesState, serve, welcome,
 };
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, LocalTools};
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::home::{config_error, text_of};
 use super::write_private_file;
+use crate::commands::language::user_language;
 use crate::output::fault;
 
 /// Default port of the device pages.
@@ -70,7 +71,7 @@ impl PagesListener {
         Arc::new(NotifyingPrompt {
             prompt: Arc::clone(&self.state.prompts) as _,
             desktop: DesktopNotificationTool(DesktopEnvironment::here()),
-            language: system_language(),
+            language: user_language(),
         })
     }
 
@@ -110,14 +111,4 @@ fn pages_path(home: &Path) -> anyhow::Result<SecretPagesPath> {
     let path = SecretPagesPath::random(&SystemEntropy);
     write_private_file(&file, path.as_str()).map_err(|why| config_error(&file, &why))?;
     Ok(path)
-}
-
-/// Language of the person's system, by the usual variables.
-fn system_language() -> Language {
-    let variables = ["LC_ALL", "LC_MESSAGES", "LANG"];
-    let named = variables.into_iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
-    match named {
-        Some(value) if value.starts_with("zh") => Language::Chinese,
-        _ => Language::English,
-    }
 }

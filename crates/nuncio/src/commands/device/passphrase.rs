@@ -8,6 +8,7 @@ use anstream::eprint;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::commands::Passphrase;
+use super::texts::DeviceTexts;
 use crate::cli::PassphraseSource;
 use crate::commands::confirm::{MAX_LINE, read_line};
 use crate::output::{WrongUsage, wrong_usage};
@@ -37,8 +38,9 @@ pub(super) async fn read(file: Option<&Path>, purpose: PassphraseUse) -> anyhow:
     if !std::io::stdin().is_terminal() {
         return parse(&read_line().await?);
     }
-    let first = prompt_hidden("Passphrase: ").await?;
-    if purpose == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
+    let texts = DeviceTexts::of_environment();
+    let first = prompt_hidden(texts.passphrase).await?;
+    if purpose == PassphraseUse::New && prompt_hidden(texts.once_more).await? != first {
         return Err(wrong_usage("the passphrases do not match; nothing was done"));
     }
     parse(&first)

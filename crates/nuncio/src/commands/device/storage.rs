@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::commands::Passphrase;
 use super::home::{config_error, prepare_folder, text_of};
 use super::passphrase::{self, PassphraseUse};
+use super::texts::{DeviceTexts, fill};
 use super::write_private_file;
 use crate::cli::{DeviceHomeOptions, PassphraseSource, StorageKeySource};
 use crate::output::{WrongUsage, fault, show};
@@ -93,7 +94,10 @@ async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource
     match store_in_keyring(folder).await {
         Ok(stored) => return Ok(stored),
         Err(KeyringError::Absent(_)) => {}
-        Err(error) => eprintln!("{} {error}; a key file is used instead", "The keyring is not used:".yellow()),
+        Err(error) => {
+            let note = fill(DeviceTexts::of_environment().keyring_unused, &[("why", &error)]);
+            eprintln!("{}", note.yellow());
+        }
     }
     let folder = std::path::absolute(folder)?;
     // The parent folder may belong to another account; the key file is then written into the device folder.
@@ -189,15 +193,15 @@ pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
 
 /// The source of the storage key of a device folder, as text and as JSON.
 pub(super) fn describe(folder: &Path) -> (String, Value) {
+    let texts = DeviceTexts::of_environment();
     match read_wrapped(folder).ok().flatten().map(|wrapped| wrapped.source) {
-        None => ("nothing yet".to_owned(), Value::Null),
-        Some(KeySource::Keyring { .. }) => ("a key in the system's keyring".to_owned(), json!({"source": "keyring"})),
-        Some(KeySource::Passphrase { .. }) => ("a passphrase".to_owned(), json!({"source": "passphrase"})),
+        None => (texts.no_source.to_owned(), Value::Null),
+        Some(KeySource::Keyring { .. }) => (texts.keyring.to_owned(), json!({"source": "keyring"})),
+        Some(KeySource::Passphrase { .. }) => (texts.passphrase_source.to_owned(), json!({"source": "passphrase"})),
         Some(KeySource::File { path }) => {
             let inside = std::path::absolute(folder).is_ok_and(|folder| path.starts_with(folder));
-            let note = if inside { ", in the same folder: anyone who copies the folder can read the data" } else { "" };
-            let text = format!("the key file {}{note}", path.display());
-            (text, json!({"source": "file", "path": path}))
+            let text = if inside { texts.key_file_inside } else { texts.key_file };
+            (fill(text, &[("file", &path.display())]), json!({"source": "file", "path": path}))
         }
     }
 }
@@ -214,7 +218,9 @@ pub(super) async fn storage(
         change(home, wanted, key_file, new_passphrase).await?;
     }
     let (text, value) = describe(&super::folder_of(home)?);
-    show(json, &json!({"sealed_by": value}), |_| println!("The stored data is encrypted with {}.", text.bold()));
+    show(json, &json!({"sealed_by": value}), |_| {
+        println!("{}", fill(DeviceTexts::of_environment().data_encrypted_with, &[("source", &text.bold())]));
+    });
     Ok(())
 }
 
@@ -256,7 +262,8 @@ async fn change(
         },
     };
     if let Err(why) = removed {
-        eprintln!("{} {why}", "The previous key could not be removed:".yellow());
+        let note = fill(DeviceTexts::of_environment().previous_key_left, &[("why", &why)]);
+        eprintln!("{}", note.yellow());
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Permission prompts in the terminal: one question at a time, and no is the default.
 
+use std::fmt::Display;
 use std::io::BufRead as _;
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ use owo_colors::OwoColorize as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
+use super::texts::{DeviceTexts, fill};
 use crate::commands::chat::clean::clean;
+use crate::commands::language::user_language;
 
 /// Input within this time after a prompt is ignored.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -47,7 +50,8 @@ struct OpenQuestionGuard<'a>(Option<&'a PromptQuestion>);
 impl Drop for OpenQuestionGuard<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.0 {
-            eprintln!("{} {}: too late, or answered elsewhere.", question.agent_name, question.tool);
+            let values: [(&str, &dyn Display); 2] = [("agent", &question.agent_name), ("tool", &question.tool)];
+            eprintln!("{}", fill(DeviceTexts::of_environment().too_late, &values));
         }
     }
 }
@@ -62,11 +66,11 @@ impl Prompt for TerminalPrompt {
         let answer = loop {
             match lines.recv().await {
                 Some((typed, _)) if typed < shown + TOO_SOON => {
-                    eprintln!("Ignored: the answer came too soon after the question.");
+                    eprintln!("{}", DeviceTexts::of_environment().too_soon);
                 }
                 Some((_, line)) => {
                     break match line.trim().to_lowercase().as_str() {
-                        "y" | "yes" => PromptAnswer::Yes,
+                        "y" | "yes" | "是" | "允许" => PromptAnswer::Yes,
                         "o" | "once" => PromptAnswer::Once,
                         _ => PromptAnswer::No,
                     };
@@ -82,38 +86,38 @@ impl Prompt for TerminalPrompt {
 }
 
 fn show(question: &PromptQuestion) {
+    let language = user_language();
+    let texts = DeviceTexts::of(language);
     let verified = match &question.verified {
-        AgentVerification::FirstContact => "known by its keys since first contact".to_owned(),
-        AgentVerification::Did { did } => format!("its keys are confirmed by {did}"),
+        AgentVerification::FirstContact => texts.first_contact.to_owned(),
+        AgentVerification::Did { did } => fill(texts.by_did, &[("did", did)]),
     };
+    let line = |label: &str, value: &dyn Display| eprintln!("  {}  {value}", label.dimmed());
     eprintln!();
-    eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
-    eprintln!("  {}  {verified}", "verified".dimmed());
+    let (name, tool) = (question.agent_name.bold(), question.tool.bold());
+    eprintln!("{}", fill(texts.wants, &[("agent", &name), ("id", &question.agent), ("tool", &tool)]));
+    line(texts.verified, &verified);
     if let Some(source) = &question.source {
-        let app = source.app.as_deref().unwrap_or(&source.caller);
-        let conversation = source.conversation.as_deref().unwrap_or("a single call, outside any conversation");
-        eprintln!("  {}  {app}", "for app ".dimmed());
-        eprintln!("  {}  {conversation}", "talk    ".dimmed());
+        line(texts.for_app, &source.app.as_deref().unwrap_or(&source.caller));
+        line(texts.talk, &source.conversation.as_deref().unwrap_or(texts.single_call));
     }
-    if let Some(description) = question.description.in_language("en") {
-        eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
+    if let Some(description) = question.description.in_language(language.tag()) {
+        line(texts.it_says, &clean(description));
     }
-    eprintln!("  {}  {} ({} sensitivity)", "under   ".dimmed(), question.scope, question.sensitivity);
-    eprintln!("  {}", "with".dimmed());
+    let level = texts.value(question.sensitivity.as_str());
+    line(texts.under, &fill(texts.sensitivity, &[("scope", &question.scope), ("level", &level)]));
+    eprintln!("  {}", texts.with.dimmed());
     for line in question.arguments.lines() {
         eprintln!("    {line}");
     }
     let (allow, answers) = match (question.sensitivity, &question.source) {
-        (Sensitivity::Low | Sensitivity::High, _) => ("Allow this once?", "y/N"),
-        (Sensitivity::Medium, Some(_)) => {
-            ("y: for 24 hours in this app and conversation; o: only once\nAllow it?", "y/o/N")
-        }
-        (Sensitivity::Medium, None) => {
-            ("y: for 24 hours in your conversation with this agent; o: only once\nAllow it?", "y/o/N")
-        }
+        (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
+        (Sensitivity::Medium, Some(_)) => (texts.allow_day_app, "y/o/N"),
+        (Sensitivity::Medium, None) => (texts.allow_day, "y/o/N"),
     };
     let left = SystemClock.now().until(question.until).as_secs();
-    eprintln!("{allow} {} ", format!("[{answers}, {left} seconds]").dimmed());
+    let left = fill(texts.seconds_left, &[("answers", &answers), ("seconds", &left)]);
+    eprintln!("{allow} {} ", left.dimmed());
 }
 
 #[cfg(test)]

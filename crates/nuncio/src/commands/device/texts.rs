@@ -1,0 +1,203 @@
+//! The fixed texts of `nuncio device`, in English and Chinese. Errors keep their English message and code, which
+//! `nuncio explain` has too.
+
+use crate::commands::language::{texts_by_language, user_language};
+
+texts_by_language! { DeviceTexts {
+    this_is: "This is {device}, a device of {person}.", "这是 {person} 的设备 {device}。";
+    keys_are_in: "Its keys are in", "密钥保存在";
+    encrypted_with: "They are encrypted with {source}.", "密钥的加密方式：{source}。";
+    compare_there: "Compare on the device that invited it:", "请在发出邀请的设备上核对：";
+    stop_and_start: "Stop it with Ctrl+C; start it again with `{command}`.", "按 Ctrl+C 停止；再次启动：`{command}`。";
+    no_device_yet:
+        "There is no device here yet. Enrol this machine at: {link}",
+        "这里还没有设备。请在此页面上将这台机器设为您的设备：{link}";
+    answers_at: "{device} of {person} answers at {url}.", "{person} 的设备 {device} 已连接 {url}。";
+    one_time_link: "One-time link to its pages: {link}", "页面的一次性链接：{link}";
+    data_encrypted_with: "Its stored data is encrypted with {source}.", "存储数据的加密方式：{source}。";
+    asks_again: "{agent} changed and asks again: {command}", "{agent} 有变动，再次请求授权：{command}";
+
+    // Sources of the storage key.
+    no_source: "nothing yet", "尚未加密";
+    keyring: "a key in the system's keyring", "系统密钥环中的密钥";
+    passphrase_source: "a passphrase", "口令";
+    key_file: "the key file {file}", "密钥文件 {file}";
+    key_file_inside:
+        "the key file {file}, in the same folder: anyone who copies the folder can read the data",
+        "密钥文件 {file}（在同一文件夹中，复制该文件夹的人都能读取数据）";
+    keyring_unused:
+        "The keyring is not used: {why}; a key file is used instead",
+        "未使用密钥环：{why}；改用密钥文件";
+    previous_key_left: "The previous key could not be removed: {why}", "无法删除旧密钥：{why}";
+    passphrase: "Passphrase: ", "口令：";
+    once_more: "Once more: ", "再次输入：";
+
+    // Agents.
+    no_agents:
+        "There are no agents yet; `{command}` shows what an agent requests.",
+        "还没有智能体；用 `{command}` 查看某个智能体请求的权限。";
+    agent_heading: "AGENT", "智能体";
+    name_heading: "NAME", "名称";
+    allowed_heading: "ALLOWED", "已允许";
+    may_now: "{agent} may now, and nothing else: {scopes}", "{agent} 现在只能做以下各项：{scopes}";
+    asks_for: "{agent} ({id}) asks for:", "{agent}（{id}）请求以下权限：";
+    scope_heading: "SCOPE", "权限";
+    stake_heading: "STAKE", "风险";
+    state_heading: "STATE", "状态";
+    meaning_heading: "WHAT IT MEANS", "含义";
+    suspended: "suspended", "已暂停";
+    allowed: "allowed", "已允许";
+    low: "low", "低";
+    medium: "medium", "中";
+    high: "high", "高";
+    nothing_allowed:
+        "Nothing was allowed. Name the scopes to allow, or use --all-low.",
+        "没有授予任何权限。请写出要授予的权限，或使用 --all-low。";
+    may_nothing: "{agent} may do nothing here now.", "{agent} 现在不能在这里做任何事。";
+    number_why:
+        "The agent's owner sees the same number unless someone intercepts your messages.",
+        "如果没有人截取消息，智能体的所有者会看到相同的数字。";
+    keys_changed: "The keys of {agent} have changed:", "{agent} 的密钥变了：";
+    number_before: "before", "之前";
+    number_now: "now", "现在";
+    ask_owner:
+        "Ask the agent's owner through another channel whether they see the current number.",
+        "请通过其他途径询问智能体的所有者是否看到现在的数字。";
+    owner_sees: "They see it with:", "对方用此命令查看：";
+    do_they: "Do they?", "对方看到的一致吗？";
+    keys_accepted: "The new keys of {agent} are accepted.", "已接受 {agent} 的新密钥。";
+
+    // The person's devices.
+    device_heading: "DEVICE", "设备";
+    standing_heading: "STANDING", "状态";
+    this_one: "this one", "本设备";
+    no_keys: "no keys yet", "尚无密钥";
+    trusted: "trusted", "已信任";
+    waiting: "waiting", "等待确认";
+    own_fingerprint: "Fingerprint of this device, for comparison:", "本设备的指纹，供核对：";
+    waits_for_you: "{device} waits for your confirmation.", "{device} 等待您确认。";
+    if_yours: "If it is yours, its own screen shows the same:", "如果它是您的设备，它的屏幕上会显示相同的内容：";
+    then: "then:", "然后：";
+    number: "number", "数字";
+    key: "key", "指纹";
+    can_join_until: "Your other device can join until {time} with this link:", "在 {time} 之前，您的另一台设备可以用此链接加入：";
+    run_there: "On the other device, run `nuncio device join LINK`.", "在另一台设备上运行 `nuncio device join LINK`。";
+    then_compare:
+        "Then compare the number on both screens; here it is shown by:",
+        "然后核对两台设备上的数字；在这里用以下命令查看：";
+    is_yours: "{device} is yours: what it signed counts here.", "{device} 是您的设备：它授予的权限在这里有效。";
+    says_yours: "{device} says that it is yours.", "{device} 自称是您的设备。";
+    must_show: "Its own screen must show:", "它的屏幕上应显示：";
+    is_it_same: "Is it the same?", "两者一致吗？";
+    no_longer_acts: "{device} no longer acts for you.", "{device} 不再代表您。";
+    grants_stay: "Permissions that you granted on it stay valid.", "您在它上面授予的权限仍然有效。";
+    kept_at: "The keys of {device} are kept at {url}.", "{device} 的密钥已备份到 {url}。";
+    also_in_file: "They are in {file} too.", "同时保存在 {file} 中。";
+    keep_apart:
+        "Nobody can open the backup without the passphrase; keep the two apart.",
+        "没有口令谁也打不开备份；请将两者分开保管。";
+    vouches: "{device} vouches for this device.", "{device} 已为本设备担保。";
+    grants_valid: "Permissions that you granted on it are valid here.", "您在它上面授予的权限在这里有效。";
+    if_lost: "if it is lost:", "如果它已丢失：";
+
+    // Record and status.
+    exported: "{count} entries are verified and are in {file}.", "已验证 {count} 条记录，保存在 {file} 中。";
+    when_heading: "WHEN", "时间";
+    tool_heading: "TOOL", "工具";
+    outcome_heading: "WHAT BECAME OF IT", "结果";
+    all_verified: "{count} entries, all verified.", "共 {count} 条记录，均已验证。";
+    person: "person", "用户";
+    device: "device", "设备";
+    url: "url", "服务器";
+    home: "home", "文件夹";
+    agents: "agents", "智能体";
+    audit: "audit", "记录";
+    programs: "programs", "程序";
+    sealed_by: "sealed by", "加密方式";
+    server: "server", "连接";
+    connected: "connected", "已连接";
+    connecting: "connecting", "正在连接";
+    unreachable: "unreachable", "无法连接";
+    removed: "removed", "已移除";
+    unreachable_advice:
+        "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the operator of the server.",
+        "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的运营者。";
+    removed_advice:
+        "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
+        "这台设备已从您的账户中移除，智能体不能再使用它。如果这不是您的意思，请联系服务器的运营者。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
+
+    // Questions in the terminal.
+    too_late: "{agent} {tool}: too late, or answered elsewhere.", "{agent} {tool}：已超时，或已在别处答复。";
+    too_soon: "Ignored: the answer came too soon after the question.", "已忽略：问题刚显示就收到了回答。";
+    first_contact: "known by its keys since first contact", "凭它与您首次联系时出示的密钥";
+    by_did: "its keys are confirmed by {did}", "它的密钥由 {did} 担保";
+    wants: "{agent} ({id}) wants to run {tool}", "{agent}（{id}）想要运行 {tool}";
+    verified: "verified", "确认方式";
+    for_app: "for app ", "应用    ";
+    talk: "talk    ", "会话    ";
+    single_call: "a single call, outside any conversation", "单次调用，不属于任何会话";
+    it_says: "it says ", "说明    ";
+    under: "under   ", "权限    ";
+    sensitivity: "{scope} ({level} sensitivity)", "{scope}（风险：{level}）";
+    with: "with", "实际参数";
+    allow_once: "Allow this once?", "允许这一次吗？";
+    allow_day_app:
+        "y: for 24 hours in this app and conversation; o: only once\nAllow it?",
+        "y：在这个应用的这个会话中允许 24 小时；o：仅允许这一次\n允许吗？";
+    allow_day:
+        "y: for 24 hours in your conversation with this agent; o: only once\nAllow it?",
+        "y：在您与这个智能体的会话中允许 24 小时；o：仅允许这一次\n允许吗？";
+    seconds_left: "[{answers}, {seconds} seconds]", "[{answers}，剩余 {seconds} 秒]";
+} }
+
+impl DeviceTexts {
+    /// The texts in the language of the user's environment.
+    pub(super) fn of_environment() -> Self {
+        Self::of(user_language())
+    }
+
+    /// The wording of a value that the JSON output has as it is; a value without one stays.
+    pub(super) fn value(&self, value: &str) -> String {
+        match value {
+            "this" => self.this_one,
+            "no_keys" => self.no_keys,
+            "trusted" => self.trusted,
+            "waiting" => self.waiting,
+            "removed" => self.removed,
+            "connected" => self.connected,
+            "connecting" => self.connecting,
+            "unreachable" => self.unreachable,
+            "low" => self.low,
+            "medium" => self.medium,
+            "high" => self.high,
+            other => other,
+        }
+        .to_owned()
+    }
+}
+
+/// Fills in the values of a text's placeholders.
+pub(super) fn fill(text: &str, values: &[(&str, &dyn std::fmt::Display)]) -> String {
+    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_has_the_same_placeholders_in_both_languages() {
+        let placeholders = |texts: &DeviceTexts| -> Vec<Vec<String>> {
+            // The debug output lists the fields in their order.
+            let fields = format!("{texts:#?}");
+            let names = |line: &str| {
+                let mut names: Vec<_> =
+                    line.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned())).collect();
+                names.sort();
+                names
+            };
+            fields.lines().filter(|line| line.starts_with("    ")).map(names).collect()
+        };
+        assert_eq!(placeholders(&DeviceTexts::ENGLISH), placeholders(&DeviceTexts::CHINESE));
+    }
+}
