@@ -5,13 +5,14 @@ use nuncio_core::Code;
 use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::digest::{Digest, canonical};
+use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{ApprovalId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{CallRefusal, ExecutionFailure, cancelled, denial};
+use crate::call_failure::{CallRefusal, cancelled, denial};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;

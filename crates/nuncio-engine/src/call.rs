@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use nuncio_core::audit::AuditReferences;
 use nuncio_core::digest::Digest;
-pub use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
 use tracing::Instrument as _;
@@ -22,19 +21,15 @@ use crate::tasks::TaskInbox;
 mod admit;
 mod attempt;
 mod end;
-pub(crate) mod history_text;
 mod output;
 mod pending_insert;
 mod request;
 mod run;
 
 use admit::AdmissionResult;
-pub(crate) use admit::CallRefusal;
-pub use history_text::denial;
 pub use pending_insert::PendingExecutionInsert;
 pub(crate) use pending_insert::{CommitReceiver, CommitSender, NotifyWhen};
 pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest};
-pub(crate) use run::{cancelled, cancelled_unbegun};
 
 /// The call chain, the only way to run a tool.
 pub struct CallService {

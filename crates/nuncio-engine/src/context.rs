@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::backoff::Backoff;
+use nuncio_core::caller::Caller;
 use nuncio_core::ids::{AgentId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Caller;
 use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
 use crate::engine::Limits;

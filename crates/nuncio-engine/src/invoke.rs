@@ -4,6 +4,7 @@
 //! times out and deletes old executions and adopts those of dead incarnations.
 
 use crate::call::CallService;
+use crate::call_failure::{cancelled, cancelled_unbegun};
 use crate::callbacks::CallbackService;
 use crate::context::EngineContext;
 use crate::converse::ConversationService;
@@ -102,7 +103,7 @@ impl ExecutionService {
         let Some(live) = self.queue.find(&execution.id) else { return self.execution(caller, id).await };
         if self.queue.withdraw(&live) {
             let begun = execution.attempt > 0;
-            let failure = if begun { crate::call::cancelled() } else { crate::call::cancelled_unbegun() };
+            let failure = if begun { cancelled() } else { cancelled_unbegun() };
             self.end_unbegun(&live, failure).await?;
         } else {
             live.cancel.cancel();

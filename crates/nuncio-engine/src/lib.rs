@@ -8,6 +8,7 @@ pub mod access;
 pub mod approve;
 mod background;
 pub mod call;
+mod call_failure;
 pub mod callbacks;
 mod compute;
 pub mod consent;

@@ -15,7 +15,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::EngineError;
 use crate::ports::{Brain, Runner};
-use crate::skills::PublishedSkill;
+
+mod published_skill;
+
+pub use published_skill::PublishedSkill;
 
 /// A published agent with its brain and tool limits. A running turn keeps the one it began with.
 #[derive(Debug)]

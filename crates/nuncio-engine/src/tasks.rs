@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::cancelled;
+use crate::call_failure::cancelled;
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;

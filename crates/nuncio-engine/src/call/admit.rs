@@ -6,15 +6,15 @@ use nuncio_core::Code;
 use nuncio_core::agent::Tool;
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
-use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 
+use super::CallInProgress;
 use super::request::ClientDecision;
-use super::{CallInProgress, denial};
 use crate::access::ScopePermission;
 use crate::approve::ApprovalPermit;
+use crate::call_failure::{CallRefusal, denial};
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Change};
 
@@ -22,15 +22,6 @@ pub(super) enum AdmissionResult {
     AskClient,
     Refused(CallRefusal),
     Admitted(AdmittedCall),
-}
-
-#[derive(Debug)]
-pub(crate) struct CallRefusal {
-    /// Principal that refused the call, or `policy`, for the audit record.
-    pub(crate) by: String,
-    pub(crate) failure: ExecutionFailure,
-    /// Reference to the approval that was denied or expired, for the audit record.
-    pub(crate) approval: Option<ApprovalReference>,
 }
 
 /// An admitted call, and the changes (used grant, used approval) that are committed with its start.
@@ -41,13 +32,9 @@ pub(super) struct AdmittedCall {
     pub(super) references: AuditReferences,
 }
 
-impl CallRefusal {
-    pub(crate) fn new(by: impl Into<String>, failure: ExecutionFailure) -> Self {
-        Self { by: by.into(), failure, approval: None }
-    }
-
-    fn by_policy(code: Code, message: impl Into<String>) -> AdmissionResult {
-        AdmissionResult::Refused(Self::new("policy", ExecutionFailure { code, message: message.into() }))
+impl AdmissionResult {
+    fn refused_by_policy(code: Code, message: impl Into<String>) -> Self {
+        Self::Refused(CallRefusal::new("policy", ExecutionFailure { code, message: message.into() }))
     }
 }
 
@@ -59,14 +46,17 @@ impl CallInProgress<'_> {
         // Device tools exist only for callers with a person.
         let reaches = |tool: &&Arc<Tool>| call.offered && (!tool.on_device() || call.caller.person.is_some());
         let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
-            return Ok(CallRefusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
+            return Ok(AdmissionResult::refused_by_policy(
+                Code::ToolNotFound,
+                format!("Tool not found: {}", call.tool),
+            ));
         };
         if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
             return Ok(AdmissionResult::Refused(self.ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            return Ok(CallRefusal::by_policy(
+            return Ok(AdmissionResult::refused_by_policy(
                 Code::InvalidArguments,
                 format!("Invalid arguments: {}", faults.join("; ")),
             ));
@@ -86,7 +76,7 @@ impl CallInProgress<'_> {
                 Decision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
-                    return Ok(CallRefusal::by_policy(
+                    return Ok(AdmissionResult::refused_by_policy(
                         Code::Denied,
                         denial(Some("someone other than the caller must approve it")),
                     ));

@@ -9,9 +9,9 @@ use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::time::Timestamp;
 
-use super::admit::CallRefusal;
 use super::request::FinishedCall;
 use super::{CallInProgress, attempt};
+use crate::call_failure::CallRefusal;
 use crate::error::EngineError;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::{AuditChange, CallChange, Change, ExecutionChange, ResultTarget};

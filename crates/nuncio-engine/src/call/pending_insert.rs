@@ -9,7 +9,6 @@ use nuncio_core::ids::Incarnation;
 use tokio::sync::oneshot;
 
 use super::CallService;
-use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApprovalChange, Change, Conflict, ExecutionChange, StoreError};
 
@@ -74,15 +73,14 @@ impl ExecutionCreation {
 }
 
 impl PendingExecutionInsert {
-    /// Creates a pending insert and the receiver for its result.
+    /// Creates a pending insert and the receiver for its result. `idempotency` is a key and the digest of its request.
     pub(crate) fn new(
         execution: Execution,
         owner: Incarnation,
-        idempotency: Option<IdempotencyKey>,
+        idempotency: Option<(String, Digest)>,
         notify: NotifyWhen,
     ) -> (Self, CommitReceiver) {
         let (answer, answered) = oneshot::channel();
-        let idempotency = idempotency.map(|it| (it.key, it.body));
         let creation = ExecutionCreation { execution: Box::new(execution), owner, idempotency };
         (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
     }

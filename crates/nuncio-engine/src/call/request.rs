@@ -8,8 +8,9 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{PendingExecutionInsert, history_text};
+use super::PendingExecutionInsert;
 use crate::access::Caller;
+use crate::call_failure::failure_text;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::ResultTarget;
 use crate::publish::PublishedAgent;
@@ -79,7 +80,7 @@ impl FinishedCall {
     pub fn content(&self) -> Content {
         match &self.result {
             Ok(output) => output.message_content(),
-            Err(failure) if self.admitted => Content::Text(history_text::failure(&failure.message)),
+            Err(failure) if self.admitted => Content::Text(failure_text(&failure.message)),
             Err(refusal) => Content::Text(refusal.message.clone()),
         }
     }

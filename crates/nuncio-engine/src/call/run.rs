@@ -14,9 +14,10 @@ use nuncio_core::time::Timestamp;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::admit::{AdmittedCall, CallRefusal};
+use super::admit::AdmittedCall;
 use super::request::FinishedCall;
-use super::{CallInProgress, denial, output};
+use super::{CallInProgress, output};
+use crate::call_failure::{CallRefusal, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
 use crate::ports::store::{
@@ -248,13 +249,4 @@ fn used_grant(change: &Change) -> Option<&GrantId> {
         Change::Access(AccessChange::UseGrant(grant)) => Some(grant),
         _ => None,
     }
-}
-
-pub(crate) fn cancelled() -> ExecutionFailure {
-    let message = "it was cancelled and may or may not have had an effect".to_owned();
-    ExecutionFailure { code: Code::Cancelled, message }
-}
-
-pub(crate) fn cancelled_unbegun() -> ExecutionFailure {
-    ExecutionFailure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
 }

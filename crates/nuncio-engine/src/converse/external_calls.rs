@@ -5,7 +5,7 @@ use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::CallAnswer;
 
 use super::turn::{RunningTurn, too_large};
-use crate::call::denial;
+use crate::call_failure::denial;
 use crate::error::EngineError;
 
 impl RunningTurn {

@@ -14,7 +14,7 @@ use nuncio_core::turn::{Turn, TurnOutcome};
 use serde_json::Value;
 
 use super::turn::failed;
-use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
+use crate::call_failure::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::queue::LiveExecution;
 use crate::access::Caller;
+use crate::call_failure::cancelled;
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
@@ -63,7 +64,7 @@ impl ExecutionService {
             let failure = tokio::select! {
                 biased;
                 () = turn.finished() => return Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said }))),
-                () = live.cancel.cancelled() => crate::call::cancelled(),
+                () = live.cancel.cancelled() => cancelled(),
                 () = self.context.clock.sleep_until(execution.order.deadline()) => {
                     let message = "the agent did not answer in time".to_owned();
                     ExecutionFailure { code: Code::ToolTimeout, message }

@@ -14,6 +14,7 @@ use tracing::Instrument as _;
 
 use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
+use crate::call_failure::cancelled;
 use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
@@ -113,7 +114,7 @@ impl ExecutionService {
         if live.cancel.is_cancelled() {
             return match self.context.closed.is_cancelled() {
                 true => Ok(AttemptEnd::Left),
-                false => self.give_up(pending_insert, &execution, crate::call::cancelled()).await,
+                false => self.give_up(pending_insert, &execution, cancelled()).await,
             };
         }
         let deadline = execution.order.deadline();

@@ -115,6 +115,7 @@ impl ExecutionService {
     ) -> Result<Execution, StoreError> {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
         let live = LiveExecution::new(execution.clone(), Some(offered), &self.context.closed);
+        let idempotency = idempotency.map(|it| (it.key, it.body));
         self.queue.announce(&live);
         let (pending_insert, accepted) =
             PendingExecutionInsert::new(execution.clone(), self.context.incarnation.clone(), idempotency, notify);
