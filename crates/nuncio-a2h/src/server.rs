@@ -146,7 +146,7 @@ fn table() -> Vec<(&'static str, MethodRouter<A2hServerState>)> {
 }
 
 async fn method_not_allowed() -> A2hError {
-    A2hError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header")
+    nuncio_http::method_not_allowed().into()
 }
 
 impl IntoResponse for A2hError {

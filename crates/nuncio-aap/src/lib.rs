@@ -14,5 +14,3 @@ pub mod server;
 pub mod wire;
 
 pub use event_id::EventId;
-#[cfg(feature = "server")]
-pub use server::refuse;

@@ -29,7 +29,6 @@ mod refuse;
 mod sse;
 
 pub use front::AapFront;
-pub use refuse::refuse;
 
 use front::BASE;
 use refuse::AapError;
@@ -270,7 +269,7 @@ async fn not_found() -> AapError {
 }
 
 async fn method_not_allowed() -> AapError {
-    EngineError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header").into()
+    nuncio_http::method_not_allowed().into()
 }
 
 impl AapServerState {

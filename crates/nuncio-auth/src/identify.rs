@@ -44,7 +44,16 @@ pub struct Authenticator {
 #[derive(Debug, Clone, Copy)]
 pub struct PathOwner {
     pub rules: &'static PathRules,
-    pub front: &'static dyn ProtocolFront,
+    /// The front that the path belongs to; `None` for paths of the server itself.
+    pub front: Option<&'static dyn ProtocolFront>,
+}
+
+impl PathOwner {
+    /// The error response, in the format of the front if the path belongs to one.
+    #[must_use]
+    pub fn refuse(&self, error: &EngineError) -> Response {
+        self.front.map_or_else(|| nuncio_http::refuse(error), |front| front.refuse(error))
+    }
 }
 
 impl Authenticator {
@@ -66,7 +75,7 @@ impl Authenticator {
         let is_public = owner.rules.is_public_document(request.method(), request.uri().path());
         let identity = match self.find(owner.rules, request) {
             CredentialLookup::Identity(identity) => Ok(identity),
-            CredentialLookup::Signature => match self.check_signature(owner.front, request).await {
+            CredentialLookup::Signature => match self.check_signature(owner, request).await {
                 Err(_) if is_public => Ok(CallerCheckResult::Invalid),
                 checked => Ok(checked?),
             },
@@ -97,7 +106,7 @@ impl Authenticator {
             Ok(identity) => insert(identity, request),
             Err(()) => {
                 insert(CallerCheckResult::Invalid, request);
-                return Err(unverifiable(owner.front));
+                return Err(unverifiable(owner));
             }
         }
         Ok(())
@@ -118,7 +127,7 @@ impl Authenticator {
         }
         let message = "this request came through a proxy, so it does not count as one from this machine: create a key \
                        with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
-        Some(owner.front.refuse(&EngineError::new(Code::ForwardedRefused, message)))
+        Some(owner.refuse(&EngineError::new(Code::ForwardedRefused, message)))
     }
 
     fn find<'a>(&self, rules: &PathRules, request: &'a Request) -> CredentialLookup<'a> {
@@ -177,15 +186,11 @@ impl Authenticator {
     }
 
     /// Checks the signature of a DID or of a signing key over the whole request.
-    async fn check_signature(
-        &self,
-        front: &dyn ProtocolFront,
-        request: &mut Request,
-    ) -> Result<CallerCheckResult, Response> {
+    async fn check_signature(&self, owner: PathOwner, request: &mut Request) -> Result<CallerCheckResult, Response> {
         let limits = self.bodies.at_most(MAX_SIGNED_BODY);
         let body = std::mem::take(request.body_mut());
         let read = limits.read(&self.engine, request.extensions(), body, CredentialLocation::Body).await;
-        let bytes = read.map_err(|error| front.refuse(&error))?;
+        let bytes = read.map_err(|error| owner.refuse(&error))?;
         let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
         let identity = if is_signed_by_did(request.headers()) {
             match self.dids.check(head, &bytes).await {
@@ -197,7 +202,7 @@ impl Authenticator {
             match self.signatures.check(head, &bytes).await {
                 SignatureCheckResult::Known(caller) => CallerCheckResult::Known(caller),
                 SignatureCheckResult::Invalid(why) => {
-                    return Err(front.refuse(&EngineError::new(Code::Unauthorized, why)));
+                    return Err(owner.refuse(&EngineError::new(Code::Unauthorized, why)));
                 }
                 SignatureCheckResult::Absent => CallerCheckResult::Invalid,
             }
@@ -290,9 +295,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn unverifiable(front: &dyn ProtocolFront) -> Response {
+fn unverifiable(owner: PathOwner) -> Response {
     let message = "the access token cannot be checked now; try again later";
-    let mut response = front.refuse(&EngineError::new(Code::IssuerUnavailable, message));
+    let mut response = owner.refuse(&EngineError::new(Code::IssuerUnavailable, message));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }

@@ -2,14 +2,12 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::Response;
 use http::HeaderMap;
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use nuncio_http::pages::assets::{Asset, Assets, version};
-
-use crate::Console;
 
 pub(super) const ROUTE: &str = "/console/assets/{version}/{file}";
 
@@ -46,14 +44,10 @@ pub(super) fn folder() -> &'static str {
 }
 
 /// `GET /console/assets/:version/:file`
-pub(super) async fn serve(
-    State(console): State<Console>,
-    Path((version, file)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn serve(Path((version, file)): Path<(String, String)>, headers: HeaderMap) -> Response {
     ASSETS.answer(&version, &file, &headers).unwrap_or_else(|| {
         let message = "there is no such file in this version; load the page again";
-        console.error_front.refuse(&EngineError::new(Code::NotFound, message))
+        nuncio_http::refuse(&EngineError::new(Code::NotFound, message))
     })
 }
 

@@ -48,8 +48,6 @@ pub struct Console {
     pub asks_for_keys: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The fronts whose documents are linked, in display order.
     pub fronts: Arc<[&'static dyn ProtocolFront]>,
-    /// The front that writes the error response for a missing file.
-    pub error_front: &'static dyn ProtocolFront,
     /// Limits of posted forms.
     pub bodies: BodyLimits,
 }

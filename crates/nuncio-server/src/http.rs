@@ -12,14 +12,13 @@ use axum::response::Response;
 use axum::routing::Route;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
-use nuncio_aap::server::AapFront;
 use nuncio_auth::Authenticator;
 use nuncio_console::Console;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::pages::Language;
-use nuncio_http::translate;
+use nuncio_http::{method_not_allowed, translate};
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
@@ -61,17 +60,22 @@ struct MiddlewareState {
 }
 
 impl MiddlewareState {
-    /// The error response in the format of the front that owns the path.
+    /// The error response, in the format of the front that owns the path if there is one.
     fn refuse(&self, path: &str, error: &EngineError) -> Response {
-        self.owners.owner(path).front.refuse(error)
+        self.owners.owner(path).refuse(error)
     }
 
-    /// The response for an unknown path, with the address at which the path's protocol begins.
+    /// The response for an unknown path, with the address at which to begin.
     fn not_found(&self, path: &str) -> Response {
-        let front = self.owners.owner(path).front;
-        let (name, start) = (front.name(), front.entry_point().document);
-        let message = format!("there is nothing at this address; {name} is served at {start}");
-        front.refuse(&EngineError::new(Code::NotFound, message))
+        let owner = self.owners.owner(path);
+        let message = match owner.front {
+            Some(front) => {
+                let (name, start) = (front.name(), front.entry_point().document);
+                format!("there is nothing at this address; {name} is served at {start}")
+            }
+            None => "there is nothing at this address; /openapi.json lists the addresses of this server".to_owned(),
+        };
+        owner.refuse(&EngineError::new(Code::NotFound, message))
     }
 }
 
@@ -109,17 +113,13 @@ pub(crate) fn app(
         entropy: Arc::new(SystemEntropy),
         asks_for_keys: Arc::new(move || exposure.asks_for_keys(keys.access().has_keys())),
         fronts: fronts().collect(),
-        error_front: &AapFront,
         bodies: parts.bodies.clone(),
     };
     let shared = Arc::new(shared);
     let refusing = Arc::clone(&shared);
     let not_found = move |uri: Uri| ready(refusing.not_found(uri.path()));
     let refusing = Arc::clone(&shared);
-    let not_allowed = move |uri: Uri| {
-        let message = "this address does not support that method; see the Allow header";
-        ready(refusing.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message)))
-    };
+    let not_allowed = move |uri: Uri| ready(refusing.refuse(uri.path(), &method_not_allowed()));
     let app = own.with_state(operators).merge(nuncio_console::routes(console)).fallback(not_found);
     // The fallback for methods applies only to routes added before it, so it comes last.
     routes

@@ -156,7 +156,7 @@ impl<S: Send + Sync> FromRequestParts<S> for WildcardPath {
 }
 
 async fn method_not_allowed() -> SkillError {
-    EngineError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header").into()
+    nuncio_http::method_not_allowed().into()
 }
 
 /// Caller identified by `identity`, else by an API key in the default header; `None` without credentials.

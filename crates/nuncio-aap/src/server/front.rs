@@ -46,7 +46,7 @@ impl ProtocolFront for AapFront {
     }
 
     fn refuse(&self, error: &EngineError) -> Response {
-        super::refuse(error)
+        super::refuse::refuse(error)
     }
 
     fn openapi(&self) -> OpenApiPart {

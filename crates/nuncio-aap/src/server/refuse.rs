@@ -4,7 +4,8 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_engine::EngineError;
-use serde_json::json;
+
+use crate::wire::error::ErrorBody;
 
 /// Error of an AAP handler, sent as an AAP error response.
 #[derive(Debug)]
@@ -22,11 +23,9 @@ impl IntoResponse for AapError {
     }
 }
 
-/// Builds the AAP error response for an engine error.
-#[must_use]
-pub fn refuse(error: &EngineError) -> Response {
+pub(super) fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);
-    let body = json!({"error": error.message, "code": error.code});
+    let body = ErrorBody { error: &error.message, code: error.code };
     let mut response = (status, Json(body)).into_response();
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nuncio\""));

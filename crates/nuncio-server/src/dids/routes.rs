@@ -8,8 +8,8 @@ use axum::routing::{MethodRouter, get};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::CacheableDocument;
 use nuncio_http::pages::sender::host;
+use nuncio_http::{CacheableDocument, refuse};
 use nuncio_identity::Did;
 
 use super::{DidHistory, DidSubject, Dids};
@@ -88,7 +88,7 @@ impl DidDocumentRoutes {
     fn answer(&self, found: Option<CacheableDocument>, request: &Request) -> Response {
         let Some(document) = found else {
             let why = self.dids.why_none().unwrap_or("no agent of that name and key is served here");
-            return nuncio_aap::refuse(&EngineError::new(Code::NotFound, format!("there is no such DID: {why}")));
+            return refuse(&EngineError::new(Code::NotFound, format!("there is no such DID: {why}")));
         };
         document.answer(request.headers(), "host")
     }

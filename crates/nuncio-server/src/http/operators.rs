@@ -11,6 +11,7 @@ use nuncio_auth::TrustedIssuers;
 use nuncio_core::Code;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{CallerCheckResult, Engine, EngineError};
+use nuncio_http::refuse;
 
 use super::resource;
 use crate::metrics::{CONTENT_TYPE, Metrics};
@@ -70,11 +71,11 @@ async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> R
     let identity = request.extensions().get::<CallerCheckResult>();
     let may_read = matches!(identity, Some(CallerCheckResult::Known(caller)) if operators.engine.access().may_read_metrics(caller));
     if let Some(CallerCheckResult::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
-        return nuncio_aap::refuse(&key_expired(*at));
+        return refuse(&key_expired(*at));
     }
     if !may_read && !operators.metrics_open {
         let message = "an operator's key is needed: make one with `nuncio key create --operator` (or `--scope metrics:read`, for the metrics alone) and send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
-        return nuncio_aap::refuse(&EngineError::new(Code::Unauthorized, message));
+        return refuse(&EngineError::new(Code::Unauthorized, message));
     }
     let pending = operators.engine.approvals().pending_approvals().await.ok().map(|pending| pending.len());
     let text = operators.metrics.render(operators.engine.load(), pending);

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use nuncio_aap::server::AapFront;
 use nuncio_auth::PathOwner;
 use nuncio_http::front::{PathRules, SignatureRule};
 
@@ -44,24 +43,25 @@ pub(super) struct PathOwners(Vec<PathOwner>);
 
 impl PathOwners {
     pub(super) fn new() -> Self {
-        let own = SERVER_PATHS.iter().map(|rules| PathOwner { rules, front: &AapFront });
-        let of_fronts = fronts().flat_map(|front| front.paths().iter().map(move |rules| PathOwner { rules, front }));
+        let own = SERVER_PATHS.iter().map(|rules| PathOwner { rules, front: None });
+        let of_fronts =
+            fronts().flat_map(|front| front.paths().iter().map(move |rules| PathOwner { rules, front: Some(front) }));
         let mut owners: Vec<_> = own.chain(of_fronts).collect();
         owners.sort_by_key(|owner| Reverse(owner.rules.prefix.len()));
         Self(owners)
     }
 
-    /// The owner of a path. Errors on paths of the server itself have the format of AAP.
+    /// The owner of a path: a front, or the server itself.
     pub(super) fn owner(&self, path: &str) -> PathOwner {
         let owner = self.0.iter().copied().find(|owner| owner.rules.covers(path));
-        owner.unwrap_or(PathOwner { rules: OTHER_PATHS, front: &AapFront })
+        owner.unwrap_or(PathOwner { rules: OTHER_PATHS, front: None })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use ::http::Method;
-    use nuncio_http::front::TokenKind;
+    use nuncio_http::front::{ProtocolFront, TokenKind};
 
     use super::*;
 
@@ -122,15 +122,17 @@ mod tests {
     fn path_belongs_to_the_protocol_with_the_longest_matching_path_prefix() {
         let owners = PathOwners::new();
         for (path, name) in [
-            ("/registry/skills", "Skill Sharing"),
-            ("/registry/agents/x", "ANP"),
-            ("/registry/other", "Skill Sharing"),
-            ("/agents/desk/did.json", "ANP"),
-            ("/a2h/users/me", "A2H"),
-            ("/aapx", "AAP"),
-            ("*", "AAP"),
+            ("/registry/skills", Some("Skill Sharing")),
+            ("/registry/agents/x", Some("ANP")),
+            ("/registry/other", Some("Skill Sharing")),
+            ("/agents/desk/did.json", Some("ANP")),
+            ("/a2h/users/me", Some("A2H")),
+            ("/aap/meta", Some("AAP")),
+            ("/aapx", None),
+            ("/metrics", None),
+            ("*", None),
         ] {
-            assert_eq!(owners.owner(path).front.name(), name, "{path}");
+            assert_eq!(owners.owner(path).front.map(ProtocolFront::name), name, "{path}");
         }
     }
 }

@@ -9,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::SkillAccess;
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::{Engine, EngineError};
+use nuncio_http::refuse;
 use serde_json::json;
 
 use super::operators::OperatorRoutes;
@@ -20,7 +21,7 @@ pub(super) async fn describe(State(operators): State<OperatorRoutes>) -> Respons
     let issuers: Vec<_> = operators.issuers.names().collect();
     if issuers.is_empty() {
         let message = "this server does not accept access tokens; send an API key";
-        return nuncio_aap::refuse(&EngineError::new(Code::NotFound, message));
+        return refuse(&EngineError::new(Code::NotFound, message));
     }
     let document = json!({
         "resource": &*operators.base,

@@ -56,11 +56,11 @@ async fn unknown_paths_and_methods_of_skill_sharing_are_answered_in_the_envelope
 }
 
 #[tokio::test]
-async fn unknown_path_is_answered_with_the_entry_point_of_its_protocol() {
+async fn unknown_path_is_answered_with_the_entry_point_of_its_protocol_or_server() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     for (path, entry) in [
         ("/aap/none", "/aap/meta"),
-        ("/none", "/aap/meta"),
+        ("/none", "/openapi.json"),
         ("/skills", "/.well-known/skill-sharing"),
         ("/a2h/none", "/a2h/agents"),
         ("/agents/none/none", "/.well-known/agent-descriptions"),
