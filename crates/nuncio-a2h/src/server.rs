@@ -15,7 +15,6 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::manifest::{MAX_WRITTEN_BYTES, ScopePresets};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::pages::Language;
 use nuncio_http::{BodyLimits, CredentialLocation, LocalizedResponseBody, QueryParameters};
@@ -256,15 +255,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> f
 
 /// Caller of a request; `None` if it has no credentials, an error if they are invalid.
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
-    match request.extensions().get::<CallerCheckResult>() {
-        Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(CallerCheckResult::Invalid) => {
-            let message = "the token or key is not valid: unknown, expired or revoked; a device gets a new token at /a2h/auth/token";
-            Err(EngineError::new(Code::Unauthorized, message))
+    let identity = request.extensions().get().unwrap_or(&CallerCheckResult::Missing);
+    let identified = identity.identified().map_err(|error| match error.code {
+        Code::Unauthorized => {
+            EngineError::new(error.code, format!("{error}; a device gets a new token at /a2h/auth/token"))
         }
-        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerCheckResult::Known(_) | CallerCheckResult::Missing) | None => Ok(None),
-    }
+        _ => error,
+    });
+    Ok(identified?.cloned())
 }
 
 /// Caller of a request; anonymous requests are refused.

@@ -1,5 +1,6 @@
 //! HTTP routes of AAP. Handlers convert requests to calls of the engine and results to responses.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,8 +13,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::turn::StreamMode;
-use nuncio_engine::access::{AccessControl, key_expired};
+use nuncio_engine::access::AccessControl;
 use nuncio_engine::converse::HistoryKind;
+use nuncio_engine::not_found;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use serde::Deserialize;
@@ -200,7 +202,7 @@ async fn continue_stream(
     let last = last_event_id(request.headers())?;
     let turn = aap.engine.conversations().turn(&caller, &id, last.map(|id| id.turn)).await?;
     if query.running && turn.read(nuncio_core::event::EventLog::stop).is_some() {
-        return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session").into());
+        return Err(not_found::running_turn().into());
     }
     let mode = match query.stream.as_deref() {
         None if turn.mode == StreamMode::None => StreamMode::Delta,
@@ -236,13 +238,11 @@ async fn cancel(State(aap): State<AapServerState>, SessionPath(id): SessionPath,
 struct SessionPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
-    type Rejection = AapError;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AapError> {
-        match Path::<String>::from_request_parts(parts, state).await {
-            Ok(Path(id)) => Ok(Self(id)),
-            Err(_) => Err(EngineError::new(Code::SessionNotFound, "there is no such session").into()),
-        }
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(id)| id)))
     }
 }
 
@@ -291,18 +291,12 @@ impl AapServerState {
 }
 
 fn caller(request: &Request) -> Result<Caller, EngineError> {
-    match request.extensions().get::<CallerCheckResult>() {
-        Some(CallerCheckResult::Known(caller)) => Ok(caller.clone()),
-        Some(CallerCheckResult::Invalid) => Err(wrong_key()),
-        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerCheckResult::Missing) | None => {
-            let message =
-                format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
-            Err(EngineError::new(Code::Unauthorized, message))
-        }
+    let identity = request.extensions().get().unwrap_or(&CallerCheckResult::Missing);
+    if let CallerCheckResult::Known(caller) = identity {
+        return Ok(caller.clone());
     }
-}
-
-fn wrong_key() -> EngineError {
-    EngineError::new(Code::Unauthorized, "the key is not valid: it is unknown or was revoked")
+    identity.identified()?;
+    let message =
+        format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
+    Err(EngineError::new(Code::Unauthorized, message))
 }

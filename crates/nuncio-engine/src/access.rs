@@ -51,6 +51,26 @@ pub enum CallerCheckResult {
     Expired(Timestamp),
 }
 
+impl CallerCheckResult {
+    /// The identified caller; `None` for an anonymous one.
+    ///
+    /// # Errors
+    /// The request has a credential that is not valid or has expired.
+    pub fn identified(&self) -> Result<Option<&Caller>, EngineError> {
+        match self {
+            Self::Known(caller) if caller.principal != Principal::Anonymous => Ok(Some(caller)),
+            Self::Known(_) | Self::Missing => Ok(None),
+            Self::Invalid => Err(invalid_credential()),
+            Self::Expired(at) => Err(key_expired(*at)),
+        }
+    }
+}
+
+#[must_use]
+pub fn invalid_credential() -> EngineError {
+    EngineError::new(Code::Unauthorized, "the key or token is not valid: it is unknown, expired or revoked")
+}
+
 /// A grant from the operator's settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredGrant {

@@ -18,7 +18,7 @@ mod rules;
 mod signing;
 mod texts;
 
-pub use accounts::{AgentAccountService, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
+pub use accounts::{AgentAccountService, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent, stale_account};
 pub use enrolment::{CreatedInvite, EnrolmentRequest, PersonService};
 pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;

@@ -12,7 +12,6 @@ use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
 use crate::publish::AgentService;
 use crate::skills::SkillAccessService;
-use nuncio_core::Code;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::principal::Principal;
@@ -21,6 +20,7 @@ use std::sync::Arc;
 
 use crate::access::Caller;
 use crate::error::EngineError;
+use crate::not_found;
 
 mod agent;
 mod maintenance;
@@ -76,10 +76,7 @@ impl ExecutionService {
         found
             .filter(|execution| may_read(caller, &execution.order.caller.principal))
             .filter(|execution| execution.kept_until().is_none_or(|until| until > self.context.now()))
-            .ok_or_else(|| {
-                let id: String = id.chars().take(64).collect();
-                EngineError::new(Code::ExecutionNotFound, format!("there is no execution {id:?}"))
-            })
+            .ok_or_else(|| not_found::execution(id))
     }
 
     async fn until_over(&self, live: &LiveExecution, until: Timestamp) {

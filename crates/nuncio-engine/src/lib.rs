@@ -23,6 +23,7 @@ mod error;
 pub mod follow;
 pub mod invoke;
 pub mod nodes;
+pub mod not_found;
 pub mod operator_commands;
 pub mod ports;
 pub mod publish;

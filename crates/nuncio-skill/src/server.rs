@@ -11,10 +11,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::key_expired;
+use nuncio_engine::access::invalid_credential;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
@@ -173,25 +172,13 @@ fn caller(
 
 /// Caller whom the HTTP server identified by a key or token; `None` if anonymous.
 fn by_identity(identity: Option<&CallerCheckResult>) -> Result<Option<Caller>, EngineError> {
-    match identity {
-        Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(CallerCheckResult::Invalid) => Err(invalid()),
-        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerCheckResult::Known(_) | CallerCheckResult::Missing) | None => Ok(None),
-    }
+    Ok(identity.unwrap_or(&CallerCheckResult::Missing).identified()?.cloned())
 }
 
 /// Caller to whom an API key belongs.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
-    match std::str::from_utf8(key).map(|key| engine.access().identity_by_key(key)) {
-        Ok(CallerCheckResult::Known(caller)) => Ok(caller),
-        Ok(CallerCheckResult::Expired(at)) => Err(key_expired(at)),
-        Ok(CallerCheckResult::Missing | CallerCheckResult::Invalid) | Err(_) => Err(invalid()),
-    }
-}
-
-fn invalid() -> EngineError {
-    EngineError::new(Code::Unauthorized, "the key or token is not valid: unknown, expired or revoked")
+    let key = std::str::from_utf8(key).map_err(|_| invalid_credential())?;
+    engine.access().identity_by_key(key).identified()?.cloned().ok_or_else(invalid_credential)
 }
 
 /// Caller without credentials.

@@ -8,7 +8,8 @@ use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, Manifest
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentPatch, PublicationResult, UpdatedAgent};
+use nuncio_engine::consent::{AgentPatch, PublicationResult, UpdatedAgent, stale_account};
+use nuncio_engine::not_found;
 use nuncio_engine::{Caller, EngineError};
 use nuncio_http::unless_known;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ pub(super) async fn create(State(a2h): State<A2hServerState>, request: Request) 
 /// `GET /a2h/agents/{id}`: an agent account with its manifest.
 pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let caller_if_known = visitor(&request)?;
-    let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
+    let account = a2h.engine.accounts().visible_account(caller_if_known.as_ref(), &id).await?;
     let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
     Ok(revalidated(unless_known(request.headers(), tag(&view), || data(StatusCode::OK, &view))))
 }
@@ -68,7 +69,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
         a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
     }
     if is_stale {
-        return Err(lost_update_error(&account));
+        return Err(A2hError::conditional(stale_account(&account)));
     }
     if let Some(patch) = patch {
         webhook_secret = a2h.change(&by, &id, patch, wanted).await?.webhook_secret;
@@ -127,23 +128,12 @@ pub(super) async fn revoke_token(
 
 /// Parses the agent id of a path; an invalid id gives the same error as an unknown agent.
 pub(super) fn agent_id(text: &str) -> Result<AgentId, EngineError> {
-    AgentId::parse(text).map_err(|_| EngineError::new(Code::UnknownAgent, "no agent of that id has an account here"))
+    AgentId::parse(text).map_err(|_| not_found::agent_account(text))
 }
 
 fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     IfMatchHeader::read(value.to_str().unwrap_or_default()).map(Some)
-}
-
-fn lost_update_error(account: &AgentAccount) -> A2hError {
-    let message = format!("agent {} or its manifest was changed meanwhile; read it again", account.id);
-    let mut refused = A2hError::new(Code::ManifestStale, message);
-    refused.status = StatusCode::PRECONDITION_FAILED;
-    refused.body.error.params = json!({
-        "manifest_version": account.manifest_version,
-        "manifest_hash": account.manifest_hash,
-    });
-    refused
 }
 
 /// Adds the `ETag` that a later `GET` of the same caller has.
@@ -166,21 +156,6 @@ fn tag_text(view: &AgentView) -> String {
 }
 
 impl A2hServerState {
-    /// Account of an agent, if the caller may see it: everyone sees public ones, authenticated callers all.
-    pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<AgentAccount, A2hError> {
-        let found: Result<_, A2hError> = async { Ok(self.engine.accounts().account(&agent_id(id)?).await?) }.await;
-        let is_visible = |account: &AgentAccount| account.public || caller_if_known.is_some();
-        match found {
-            Ok(account) if is_visible(&account) => Ok(account),
-            // Anonymous callers are not told whether a private agent exists.
-            _ if caller_if_known.is_none() => {
-                let message = "no public agent has that id; say who asks to see others";
-                Err(A2hError::new(Code::Unauthorized, message))
-            }
-            other => other,
-        }
-    }
-
     /// Changes an agent account if its state matches `If-Match`. Closes the WebSocket of an agent that switched to webhook
     /// delivery.
     async fn change(
@@ -193,7 +168,7 @@ impl A2hServerState {
         let changed = loop {
             let account = self.engine.accounts().owned(by, id).await?;
             if self.is_stale(&account, by, wanted).await? {
-                return Err(lost_update_error(&account));
+                return Err(A2hError::conditional(stale_account(&account)));
             }
             let expected_revision = wanted.map(|_| account.revision);
             let patch = AgentPatch { expected_revision, ..patch.clone() };

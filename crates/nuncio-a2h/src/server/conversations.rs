@@ -2,10 +2,10 @@
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::Code;
 use nuncio_core::ids::ConversationId;
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::EngineError;
+use nuncio_engine::not_found;
 use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::relay::NewConversation;
 
@@ -78,8 +78,7 @@ pub(super) async fn leave(State(a2h): State<A2hServerState>, PathParam(id): Path
 
 /// Parses the conversation id of a path; an invalid id gives the same error as an unknown conversation.
 pub(super) fn conversation_id(text: &str) -> Result<ConversationId, EngineError> {
-    let missing = |_| EngineError::new(Code::ConversationNotFound, "you take part in no such conversation");
-    ConversationId::parse(text).map_err(missing)
+    ConversationId::parse(text).map_err(|_| not_found::conversation(text))
 }
 
 fn view(membership: MemberConversation) -> ConversationView {

@@ -8,6 +8,7 @@ use nuncio_core::bundle::{KeyBackup, KeyBundle};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
+use nuncio_engine::not_found;
 use nuncio_engine::relay::KeyUploadResult;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
@@ -49,7 +50,7 @@ pub(super) async fn endorse(
     request: Request,
 ) -> A2hResult {
     let (_, by) = person(&request)?;
-    let id = device_id(&id)?;
+    let id = DeviceId::parse(&id).map_err(|_| not_found::own_key_bundle(&id))?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().endorse_device(&by, &id, body.signature).await?))
 }
@@ -71,8 +72,7 @@ pub(super) async fn of_person(
     request: Request,
 ) -> A2hResult {
     let (_, by) = participant(&request)?;
-    let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
-    let name = PersonName::parse(&name).map_err(missing)?;
+    let name = PersonName::parse(&name).map_err(|_| not_found::person_with_keys(&name))?;
     Ok(bundle_list(a2h.engine.device_keys().keys_of(&by, &RelayParty::Person(name)).await?))
 }
 
@@ -95,7 +95,8 @@ pub(super) async fn take_one(
 ) -> A2hResult {
     let (_, by) = participant(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
-    Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
+    let id = DeviceId::parse(&id).map_err(|_| not_found::one_time_keys(&id))?;
+    Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &id).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: stores the person's key backup in place of the previous one.
@@ -131,11 +132,6 @@ pub(super) fn itself(request: &Request, id: &str) -> Result<(RelayParty, Caller)
         true => Ok((me, by)),
         false => Err(EngineError::new(Code::PermissionDenied, "only the agent itself may, with its own token")),
     }
-}
-
-fn device_id(text: &str) -> Result<DeviceId, EngineError> {
-    let missing = |_| EngineError::new(Code::KeysNotFound, "there is no such device with keys for you");
-    DeviceId::parse(text).map_err(missing)
 }
 
 fn recipient(text: &str) -> Result<RelayParty, EngineError> {

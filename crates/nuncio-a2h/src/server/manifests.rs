@@ -30,7 +30,7 @@ pub(super) async fn history(
 ) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
-    let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
+    let account = a2h.engine.accounts().visible_account(visitor(&request)?.as_ref(), &id).await?;
     let found = a2h.engine.manifests().manifest_history(&account.id, before, wanted.limit + 1).await?;
     Ok(page(found, wanted.limit, view, |version| version.version.to_string()))
 }
@@ -41,7 +41,7 @@ pub(super) async fn version(
     PathParam((id, version)): PathParam<(String, String)>,
     request: Request,
 ) -> A2hResult {
-    let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
+    let account = a2h.engine.accounts().visible_account(visitor(&request)?.as_ref(), &id).await?;
     let headers = request.headers().clone();
     let found = match version.parse() {
         Ok(number) => a2h.engine.manifests().manifest_version(&account.id, number).await?,

@@ -7,6 +7,7 @@ use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::ids::{ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_engine::consent::ConsentError;
+use nuncio_engine::not_found;
 use nuncio_engine::relay::PostReceipt;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
@@ -68,8 +69,7 @@ pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): Path
         let message = format!("a device claims for itself: you are {device}, and device_id says {named}");
         return Err(A2hError::new(Code::PermissionDenied, message));
     }
-    let missing = |_| EngineError::new(Code::MessageNotFound, "there is no such tool call for you");
-    let message_id = MessageId::parse(&id).map_err(missing)?;
+    let message_id = MessageId::parse(&id).map_err(|_| not_found::tool_call(&id))?;
     let claim = a2h.engine.relay().claim_message(&by, &message_id).await?;
     Ok(data(StatusCode::OK, ClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
 }

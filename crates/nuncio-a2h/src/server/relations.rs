@@ -2,13 +2,13 @@
 
 use axum::extract::{Request, State};
 use http::{StatusCode, header};
-use nuncio_core::Code;
 use nuncio_core::ids::{PersonName, RelationId};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::person::Device;
 use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
+use nuncio_engine::not_found;
 
 use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, created, data, page, participant};
 use crate::lift;
@@ -101,7 +101,7 @@ fn device(device: Device) -> LedgerDevice {
 }
 
 fn relation_id(text: &str) -> Result<RelationId, EngineError> {
-    RelationId::parse(text).map_err(|_| EngineError::new(Code::RelationNotFound, "there is no such relation of yours"))
+    RelationId::parse(text).map_err(|_| not_found::relation(text))
 }
 
 impl A2hServerState {

@@ -15,6 +15,7 @@ use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
 use super::AnpServerState;
+use super::rpc::with_reason;
 use crate::wire::{AnpRequest, DirectMessageReceipt, ErrorCode, RpcError, TargetKind};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
@@ -85,10 +86,7 @@ impl AnpServerState {
         let incoming = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
         let begun = self.engine.direct_messages().receive_direct_message(caller, served, incoming).await;
         begun.map_err(|error| match error.code {
-            Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
-            Code::TurnRunning => {
-                RpcError::new(ErrorCode::TemporarilyUnavailable).with_message("the agent is still at your last message")
-            }
+            Code::IdempotencyMismatch => with_reason(ErrorCode::IdempotencyConflict, error.message, error.code),
             _ => error.into(),
         })
     }

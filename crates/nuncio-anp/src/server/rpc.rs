@@ -26,7 +26,7 @@ const TOOL_FAILED: i64 = -32000;
 /// Handles `POST /agents/{name}/rpc`.
 pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
-    let missing = |_| refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
+    let missing = |error: EngineError| refuse(&EngineError { code: Code::NotFound, ..error });
     let served = anp.engine.agents().agent(&name).map_err(missing)?;
     let Some(caller) = asked.caller.clone() else {
         let refused = || refuse(&EngineError::new(Code::Unauthorized, "say who you are"));

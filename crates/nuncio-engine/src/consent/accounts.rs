@@ -10,12 +10,13 @@ use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 use url::Url;
 
-use super::error::ConsentError;
+use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::{ManifestService, PublicationResult, manifest_value};
 use super::{AgentLocks, NotificationService, texts};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::Entropy;
 use crate::ports::store::{AgentAccountStore, Change, Conflict, ConsentChange};
 use crate::relay::{ConnectionModeChange, WebhookSecret, WebhookService};
@@ -107,8 +108,7 @@ impl AgentAccountService {
         loop {
             let account = self.owned(by, id).await?;
             if patch.expected_revision.is_some_and(|expected| expected != account.revision) {
-                let message = format!("agent {id} was changed in the meantime; read it again");
-                return Err(ConsentError::new(Code::ManifestStale, message));
+                return Err(stale_account(&account));
             }
             let mut reached = match &patch.connection {
                 Some(wanted) => self.webhooks.plan_connection(&account, wanted).await?,
@@ -149,12 +149,24 @@ impl AgentAccountService {
     }
 
     pub async fn account(&self, id: &AgentId) -> Result<AgentAccount, ConsentError> {
-        self.store.account(id).await?.ok_or_else(|| {
-            ConsentError::new(
-                Code::UnknownAgent,
-                format!("there is no account of agent {id} on this server; search for it by name"),
-            )
-        })
+        Ok(self.store.account(id).await?.ok_or_else(|| not_found::agent_account(id.as_str()))?)
+    }
+
+    /// The account with this id, if the caller may see it: everyone sees public ones, authenticated callers all.
+    pub async fn visible_account(&self, by: Option<&Caller>, id: &str) -> Result<AgentAccount, ConsentError> {
+        let found = match AgentId::parse(id) {
+            Ok(id) => self.store.account(&id).await?,
+            Err(_) => None,
+        };
+        match (found, by) {
+            (Some(account), _) if account.public || by.is_some() => Ok(account),
+            (_, Some(_)) => Err(not_found::agent_account(id).into()),
+            // Anonymous callers are not told whether a private agent exists.
+            (_, None) => {
+                let message = "no public agent has this id; send a token to see agents that are not public";
+                Err(ConsentError::new(Code::Unauthorized, message))
+            }
+        }
     }
 
     /// Accounts of an owner with an id above `after`, ordered by id; at most `limit`, and never more than 100.
@@ -278,6 +290,14 @@ impl ManifestService {
             self.context.agent_event(AuditEvent::AgentCreated, by, &account.id),
         ]
     }
+}
+
+/// Error for a change that is based on an earlier state of the account or its manifest.
+#[must_use]
+pub fn stale_account(account: &AgentAccount) -> ConsentError {
+    let message = format!("agent {} or its manifest was changed in the meantime; read it again", account.id);
+    let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };
+    ConsentError::with(Code::ManifestStale, message, details)
 }
 
 fn person(by: &Caller) -> Result<&PersonName, ConsentError> {

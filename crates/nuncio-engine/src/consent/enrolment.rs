@@ -17,9 +17,10 @@ use nuncio_core::time::Timestamp;
 use super::error::ConsentError;
 use super::signing::{Ed25519Verifier, refused};
 use super::{NotificationService, texts};
-use crate::access::{Caller, use_nonce};
+use crate::access::{AuthenticationMethod, Caller, use_nonce};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::{AuditChange, Conflict, ConsentChange, PersonStore, RelayChange, StoreError};
 use crate::relay::RelayService;
 
@@ -52,10 +53,26 @@ pub struct PersonService {
     pub(crate) relay: Arc<RelayService>,
 }
 
+/// Validity of an invite that a person's own device creates; short, because the person has both devices at hand.
+const OWN_INVITE_LASTS: Duration = Duration::from_secs(600);
+
 impl PersonService {
     /// Invites a person, whose account is created if it does not exist, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<CreatedInvite, ConsentError> {
         self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
+    }
+
+    /// Invites a further device of the calling person, which only one of their devices may do.
+    pub async fn invite_own_device(&self, by: &Caller) -> Result<CreatedInvite, ConsentError> {
+        match (&by.principal, &by.authentication) {
+            (Principal::Person(name), AuthenticationMethod::Device(_)) => {
+                self.invite_person_for(name.clone(), OWN_INVITE_LASTS, by).await
+            }
+            _ => {
+                let message = "only a device can invite another device of its person: send its access token";
+                Err(ConsentError::new(Code::PermissionDenied, message))
+            }
+        }
     }
 
     /// Like [`PersonService::invite_person`], with a validity of `lasts`.
@@ -150,10 +167,7 @@ impl PersonService {
     /// Revokes a device: it can no longer act for its person, and its key bundle is removed. The person's devices and
     /// conversation partners are notified.
     pub async fn revoke_device(&self, person: &PersonName, id: &DeviceId, by: &Caller) -> Result<Device, ConsentError> {
-        let missing = || {
-            let message = format!("{person} has no device {id}, or it was removed; list the devices first");
-            ConsentError::new(Code::DeviceNotFound, message)
-        };
+        let missing = || not_found::device(person.as_str(), id.as_str());
         let device = self.store.device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
         let at = self.context.now();
         let record = AuditEventRecord {
@@ -170,7 +184,7 @@ impl PersonService {
         changes.extend(self.relay.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(OwnerDevice { owner, device: id.clone() }).into());
         if !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Missing)? {
-            return Err(missing());
+            return Err(missing().into());
         }
         Ok(Device { revoked_at: Some(at), ..device })
     }

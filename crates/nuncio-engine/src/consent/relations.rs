@@ -23,6 +23,7 @@ use super::{AgentAccountService, AgentLocks, ManifestService, NotificationServic
 use crate::access::{AccessControl, Caller};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::{
     AccessChange, AgentAccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
 };
@@ -205,7 +206,7 @@ impl ConsentService {
             Principal::Operator => true,
             _ => false,
         });
-        relation.ok_or_else(|| unknown(id))
+        Ok(relation.ok_or_else(|| not_found::relation(id.as_str()))?)
     }
 
     /// Relations of a person with an id above `after`, including ended ones, ordered by id; at most `limit`, and never
@@ -246,7 +247,7 @@ impl ConsentService {
 
     /// Verifies a relation's ledger, and that the relation allows no more than the ledger does.
     pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
-        let relation = self.store.relation(id).await?.ok_or_else(|| unknown(id))?;
+        let relation = self.store.relation(id).await?.ok_or_else(|| not_found::relation(id.as_str()))?;
         let devices = self.person_store.devices(&relation.person).await?;
         let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519Verifier);
         let broken =
@@ -305,7 +306,8 @@ impl ConsentService {
 
     async fn active(&self, person: &PersonName, id: &RelationId) -> Result<Relation, ConsentError> {
         let relation = self.store.relation(id).await?;
-        relation.filter(|relation| relation.person == *person && relation.is_active()).ok_or_else(|| unknown(id))
+        let own = relation.filter(|relation| relation.person == *person && relation.is_active());
+        Ok(own.ok_or_else(|| not_found::relation(id.as_str()))?)
     }
 
     /// Checks requested scopes against the current manifest.
@@ -412,10 +414,6 @@ fn scopes(relation: &Relation) -> Vec<ScopeId> {
 
 fn list(scopes: &[ScopeId]) -> String {
     scopes.iter().map(ScopeId::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn unknown(id: &RelationId) -> ConsentError {
-    ConsentError::new(Code::RelationNotFound, format!("you have no active relation {id}"))
 }
 
 /// Error for a signed entry that does not fit; cannot happen, because the entry was drafted from this relation.

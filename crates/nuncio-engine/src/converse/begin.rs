@@ -24,6 +24,7 @@ use crate::access::Caller;
 use crate::call::{CommitSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -186,9 +187,7 @@ impl ConversationService {
             let _session_lock = self.live.lock_session(session.id.as_str()).await;
             self.live.find(&session.id)
         };
-        let Some(turn) = live else {
-            return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session"));
-        };
+        let turn = live.ok_or_else(not_found::running_turn)?;
         turn.cancel();
         turn.finished().await;
         Ok(turn)

@@ -17,6 +17,7 @@ use super::tail::HistoryTail;
 use crate::access::Caller;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::brain::HistoryNeed;
 use crate::ports::store::{
     Change, Conflict, IdempotencyRecord, SessionChange, SessionCursor, StoreError, StoredMessage,
@@ -105,10 +106,7 @@ impl ConversationService {
             Ok(id) => self.store.session(&id).await?,
             Err(_) => None,
         };
-        found.filter(|session| session.owner == caller.principal).ok_or_else(|| {
-            let id: String = id.chars().take(64).collect();
-            EngineError::new(Code::SessionNotFound, format!("there is no session {id:?}"))
-        })
+        found.filter(|session| session.owner == caller.principal).ok_or_else(|| not_found::session(id))
     }
 
     /// Sessions of the caller, newest first, in pages of 50.

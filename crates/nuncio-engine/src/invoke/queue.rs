@@ -176,10 +176,13 @@ impl LiveExecution {
 }
 
 /// Limit because of which another execution is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QueueLimitReached {
+    #[error("you have too many executions that are not over; wait for some")]
     Caller,
+    #[error("this skill has too many executions that are not over")]
     Skill,
+    #[error("this server has too many executions that are not over")]
     Server,
 }
 

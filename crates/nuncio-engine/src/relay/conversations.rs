@@ -10,6 +10,7 @@ use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 use crate::relay::RelayService;
@@ -73,7 +74,7 @@ impl RelayService {
     /// A conversation of the caller, with the caller's read position.
     pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberConversation, ConsentError> {
         let me = member(by)?;
-        self.store.member_view(id, &me).await?.ok_or_else(|| unknown(id))
+        Ok(self.store.member_view(id, &me).await?.ok_or_else(|| not_found::conversation(id.as_str()))?)
     }
 
     /// Conversations of the caller with an id above `after`, ordered by id; at most `limit`, and never more than 100.
@@ -216,10 +217,6 @@ pub(super) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
         };
         ConsentError::new(Code::Unauthorized, message)
     })
-}
-
-pub(super) fn unknown(id: &ConversationId) -> ConsentError {
-    ConsentError::new(Code::ConversationNotFound, format!("you are not a member of a conversation {id}"))
 }
 
 pub(super) fn relation_required(agent: &AgentId) -> ConsentError {

@@ -13,6 +13,7 @@ use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::{ConsentError, Ed25519Verifier, NotificationService, PersonService};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::{
     AgentAccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange,
 };
@@ -127,9 +128,7 @@ impl DeviceKeyService {
         let AuthenticationMethod::Device(own) = &by.authentication else {
             return Err(ConsentError::new(Code::Unauthorized, "only a person's device can endorse another device"));
         };
-        let missing = || {
-            ConsentError::new(Code::KeysNotFound, format!("{device} is not a device of yours that has published keys"))
-        };
+        let missing = || not_found::own_key_bundle(device.as_str());
         let id = OwnerDevice { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
@@ -178,7 +177,7 @@ impl DeviceKeyService {
         owner: Option<RelayParty>,
         device: &DeviceId,
     ) -> Result<OneTimeKey, ConsentError> {
-        let missing = || ConsentError::new(Code::KeysNotFound, format!("device {device} has no one-time keys here"));
+        let missing = || not_found::one_time_keys(device.as_str());
         let owner = match owner {
             Some(owner) => owner,
             None => self.only_owner_of(device).await?.ok_or_else(missing)?,
@@ -230,13 +229,8 @@ impl DeviceKeyService {
             return Ok(());
         }
         Err(match owner {
-            RelayParty::Person(name) => ConsentError::new(
-                Code::PersonNotFound,
-                format!("there is no person {name}, or you have no relation or conversation with them"),
-            ),
-            RelayParty::Agent(id) => {
-                ConsentError::new(Code::UnknownAgent, format!("there is no account of agent {id} on this server"))
-            }
+            RelayParty::Person(name) => not_found::person_with_keys(name.as_str()).into(),
+            RelayParty::Agent(id) => not_found::agent_account(id.as_str()).into(),
         })
     }
 

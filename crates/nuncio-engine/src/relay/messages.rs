@@ -12,10 +12,11 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::rate_window::WindowLimit;
 use nuncio_core::time::Timestamp;
 
-use super::conversations::{agent, member, person, relation_required, unknown};
+use super::conversations::{agent, member, person, relation_required};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::ConsentError;
 use crate::error::EngineError;
+use crate::not_found;
 use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Conflict, RelayChange, StoreError};
 use crate::relay::RelayService;
@@ -63,7 +64,8 @@ impl RelayService {
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not accepted: {why}")))?;
         self.context.check_quota(by).await?;
         loop {
-            let held = self.store.member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
+            let held =
+                self.store.member_view(id, &post.sender).await?.ok_or_else(|| not_found::conversation(id.as_str()))?;
             let taken = self.take_call(&post);
             let done = match &taken {
                 Ok(at) => self.commit_post(&held, &post, *at).await,
@@ -174,8 +176,7 @@ impl RelayService {
     /// Claims a tool call for the caller's device, so that no other device runs it, and notifies the person's devices.
     /// Fails if another device claimed it; the same device may repeat the claim.
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
-        let missing =
-            || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} addressed to you"));
+        let missing = || ConsentError::from(not_found::tool_call(id.as_str()));
         let AuthenticationMethod::Device(device) = &by.authentication else {
             return Err(ConsentError::new(
                 Code::Unauthorized,

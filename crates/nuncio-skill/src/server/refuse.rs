@@ -131,12 +131,12 @@ impl SkillError {
 
     /// Error for a full execution queue.
     pub(super) fn full(full: QueueLimitReached) -> Self {
-        let (of, message) = match full {
-            QueueLimitReached::Caller => ("caller", "you have too many executions that are not over; wait for some"),
-            QueueLimitReached::Skill => ("skill", "this skill has too many executions that are not over"),
-            QueueLimitReached::Server => ("server", "this server has too many executions that are not over"),
+        let of = match full {
+            QueueLimitReached::Caller => "caller",
+            QueueLimitReached::Skill => "skill",
+            QueueLimitReached::Server => "server",
         };
-        let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, message);
+        let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, full.to_string());
         let body = body
             .with_details(json!({"reason": Code::QueueFull, "of": of}))
             .with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
