@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use nuncio_core::agent::Agent;
 use nuncio_core::edition_cache::EditionCache;
+use nuncio_core::principal::Principal;
+use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
-use nuncio_engine::directory::DirectoryListing;
+use nuncio_engine::directory::{DirectoryListing, ListingId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use url::Url;
 
 pub use index::{DirectoryIndex, DirectoryOptions, RegisteredAgent, RegistrationPolicy};
@@ -125,7 +127,7 @@ impl DirectoryRow {
             None => add("standing", json!("own")),
             Some(entry) => {
                 add("id", json!(entry.id()));
-                add("standing", json!(if entry.is_stale() { "stale" } else { "listed" }));
+                add("standing", json!(ListingStanding::of(entry)));
                 add("verified", json!({"at": entry.verified, "what": self.listed.verified}));
             }
         }
@@ -200,21 +202,69 @@ fn is_below(tag: &str, wanted: &str) -> bool {
     tag.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':', '/']))
 }
 
-/// JSON of a directory entry for operators, including who registered the agent.
-#[must_use]
-pub fn listing_body(entry: &DirectoryListing, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
-    let mut shown = Map::from_iter([
-        ("id".to_owned(), json!(entry.id())),
-        ("standing".to_owned(), json!(if entry.is_stale() { "stale" } else { "listed" })),
-        ("next_check".to_owned(), json!(entry.next_check.max(now))),
-    ]);
-    for part in [json!(entry), json!(listed)] {
-        let Value::Object(part) = part else { continue };
-        for (name, value) in part {
-            // The list of passed checks is renamed, because `verified` is the time of verification.
-            let name = if name == "verified" && value.is_array() { "checks".to_owned() } else { name };
-            shown.entry(name).or_insert(value);
+/// A registered agent of another host, as operators and registrants see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    pub id: ListingId,
+    pub name: String,
+    pub url: Url,
+    pub did: String,
+    pub standing: ListingStanding,
+    /// Time of the last successful verification.
+    pub verified: Timestamp,
+    /// Names of the checks that the agent passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
+    /// The principal that registered the agent; only operators see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Principal>,
+    pub problem: Option<String>,
+    pub next_check: Timestamp,
+    pub since: Timestamp,
+    pub failures: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    pub tags: Vec<String>,
+    capabilities: Vec<ListedCapability>,
+}
+
+string_enum! {
+    pub enum ListingStanding {
+        Listed = "listed",
+        /// The last verification failed.
+        Stale = "stale",
+    }
+}
+
+impl DirectoryEntry {
+    #[must_use]
+    pub fn new(entry: &DirectoryListing, listed: &ListedAgent, now: Timestamp) -> Self {
+        let (entry, listed) = (entry.clone(), listed.clone());
+        Self {
+            id: entry.id(),
+            name: listed.name,
+            standing: ListingStanding::of(&entry),
+            url: entry.url,
+            did: entry.did,
+            verified: entry.verified,
+            checks: listed.verified,
+            by: Some(entry.by),
+            problem: entry.problem,
+            next_check: entry.next_check.max(now),
+            since: entry.since,
+            failures: entry.failures,
+            description: listed.description,
+            owner: listed.owner,
+            tags: listed.tags,
+            capabilities: listed.capabilities,
         }
     }
-    Value::Object(shown)
+}
+
+impl ListingStanding {
+    const fn of(entry: &DirectoryListing) -> Self {
+        if entry.is_stale() { Self::Stale } else { Self::Listed }
+    }
 }

@@ -17,12 +17,12 @@ use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
 use nuncio_identity::proof::DescriptionProofForm;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::directory::{self as registry, DirectoryIndex};
 use crate::project::HostDocumentSettings;
-use crate::wire::AnpRequest;
-use crate::wire::RpcError;
+use crate::wire::{AnpRequest, HttpError, HttpErrorBody, RpcError};
 
 mod chat;
 mod deliver;
@@ -211,9 +211,10 @@ fn refuse(error: &EngineError) -> Response {
 }
 
 fn error_response(status: StatusCode, error: &EngineError) -> Response {
-    json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
+    json_response(status, &HttpErrorBody { error: HttpError { code: error.code, message: &error.message } })
 }
 
-fn json_response(status: StatusCode, body: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body.to_string()).into_response()
+fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }

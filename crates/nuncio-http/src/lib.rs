@@ -28,6 +28,6 @@ pub use document::{CachePolicy, CacheableDocument};
 pub use etag::{etag, unless_known};
 pub use headers::{WaitPreference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
-pub use refusal::{method_not_allowed, refuse};
+pub use refusal::{ServerErrorBody, method_not_allowed, refuse};
 pub use status::status;
 pub use translation::{LocalizedResponseBody, translate};

@@ -8,10 +8,11 @@ use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct ServerErrorBody<'a> {
-    error: &'a str,
-    code: Code,
+/// Body of an error response on a path that belongs to the server itself.
+#[derive(Debug, Serialize)]
+pub struct ServerErrorBody<'a> {
+    pub error: &'a str,
+    pub code: Code,
 }
 
 /// Builds the error response of a path that belongs to the server itself.

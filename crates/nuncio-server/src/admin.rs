@@ -316,7 +316,7 @@ impl AdminApi {
             AdminCommand::RegistryRemove { which } => reply(registry::agents::remove(&self.directory, &which).await?),
             AdminCommand::RegistryAgents => {
                 let publisher = self.server().map(|server| &server.publisher);
-                reply(registry::agents::list(engine, &self.directory, publisher)?)
+                reply(registry::agents::list(engine, &self.directory, publisher))
             }
             AdminCommand::MessageSend { agent, to, text } => {
                 reply(SentMessage { letter: self.messages()?.send(&agent, &to, text).await? })

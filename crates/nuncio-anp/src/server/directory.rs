@@ -15,7 +15,7 @@ use url::Url;
 use super::discover::VARY;
 use super::{AnpResult, AnpServerState, error_response, json_response, refuse};
 use crate::client::AgentTarget;
-use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, listing_body};
+use crate::directory::{DirectoryEntry, PATH, RegisteredAgent, RegistrationPolicy, SearchQuery};
 use crate::wire::{CollectionPage, Registration, canonical};
 
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
@@ -82,11 +82,9 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
     let mut response = match done {
         Ok(RegisteredAgent { entry, listed, is_new }) => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-            let mut body = listing_body(&entry, Some(&listed), anp.engine.now());
-            // Only the operator sees who registered the entry.
-            if let Some(body) = body.as_object_mut() {
-                body.shift_remove("by");
-            }
+            // Only operators see who registered the entry.
+            let mut body = DirectoryEntry::new(&entry, &listed, anp.engine.now());
+            body.by = None;
             let mut response = json_response(status, &body);
             let location = format!("{}{PATH}/{}", anp.host.base, entry.id());
             response.headers_mut().extend(HeaderValue::try_from(location).ok().map(|at| (header::LOCATION, at)));

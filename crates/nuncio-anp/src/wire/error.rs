@@ -1,5 +1,6 @@
 //! Errors of the core binding and its profiles: JSON-RPC error objects with an additional machine-readable code.
 
+use nuncio_core::Code;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -109,6 +110,18 @@ impl ErrorCode {
     pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.code() == code)
     }
+}
+
+/// Body of an HTTP error, outside JSON-RPC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HttpErrorBody<'a> {
+    pub error: HttpError<'a>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HttpError<'a> {
+    pub code: Code,
+    pub message: &'a str,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]

@@ -1,12 +1,11 @@
 //! Replies to admin commands: the server serialises them, the command line reads them.
 
-use nuncio_anp::directory::RegistrationStatus;
+use nuncio_anp::directory::{DirectoryEntry, RegistrationStatus};
 use nuncio_core::approval::Approval;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{AgentName, GrantId, KeyId, PersonName};
 use nuncio_core::person::Device;
-use nuncio_core::principal::Principal;
 use nuncio_core::task::HumanTask;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::ListingId;
@@ -15,7 +14,7 @@ use nuncio_engine::ports::store::{ApiKey, KeyKind, KeyRole, PersonLink, SentDire
 use nuncio_engine::record::ListedAuditRecord;
 use nuncio_skill::crawl::UnlistedSkill;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use url::Url;
 
 use crate::access_state::KeylessAccess;
@@ -148,30 +147,9 @@ replies! {
     UnfollowedDomain { unfollowed: ServerOrigin }
     FollowedDomainList { followed: Vec<FollowedDomainInfo> }
 
-    /// An agent of another host in the directory.
-    ListedAgentInfo {
-        id: ListingId,
-        name: String,
-        url: Url,
-        did: String,
-        /// `listed`, or `stale` after a failed verification.
-        standing: String,
-        /// Time of the last successful verification.
-        verified: Timestamp,
-        /// Names of the checks that the agent passed.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        checks: Vec<String>,
-        /// The principal that registered the agent.
-        by: Principal,
-        problem: Option<String>,
-        /// Further fields of the listing.
-        #[serde(flatten)]
-        other: Map<String, Value>,
-    }
-
     /// Reply to `RegistryAdd`.
     AddedAgent {
-        agent: ListedAgentInfo,
+        agent: DirectoryEntry,
         /// False if the agent was listed before.
         new: bool,
     }
@@ -183,7 +161,7 @@ replies! {
 
     /// Reply to `RegistryAgents`.
     AgentDirectory {
-        agents: Vec<ListedAgentInfo>,
+        agents: Vec<DirectoryEntry>,
         /// Registrations of this server's agents with other directories.
         elsewhere: Vec<RegistrationStatus>,
     }
@@ -313,17 +291,5 @@ mod tests {
             assert_eq!(json!(read), reply);
             assert!(!reply.to_string().contains("sealed"), "{reply}");
         }
-    }
-
-    #[test]
-    fn listed_agent_reply_keeps_all_fields_when_parsed_and_written_again() {
-        let listing = json!({
-            "id": "reg_0123456789abcdef01234567", "name": "Hotel", "url": "https://hotel.example/ad.json",
-            "did": "did:wba:hotel.example",
-            "standing": "listed", "verified": "2026-01-01T00:00:00.000Z", "checks": ["did"], "by": "operator",
-            "problem": null, "failures": 0, "tags": ["hotel"], "next_check": "2026-01-02T00:00:00.000Z",
-        });
-        let info: Result<ListedAgentInfo, _> = serde_json::from_value(listing.clone());
-        assert_eq!(json!(info.unwrap()), listing);
     }
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use nuncio_core::Code;
+use nuncio_http::ServerErrorBody;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -117,7 +118,7 @@ fn with_body(bytes: &[u8]) -> Option<Vec<u8>> {
     if has("x-request-id", "") || !has("content-length", "0") || !has("connection", "close") {
         return None;
     }
-    let body = json!({"error": message, "code": code}).to_string();
+    let body = json!(ServerErrorBody { error: &message, code }).to_string();
     let kept = headers.iter().filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"));
     let kept: String = kept.flat_map(|line| [line, "\r\n"]).collect();
     let response = format!(

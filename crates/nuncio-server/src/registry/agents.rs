@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::{AgentTarget, LocalDidScheme};
-use nuncio_anp::directory::{DirectoryIndex, DirectoryOptions, DirectoryPublisher, listing_body};
+use nuncio_anp::directory::{DirectoryEntry, DirectoryIndex, DirectoryOptions, DirectoryPublisher};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
 use nuncio_engine::ports::{Entropy, Fetch};
 use nuncio_engine::{Engine, EngineError};
-use serde_json::Value;
 
-use crate::admin::replies::{AddedAgent, AgentDirectory, ListedAgentInfo, RemovedAgent};
+use crate::admin::replies::{AddedAgent, AgentDirectory, RemovedAgent};
 use crate::error::OperatorError;
 use crate::settings::RegistrySettings;
 use crate::system::SystemEntropy;
@@ -48,8 +47,8 @@ pub(crate) async fn add(
     let target =
         AgentTarget::parse(target).map_err(|error| EngineError::new(error.reason.code(), error.to_string()))?;
     let registered = directory.register(&target, &Principal::Operator).await?;
-    let agent = listing_body(&registered.entry, Some(&registered.listed), engine.now());
-    Ok(AddedAgent { agent: listing_info(agent)?, new: registered.is_new })
+    let agent = DirectoryEntry::new(&registered.entry, &registered.listed, engine.now());
+    Ok(AddedAgent { agent, new: registered.is_new })
 }
 
 /// Removes an agent by its id, its DID or the URL of its description.
@@ -78,14 +77,10 @@ pub(crate) fn list(
     engine: &Engine,
     directory: &DirectoryIndex,
     publisher: Option<&DirectoryPublisher>,
-) -> Result<AgentDirectory, OperatorError> {
+) -> AgentDirectory {
     let now = engine.now();
     let entries = directory.entries();
-    let agents = entries.iter().map(|(entry, listed)| listing_info(listing_body(entry, Some(listed), now)));
+    let agents = entries.iter().map(|(entry, listed)| DirectoryEntry::new(entry, listed, now));
     let elsewhere = publisher.map(DirectoryPublisher::statuses).unwrap_or_default();
-    Ok(AgentDirectory { agents: agents.collect::<Result<_, _>>()?, elsewhere })
-}
-
-fn listing_info(listing: Value) -> Result<ListedAgentInfo, OperatorError> {
-    serde_json::from_value(listing).map_err(|error| OperatorError::new(Code::Internal, error.to_string()))
+    AgentDirectory { agents: agents.collect(), elsewhere }
 }

@@ -87,9 +87,9 @@ fn print_agents(AgentDirectory { agents, elsewhere }: AgentDirectory) {
             text(&agent.id),
             text(&agent.name),
             text(&agent.url),
-            text(&agent.standing),
+            text(agent.standing),
             text(agent.verified),
-            text(&agent.by),
+            text_or_dash(agent.by.as_ref()),
             text_or_dash(agent.problem.as_ref()),
         ]
     });
