@@ -22,6 +22,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, Conversation, ConversationType, StreamId};
 use nuncio_core::digest::Digest;
@@ -57,6 +58,7 @@ pub use error::{SendError, ToolError};
 use listening::IncomingTextStream;
 pub use listening::{StreamEvent, StreamEventKind};
 pub use outbox::Outbox;
+use seal_keys::MAX_CACHED_OWNERS;
 pub use seal_keys::SealKeyService;
 pub use webhook_receiver::{WebhookError, WebhookReceiver};
 pub use writing::{OutgoingStreams, StreamWriter};
@@ -148,11 +150,11 @@ impl Peer {
     #[must_use]
     pub fn new(config: PeerConfig) -> Self {
         let PeerConfig { relay, key_store, seal_identity, clock, entropy, handler } = config;
-        let context = Arc::new(PeerContext { relay, key_store, clock, entropy, conversations: Mutex::default() });
+        let context = Arc::new(PeerContext::new(relay, key_store, clock, entropy));
         let keys = Arc::new(SealKeyService {
             context: Arc::clone(&context),
             seal_identity: Arc::new(Mutex::new(seal_identity)),
-            trusted_keys: Mutex::default(),
+            trusted_keys: BoundedCache::new(MAX_CACHED_OWNERS),
         });
         let outbox = Arc::new(Outbox {
             context: Arc::clone(&context),
@@ -219,8 +221,8 @@ impl Peer {
 
     /// Deletes every stored record of this peer that contains one of these texts.
     pub fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
-        lock(&self.state.context.conversations).clear();
-        lock(&self.state.keys.trusted_keys).clear();
+        self.state.context.forget_conversations();
+        self.state.keys.trusted_keys.clear();
         self.state.context.key_store.forget(texts)
     }
 }

@@ -1,8 +1,8 @@
 //! State that all parts of a peer share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::conversation::{Conversation, ConversationType};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::notification::RelayParty;
@@ -12,7 +12,6 @@ use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::KeyStore;
 
 use super::error::SendError;
-use super::lock;
 use crate::client::Relay;
 
 pub(super) struct PeerContext {
@@ -20,26 +19,37 @@ pub(super) struct PeerContext {
     pub(super) key_store: Arc<dyn KeyStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
-    pub(super) conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
+    conversations: BoundedCache<ConversationId, Arc<Conversation>>,
+    /// The conversations of two, by the other member.
+    two_party: BoundedCache<RelayParty, Arc<Conversation>>,
 }
 
+const MAX_CACHED_CONVERSATIONS: usize = 10_000;
+
 impl PeerContext {
+    pub(super) fn new(
+        relay: Arc<dyn Relay>,
+        key_store: Arc<dyn KeyStore>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        let conversations = BoundedCache::new(MAX_CACHED_CONVERSATIONS);
+        Self { relay, key_store, clock, entropy, conversations, two_party: BoundedCache::new(MAX_CACHED_CONVERSATIONS) }
+    }
+
     pub(super) fn me(&self) -> &RelayParty {
         self.relay.me()
     }
 
     pub(super) async fn conversation_with(&self, other: &RelayParty) -> Result<Arc<Conversation>, SendError> {
-        let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
-        let known = lock(&self.conversations).values().find(alone).cloned();
-        match known {
+        match self.two_party.get(other, self.now()) {
             Some(known) => Ok(known),
             None => Ok(self.remember(self.relay.conversation_with(other).await?)),
         }
     }
 
     pub(super) async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
-        let known = lock(&self.conversations).get(id).cloned();
-        match known {
+        match self.conversations.get(id, self.now()) {
             // Members of a group may change, so groups are not cached.
             Some(known) if known.kind != ConversationType::Group => Ok(known),
             _ => Ok(self.remember(self.relay.conversation(id).await?)),
@@ -47,14 +57,17 @@ impl PeerContext {
     }
 
     fn remember(&self, conversation: Conversation) -> Arc<Conversation> {
-        const MAX_CACHED_CONVERSATIONS: usize = 10_000;
         let conversation = Arc::new(conversation);
-        let mut known = lock(&self.conversations);
-        if known.len() >= MAX_CACHED_CONVERSATIONS {
-            known.clear();
+        if let Some(other) = conversation.other(self.me()) {
+            self.two_party.put(other.clone(), Arc::clone(&conversation), Timestamp::LAST);
         }
-        known.insert(conversation.id.clone(), Arc::clone(&conversation));
+        self.conversations.put(conversation.id.clone(), Arc::clone(&conversation), Timestamp::LAST);
         conversation
+    }
+
+    pub(super) fn forget_conversations(&self) {
+        self.conversations.clear();
+        self.two_party.clear();
     }
 
     pub(super) fn now(&self) -> Timestamp {

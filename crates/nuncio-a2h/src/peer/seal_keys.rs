@@ -1,13 +1,14 @@
 //! Keys of this peer, and the keys of others that it trusts.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
+use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::backup::RestoredKeys;
 use nuncio_identity::seal::{KeyReviewResult, PendingKeys, RecipientDevice, SealError, SealIdentity};
 
@@ -15,6 +16,9 @@ use super::context::PeerContext;
 use super::error::SendError;
 use super::lock;
 use crate::client::RelayError;
+
+/// Maximum number of people and agents whose trusted keys are cached.
+pub(super) const MAX_CACHED_OWNERS: usize = 10_000;
 
 /// How often a message is sealed again because a session with a device must be started.
 const SEAL_AGAIN: usize = 3;
@@ -24,7 +28,7 @@ pub struct SealKeyService {
     pub(super) context: Arc<PeerContext>,
     pub(super) seal_identity: Arc<Mutex<SealIdentity>>,
     /// Cache of the trusted keys of others; an entry is removed when the keys change.
-    pub(super) trusted_keys: Mutex<HashMap<RelayParty, Vec<KeyBundle>>>,
+    pub(super) trusted_keys: BoundedCache<RelayParty, Vec<KeyBundle>>,
 }
 
 impl SealKeyService {
@@ -146,15 +150,15 @@ impl SealKeyService {
 
     /// Key bundles of a recipient's trusted devices; an error if there are none.
     async fn trusted(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, SendError> {
-        if let Some(known) = lock(&self.trusted_keys).get(owner) {
-            return Ok(known.clone());
+        if let Some(known) = self.trusted_keys.get(owner, self.context.now()) {
+            return Ok(known);
         }
         let (bundles, review) = self.fetch_and_review_keys(owner).await?;
         let trusted: Vec<_> =
             bundles.into_iter().filter(|bundle| review.trusted.contains(&bundle.keys.device_id)).collect();
         match (trusted.is_empty(), review.distrusted.is_empty()) {
             (false, _) => {
-                lock(&self.trusted_keys).insert(owner.clone(), trusted.clone());
+                self.trusted_keys.put(owner.clone(), trusted.clone(), Timestamp::LAST);
                 Ok(trusted)
             }
             (true, true) => Err(SendError::NoDevice(owner.clone())),
@@ -181,7 +185,7 @@ impl SealKeyService {
     }
 
     pub(super) fn keys_changed(&self, owner: &RelayParty) {
-        lock(&self.trusted_keys).remove(owner);
+        self.trusted_keys.remove(owner);
     }
 
     /// Runs `work` with the keys on a blocking thread, because every step writes to disk.
