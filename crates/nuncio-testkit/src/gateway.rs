@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::background_panics::BackgroundPanicCheck;
 use crate::leftovers::assert_none_left;
 use crate::{AapClient, RawAnswer, eventually};
 
@@ -38,7 +39,8 @@ pub struct GatewayBuilder {
     executable: PathBuf,
 }
 
-/// A running test gateway. Dropping it aborts the server; [`Gateway::stop`] stops it properly.
+/// A running test gateway. Dropping it aborts the server; [`Gateway::stop`] stops it properly. Both fail the test if a
+/// background task panicked.
 #[derive(Debug)]
 pub struct Gateway {
     server: Server,
@@ -46,6 +48,8 @@ pub struct Gateway {
     agents: TempDir,
     /// Folder of the served agents.
     source: PathBuf,
+    /// Dropped after the server.
+    _panics: BackgroundPanicCheck,
 }
 
 #[derive(Debug, Clone)]
@@ -280,6 +284,7 @@ impl GatewayBuilder {
     }
 
     pub async fn try_start(self) -> Result<Gateway, OperatorError> {
+        let panics = BackgroundPanicCheck::new();
         let data = self.data.unwrap_or_else(|| Arc::new(tempfile::tempdir().unwrap()));
         let source = self.source.unwrap_or_else(|| self.agents.path().to_owned());
         let host = if self.open { "0.0.0.0" } else { "127.0.0.1" };
@@ -299,7 +304,7 @@ impl GatewayBuilder {
             executable: self.executable,
         })
         .await?;
-        Ok(Gateway { server, data, agents: self.agents, source })
+        Ok(Gateway { server, data, agents: self.agents, source, _panics: panics })
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 pub mod a2h;
+mod background_panics;
 mod client;
 mod clock;
 mod eventually;
