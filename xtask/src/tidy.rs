@@ -92,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "nuncio-agent-file",
             "nuncio-core",
+            "nuncio-engine",
             "nuncio-judge",
             "nuncio-identity",
             "nuncio-http",

@@ -1,10 +1,14 @@
-//! Event ids, cursors, ids and times: an accepted text is written back unchanged.
+//! Event ids, cursors, ids and times: an accepted text is written back unchanged, and what a text means stays the same
+//! when it is written and read again. The cursors of A2H are ids and numbers.
 
 use nuncio_aap::EventId;
+use nuncio_anp::directory::SearchQuery;
 use nuncio_core::ids::{
     AgentId, ClientMessageId, ConversationId, DeviceId, PersonName, RelationId, ScopeId, SessionId,
 };
 use nuncio_core::time::Timestamp;
+use nuncio_engine::directory::ListingId;
+use nuncio_engine::ports::store::SessionCursor;
 use nuncio_identity::{Did, DidUrl};
 use nuncio_skill::registry::RegistryQuery;
 
@@ -21,7 +25,21 @@ pub fn run(data: &[u8]) {
     if let Some(id) = EventId::parse(text) {
         assert_eq!(EventId::parse(&format!("{}.{}", id.turn, id.event)), Some(id));
     }
-    unchanged!(text, AgentId, ClientMessageId, ConversationId, DeviceId, PersonName, RelationId, ScopeId, SessionId);
+    if let Some(cursor) = SessionCursor::parse(text) {
+        assert_eq!(SessionCursor::parse(&cursor.to_string()), Some(cursor));
+    }
+    unchanged!(
+        text,
+        AgentId,
+        ClientMessageId,
+        ConversationId,
+        DeviceId,
+        ListingId,
+        PersonName,
+        RelationId,
+        ScopeId,
+        SessionId
+    );
     if let Ok(time) = Timestamp::try_from(text.to_owned()) {
         assert_eq!(Timestamp::try_from(time.to_string()), Ok(time));
     }
@@ -32,7 +50,9 @@ pub fn run(data: &[u8]) {
     if let Ok(url) = DidUrl::parse(text) {
         assert_eq!(DidUrl::parse(&url.to_string()), Ok(url));
     }
-    let _ = RegistryQuery::read(text.split('&').filter_map(|pair| pair.split_once('=')));
+    let parameters = || text.split('&').filter_map(|pair| pair.split_once('='));
+    let _ = RegistryQuery::read(parameters());
+    let _ = SearchQuery::read(parameters());
 }
 
 #[must_use]
@@ -41,6 +61,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         "2.7",
         "18446744073709551615.18446744073709551615",
         " 1.0 ",
+        "MTc5NDc0MDQwMDAwMC9zZXNfMW03a3plMXcwMmZ5cGh3ZXRtYzVueXJrMXRqcDk",
+        "LTEvc2VzXzE",
+        "reg_0123456789abcdef01234567",
+        "cursor=https://hotel.example/ad.json&limit=1&capability=book&tag=hotel.booking",
         "ses_1m7kze1w02fyphwetmc5nyrk1tjp9",
         "conv_1",
         "filesystem:read",

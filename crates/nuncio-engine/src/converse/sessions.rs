@@ -1,13 +1,10 @@
 //! Sessions: creation, reading, listing and deletion. For anyone but its owner a session does not exist.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
 use nuncio_core::session::{Session, SessionSettings};
-use nuncio_core::time::Timestamp;
 
 use super::history::{HistoryKind, compact};
 use super::images;
@@ -115,7 +112,7 @@ impl ConversationService {
         let mut items = self.store.sessions(&caller.principal, after.as_ref(), MAX_PAGE_SIZE + 1).await?;
         let more = items.len() > MAX_PAGE_SIZE;
         items.truncate(MAX_PAGE_SIZE);
-        let next = items.last().filter(|_| more).map(write_cursor);
+        let next = items.last().filter(|_| more).map(|session| SessionCursor::after(session).to_string());
         Ok(ListPage { items, next })
     }
 
@@ -198,16 +195,7 @@ pub(crate) fn remember(
     .into()
 }
 
-fn write_cursor(session: &Session) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{}/{}", session.created_at.as_millis(), session.id))
-}
-
 fn read_cursor(text: &str) -> Result<SessionCursor, EngineError> {
-    let parse = || {
-        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
-        let (millis, id) = text.split_once('/')?;
-        Some(SessionCursor { created_at: Timestamp::from_millis(millis.parse().ok()?), id: SessionId::parse(id).ok()? })
-    };
     let message = "`after` is not a cursor of this server; pass the `next` of a page, or leave it out";
-    parse().ok_or_else(|| EngineError::new(Code::BadCursor, message))
+    SessionCursor::parse(text).ok_or_else(|| EngineError::new(Code::BadCursor, message))
 }

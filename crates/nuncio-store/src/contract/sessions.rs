@@ -65,7 +65,7 @@ pub async fn session_pages_have_no_gaps_or_repetitions(place: &dyn TestDatabase)
     for size in [1, 3, 10, 11] {
         assert_eq!(paged(&*store, size).await, all, "pages of {size}");
     }
-    let after = cursor(&all[4]);
+    let after = SessionCursor::after(&all[4]);
     create_at(&*store, &[("newer", 99)]).await;
     assert_eq!(store.sessions(&sample::owner(), Some(&after), 100).await.unwrap(), all[5..]);
 
@@ -197,7 +197,7 @@ async fn create_at(store: &dyn Store, sessions: &[(&str, i64)]) {
 async fn paged(store: &dyn Store, size: usize) -> Vec<Session> {
     let mut seen: Vec<Session> = Vec::new();
     loop {
-        let after = seen.last().map(cursor);
+        let after = seen.last().map(SessionCursor::after);
         let page = store.sessions(&sample::owner(), after.as_ref(), size).await.unwrap();
         if page.is_empty() {
             return seen;
@@ -206,10 +206,6 @@ async fn paged(store: &dyn Store, size: usize) -> Vec<Session> {
         seen.extend(page);
         assert!(seen.len() <= 100, "the pages go in circles");
     }
-}
-
-fn cursor(session: &Session) -> SessionCursor {
-    SessionCursor { created_at: session.created_at, id: session.id.clone() }
 }
 
 fn ids(sessions: &[Session]) -> Vec<&str> {

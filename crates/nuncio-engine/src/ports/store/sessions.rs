@@ -1,6 +1,10 @@
 //! Store of sessions: settings, history, turns and idempotency records.
 
+use std::fmt;
+
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{Incarnation, SessionId};
 use nuncio_core::message::Message;
@@ -127,6 +131,28 @@ pub struct SessionCursor {
     /// Creation time of the last listed session.
     pub created_at: Timestamp,
     pub id: SessionId,
+}
+
+impl SessionCursor {
+    /// The cursor of the page that begins after `session`.
+    #[must_use]
+    pub fn after(session: &Session) -> Self {
+        Self { created_at: session.created_at, id: session.id.clone() }
+    }
+
+    /// Parses a cursor as [`fmt::Display`] writes it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        let (millis, id) = text.split_once('/')?;
+        Some(Self { created_at: Timestamp::from_millis(millis.parse().ok()?), id: SessionId::parse(id).ok()? })
+    }
+}
+
+impl fmt::Display for SessionCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(format!("{}/{}", self.created_at.as_millis(), self.id)))
+    }
 }
 
 #[async_trait]
