@@ -8,6 +8,7 @@ mod fuzz;
 mod language;
 mod links;
 mod methods;
+mod names;
 mod needs;
 mod portable;
 mod report;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use toml::Table;
 
+use crate::names::{self, CrateDependencies};
 use crate::{language, links, methods};
 
 /// Each crate of the workspace, and the workspace crates it may depend on.
@@ -149,6 +150,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     language::check(root, &mut faults)?;
     methods::check(root, &mut faults)?;
     links::check(root, &mut faults)?;
+    names::check(root, &crate_dependencies(&manifests), &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }
@@ -168,6 +170,16 @@ fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
         Ok((folder, text.parse::<Table>().with_context(|| file.display().to_string())?))
     };
     folders.into_iter().map(read).collect()
+}
+
+fn crate_dependencies(manifests: &[(PathBuf, Table)]) -> CrateDependencies {
+    let names: Vec<_> = manifests.iter().map(|(_, manifest)| name(manifest)).collect();
+    let entry = |(folder, manifest): &(PathBuf, Table)| {
+        let uses = dependencies(manifest, &["dependencies"]).chain(target_dependencies(manifest, |_| true));
+        let uses = uses.filter(|dependency| names.contains(dependency)).map(str::to_owned).collect();
+        (folder.file_name().unwrap_or_default().to_string_lossy().into_owned(), uses)
+    };
+    manifests.iter().map(entry).collect()
 }
 
 fn name(manifest: &Table) -> &str {

@@ -17,7 +17,7 @@ use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
 use serde_json::{Map, Value, json};
 
 use crate::client_fixtures::{
-    AD, ReceivedRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, negotiated, rpc,
+    AD, PeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, negotiated, rpc,
 };
 use crate::client_negotiate::supporting;
 
@@ -325,7 +325,7 @@ async fn named_method_is_not_called_while_the_service_requires_another_security_
 
 #[tokio::test]
 async fn security_profile_that_the_service_does_not_support_now_is_neither_requested_nor_used() {
-    let asks = |request: &ReceivedRequest| request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
+    let asks = |request: &PeerRequest| request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
     let strict = grand_hotel(move |request, _| {
         asks(request).then(|| supporting(request, &["anp.meta.negotiation.v1"], &["direct-e2ee"]))
     })

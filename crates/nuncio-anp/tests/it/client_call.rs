@@ -8,8 +8,7 @@ use nuncio_identity::{
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, HOTEL, NOW, ReceivedRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, grand_hotel,
-    rpc,
+    AD, HOTEL, NOW, PeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, grand_hotel, rpc,
 };
 
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
@@ -25,7 +24,7 @@ fn caller_document() -> BoundDocument {
 }
 
 /// Verifies the signature of a request as a server would; returns the DID and the nonce.
-fn signer(request: &ReceivedRequest, now: Timestamp) -> Option<(String, Option<String>)> {
+fn signer(request: &PeerRequest, now: Timestamp) -> Option<(String, Option<String>)> {
     request.header("signature")?;
     let target = format!("{HOTEL}{}", request.line().split(' ').nth(1).unwrap());
     let headers = request.headers();

@@ -8,13 +8,13 @@ use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError}
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, ReceivedRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, hotel_did, rpc,
+    AD, PeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, hotel_did, rpc,
 };
 
 const NEGOTIATE: &str = "anp.negotiate";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
-fn is(request: &ReceivedRequest, method: &str) -> bool {
+fn is(request: &PeerRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
@@ -170,7 +170,7 @@ async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync 
     .await
 }
 
-fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> TestReply {
+fn answer(request: &PeerRequest, status: &str, artifact: &Value) -> TestReply {
     let id = request.json()["params"]["body"]["negotiation_id"].clone();
     let mut result = json!({
         "negotiationId": id, "status": status,

@@ -29,12 +29,12 @@ pub(crate) const HOTEL: &str = "https://grand-hotel.example";
 pub(crate) const AD: &str = "https://grand-hotel.example/agents/hotel-assistant/ad.json";
 
 #[derive(Debug, Clone)]
-pub(crate) struct ReceivedRequest {
+pub(crate) struct PeerRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl ReceivedRequest {
+impl PeerRequest {
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
     }
@@ -83,14 +83,14 @@ impl TestReply {
 /// Server whose response depends on the request and on the number of earlier requests with the same line.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    received: Arc<Mutex<Vec<PeerRequest>>>,
 }
 
 impl TestServer {
-    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&PeerRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let received: Arc<Mutex<Vec<PeerRequest>>> = Arc::default();
         let (log, answer) = (Arc::clone(&received), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -110,7 +110,7 @@ impl TestServer {
         Self { port, received }
     }
 
-    pub(crate) fn got(&self, line: &str) -> Vec<ReceivedRequest> {
+    pub(crate) fn got(&self, line: &str) -> Vec<PeerRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
 
@@ -124,7 +124,7 @@ impl TestServer {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
+async fn read(stream: &mut TcpStream) -> Option<PeerRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -134,7 +134,7 @@ async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
             break end;
         }
     };
-    let mut received = ReceivedRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let mut received = PeerRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -344,7 +344,7 @@ pub(crate) fn capabilities() -> Value {
 }
 
 /// Negotiation result of the test agent, computed with Nuncio's own implementation.
-pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
+pub(crate) fn negotiated(request: &PeerRequest) -> Result<Value, RpcError> {
     let request = AnpRequest::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
     let open = |_: &nuncio_core::agent::Tool| ToolState {
         available: true,
@@ -374,7 +374,7 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
 }
 
 /// A JSON-RPC response to a request.
-pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -> TestReply {
+pub(crate) fn rpc(request: &PeerRequest, outcome: Result<Value, RpcError>) -> TestReply {
     let id = request.json()["id"].clone();
     TestReply::json(&match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -384,7 +384,7 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
 
 /// Server of the test agent, which follows the protocol except where `odd` returns another response.
 pub(crate) async fn grand_hotel(
-    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+    odd: impl Fn(&PeerRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestServer {
     let published = HostDocumentSettings::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());

@@ -14,7 +14,7 @@ use nuncio_identity::{DidDocument, K1ProofRule, NewDocument, SignaturePolicy};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, NOW, ReceivedRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, capabilities,
+    AD, NOW, PeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, capabilities,
     description, did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
 };
 
@@ -34,7 +34,7 @@ async fn hotel_of(world: &TestClient) -> VerifiedDescription {
     world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
-fn is(request: &ReceivedRequest, method: &str) -> bool {
+fn is(request: &PeerRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
@@ -184,7 +184,7 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
 }
 
 /// Runtime capabilities with these profiles and security profiles.
-pub(crate) fn supporting(request: &ReceivedRequest, profiles: &[&str], securities: &[&str]) -> TestReply {
+pub(crate) fn supporting(request: &PeerRequest, profiles: &[&str], securities: &[&str]) -> TestReply {
     let mut said = capabilities();
     said["supported_profiles"] = json!(profiles);
     said["supported_security_profiles"] = json!(securities);

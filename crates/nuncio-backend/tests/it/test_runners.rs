@@ -22,15 +22,15 @@ use tokio::sync::watch;
 
 /// Clock that tests advance.
 #[derive(Debug)]
-pub(crate) struct ManualClock(watch::Sender<Timestamp>);
+pub(crate) struct RunnerTestClock(watch::Sender<Timestamp>);
 
-impl ManualClock {
+impl RunnerTestClock {
     pub(crate) fn advance(&self, span: Duration) {
         self.0.send_modify(|now| *now = now.after(span));
     }
 }
 
-impl Clock for ManualClock {
+impl Clock for RunnerTestClock {
     fn now(&self) -> Timestamp {
         *self.0.borrow()
     }
@@ -58,7 +58,7 @@ impl Entropy for ZeroEntropy {
 
 /// Runners, their clock, and a folder for the agent's files.
 pub(crate) struct RunnersFixture {
-    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<RunnerTestClock>,
     pub(crate) runners: ToolRunner,
     pub(crate) folder: TempDir,
     pub(crate) data: TempDir,
@@ -66,7 +66,7 @@ pub(crate) struct RunnersFixture {
 
 impl RunnersFixture {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(ManualClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
+        let clock = Arc::new(RunnerTestClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
         let fetch = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let [folder, data] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         let runners = ToolRunner::new(ToolRunnerConfig {

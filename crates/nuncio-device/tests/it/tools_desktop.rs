@@ -55,13 +55,13 @@ impl Drop for ChildKilledOnDrop {
     }
 }
 
-pub(crate) struct Bus {
+pub(crate) struct TestDbus {
     _process: ChildKilledOnDrop,
     pub(crate) address: String,
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Bus {
+impl TestDbus {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bus.conf");
@@ -93,7 +93,7 @@ async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value,
 }
 
 /// Starts a virtual screen and a notification daemon, and waits until it shows notifications.
-async fn notification_daemon(bus: &Bus, desktop: &DesktopEnvironment) -> (ChildKilledOnDrop, ChildKilledOnDrop) {
+async fn notification_daemon(bus: &TestDbus, desktop: &DesktopEnvironment) -> (ChildKilledOnDrop, ChildKilledOnDrop) {
     let (screen, display) = screen();
     let mut dunst = Command::new("dunst");
     dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
@@ -103,7 +103,7 @@ async fn notification_daemon(bus: &Bus, desktop: &DesktopEnvironment) -> (ChildK
 }
 
 /// Closes all notifications and returns the daemon's list of them.
-fn shown_notifications(bus: &Bus) -> String {
+fn shown_notifications(bus: &TestDbus) -> String {
     let ask = |method: &str| {
         let to = ["--session", "--print-reply", "--dest=org.freedesktop.Notifications"];
         let mut ask = Command::new("dbus-send");
@@ -118,7 +118,7 @@ fn shown_notifications(bus: &Bus) -> String {
 
 #[tokio::test]
 async fn markup_in_a_desktop_notification_is_escaped() {
-    let bus = Bus::start();
+    let bus = TestDbus::start();
     let desktop = bus.desktop(&[]);
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
     assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
@@ -142,7 +142,7 @@ async fn markup_in_a_desktop_notification_is_escaped() {
 
 #[tokio::test]
 async fn waiting_question_is_shown_as_a_desktop_notification() {
-    let bus = Bus::start();
+    let bus = TestDbus::start();
     let desktop = bus.desktop(&[]);
     let _daemon = notification_daemon(&bus, &desktop).await;
     let prompt = NotifyingPrompt {
@@ -188,7 +188,7 @@ async fn clipboard_tool_returns_the_text_in_the_clipboard() {
 
 #[tokio::test]
 async fn location_tool_returns_the_location_or_refusal_of_the_system_service() {
-    let bus = Bus::start();
+    let bus = TestDbus::start();
     let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
     let find = async || GeoClueTool(desktop.clone()).run(&json!({}), TIME).await;
     let nobody = find().await;

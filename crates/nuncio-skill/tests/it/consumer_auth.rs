@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
 
 use crate::consumer_provider::{
-    ReceivedRequest, TestConsumer, TestProvider, TestReply, call, descriptor, index, provider, target,
+    ProviderRequest, TestConsumer, TestProvider, TestReply, call, descriptor, index, provider, target,
 };
 
 const CALL: &str = "POST /call";
@@ -26,7 +26,7 @@ fn secret() -> Secret {
 /// Starts a provider whose skill requires the authentication `auth`.
 async fn provider_requiring(
     auth: Value,
-    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+    odd: impl Fn(&ProviderRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestProvider {
     provider(move |request, before| {
         let mut skill = descriptor();
@@ -133,7 +133,7 @@ async fn issuer() -> TestProvider {
     .await
 }
 
-fn form(sent: &ReceivedRequest) -> Value {
+fn form(sent: &ProviderRequest) -> Value {
     let pairs = url::form_urlencoded::parse(sent.body.as_bytes());
     Value::Object(pairs.map(|(name, value)| (name.into_owned(), json!(value))).collect())
 }

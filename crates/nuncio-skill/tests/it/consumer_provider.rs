@@ -18,12 +18,12 @@ use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 #[derive(Debug, Clone)]
-pub(crate) struct ReceivedRequest {
+pub(crate) struct ProviderRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl ReceivedRequest {
+impl ProviderRequest {
     /// Method and path, such as `POST /call`.
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
@@ -70,14 +70,14 @@ impl TestReply {
 /// HTTP server whose response depends on the request and on the number of earlier requests with the same line.
 pub(crate) struct TestProvider {
     pub(crate) port: u16,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    received: Arc<Mutex<Vec<ProviderRequest>>>,
 }
 
 impl TestProvider {
-    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&ProviderRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ProviderRequest>>> = Arc::default();
         let (log, answer) = (Arc::clone(&received), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -98,7 +98,7 @@ impl TestProvider {
     }
 
     /// Received requests with this method and path.
-    pub(crate) fn got(&self, line: &str) -> Vec<ReceivedRequest> {
+    pub(crate) fn got(&self, line: &str) -> Vec<ProviderRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
 
@@ -111,7 +111,7 @@ impl TestProvider {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
+async fn read(stream: &mut TcpStream) -> Option<ProviderRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -121,7 +121,7 @@ async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
             break end;
         }
     };
-    let mut received = ReceivedRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let mut received = ProviderRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -338,7 +338,7 @@ pub(crate) fn state(status: &str) -> Value {
 
 /// Provider that follows the protocol, unless `odd` returns another response.
 pub(crate) async fn provider(
-    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+    odd: impl Fn(&ProviderRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestProvider {
     TestProvider::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {

@@ -6,7 +6,7 @@ use nuncio_skill::wire::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::consumer_provider::{
-    ReceivedRequest, TestConsumer, TestProvider, TestReply, call, descriptor, entry, index, provider, state,
+    ProviderRequest, TestConsumer, TestProvider, TestReply, call, descriptor, entry, index, provider, state,
 };
 
 const INDEX: &str = "GET /.well-known/skill-sharing";
@@ -114,7 +114,7 @@ async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
     assert_eq!(outcome(&circle).await.0, Reason::InvalidDocument);
     assert_eq!(circle.hits("GET /.well-known/skill-sharing?cursor=1"), 1, "a page is read once");
 
-    let endless = provider(move |request: &ReceivedRequest, _| {
+    let endless = provider(move |request: &ProviderRequest, _| {
         let page: usize = request.line().rsplit_once('=').map_or(0, |(_, page)| page.parse().unwrap());
         let next = format!("<?cursor={}>; rel=next", page + 1);
         request.line().starts_with(INDEX).then(|| empty().with("link", next))

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk};
 
-use super::stub::{INDEX, ReceivedRequest, StubRegistryHost, StubReply, descriptor_path, index};
+use super::stub::{INDEX, RegistryHostRequest, StubRegistryHost, StubReply, descriptor_path, index};
 use super::{domain, follow, found, problem, state};
 
 const INTERVAL: Duration = Duration::from_secs(15 * 60);
@@ -185,7 +185,7 @@ async fn registry_listing_survives_a_restart_without_a_visit() {
     visit(&here, &clock, &stub, INTERVAL).await;
     let asked = stub.asked();
     assert!(
-        matches!(&asked[..], [ReceivedRequest { has: Some(_), .. }]),
+        matches!(&asked[..], [RegistryHostRequest { has: Some(_), .. }]),
         "one visit, when its time has come: {asked:?}"
     );
 }
@@ -229,7 +229,7 @@ async fn each_index_page_is_revalidated_by_its_own_etag() {
     assert_eq!(found(&here, "").await, ["a", "c"]);
     let has = |tag: &str| Some(tag.to_owned());
     let asked = stub.asked();
-    assert_eq!(asked[0], ReceivedRequest { target: INDEX.to_owned(), has: has("\"1\"") });
-    assert_eq!(asked[1], ReceivedRequest { target: more, has: has("\"2\"") });
+    assert_eq!(asked[0], RegistryHostRequest { target: INDEX.to_owned(), has: has("\"1\"") });
+    assert_eq!(asked[1], RegistryHostRequest { target: more, has: has("\"2\"") });
     assert_eq!(asked[2..].iter().map(|asked| asked.target.as_str()).collect::<Vec<_>>(), ["/d/c.json"]);
 }

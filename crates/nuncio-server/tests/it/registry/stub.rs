@@ -24,7 +24,7 @@ pub(crate) enum StubReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReceivedRequest {
+pub(crate) struct RegistryHostRequest {
     pub(crate) target: String,
     pub(crate) has: Option<String>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct ReceivedRequest {
 pub(crate) struct StubRegistryHost {
     address: SocketAddr,
     replies: Arc<Mutex<HashMap<String, StubReply>>>,
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    asked: Arc<Mutex<Vec<RegistryHostRequest>>>,
 }
 
 impl StubRegistryHost {
@@ -54,7 +54,7 @@ impl StubRegistryHost {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
+    pub(crate) fn asked(&self) -> Vec<RegistryHostRequest> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
@@ -123,7 +123,7 @@ impl StubRegistryHost {
         let target = head.split(' ').nth(1).unwrap().to_owned();
         let has = head.lines().find_map(|line| line.strip_prefix("if-none-match: ")).map(str::to_owned);
         let reply = self.replies.lock().unwrap().get(&target).cloned();
-        self.asked.lock().unwrap().push(ReceivedRequest { target, has: has.clone() });
+        self.asked.lock().unwrap().push(RegistryHostRequest { target, has: has.clone() });
         let (status, etag, headers, body) = match reply {
             None => (404, None, String::new(), "{}".to_owned()),
             Some(StubReply::Json { etag, headers, .. }) if has.is_some() && has == etag => {
