@@ -254,7 +254,7 @@ async fn data_directory_in_the_agents_folder_stays_hidden(target: AttackedBinary
     let output = invoke(&server)?;
     ensure!(output.stdout.contains("\"output\":\"beside\""), "{output:?}");
     let warned = server.stderr();
-    ensure!(warned.contains("is in the folder of agent desk"), "serve does not warn: {warned}");
+    ensure!(warned.contains("programs of agent desk"), "serve does not warn: {warned}");
     Ok("the entries beside it are readable, and serve warns".to_owned())
 }
 

@@ -164,7 +164,7 @@ impl AgentPublisher {
                 let path = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
                 if let Some(folder) = path.as_deref().and_then(Path::parent) {
                     self.runners.set_base_dir(name.clone(), folder.to_owned());
-                    if let Some(note) = self.programs.note_on_folder(&declared.agent, folder) {
+                    if let Some(note) = self.programs.note_on_folders(&declared.agent, folder) {
                         tracing::warn!("{note}");
                     }
                 }

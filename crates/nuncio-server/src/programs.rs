@@ -26,22 +26,31 @@ impl ProgramRules {
         refuse_approvers(agents, confinement())
     }
 
-    /// Warning for an agent whose folder contains the data directory: programs get access to the other entries one by
-    /// one, so they cannot list the folder itself.
-    pub(crate) fn note_on_folder(&self, agent: &Agent, folder: &Path) -> Option<String> {
-        let folder = folder.canonicalize().ok()?;
+    /// Warning for an agent whose own folder, or a folder that it allows, contains the data directory: programs get
+    /// access to the other entries one by one, so they cannot list the folder itself.
+    pub(crate) fn note_on_folders(&self, agent: &Agent, folder: &Path) -> Option<String> {
         let data = self.data.canonicalize().ok()?;
-        if agent.programs().next().is_none() || !confinement().files || !data.starts_with(&folder) {
+        if agent.programs().next().is_none() || !confinement().files {
             return None;
         }
-        Some(format!(
-            "the data directory {} is in the folder of agent {}: its programs reach the other entries of {}, but cannot \
-             list the folder itself, and new entries are out of reach until a program starts again; choose a data \
-             directory elsewhere with --data",
-            data.display(),
-            agent.name,
-            folder.display()
-        ))
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let allowed = agent.allow.read.iter().chain(&agent.allow.write);
+        let allowed = allowed.filter_map(|path| resolve_allowed(path, folder, home.as_deref()));
+        let mut around: Vec<_> =
+            folder.canonicalize().into_iter().chain(allowed).filter(|folder| data.starts_with(folder)).collect();
+        around.sort();
+        around.dedup();
+        let folders: Vec<_> = around.iter().map(|folder| folder.display().to_string()).collect();
+        let folders = folders.join(" and ");
+        (!folders.is_empty()).then(|| {
+            format!(
+                "the data directory {} is in {folders}: programs of agent {} reach the other entries there, but cannot \
+                 list the folder itself, and new entries are out of reach until a program starts again; choose a data \
+                 directory elsewhere with --data",
+                data.display(),
+                agent.name
+            )
+        })
     }
 }
 
@@ -135,13 +144,20 @@ mod tests {
         std::fs::create_dir_all(&data).unwrap();
         let rules = ProgramRules { data, unconfined: false };
         let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
-        let note = |agent: &Agent, subfolder: &str| rules.note_on_folder(agent, &folder.path().join(subfolder));
+        let note = |agent: &Agent, subfolder: &str| rules.note_on_folders(agent, &folder.path().join(subfolder));
         let text = note(&program, "agent").unwrap();
         assert!(text.contains("agent runs") && text.contains("--data"), "{text}");
         assert_eq!(note(&program, "absent"), None);
         assert_eq!(note(&agent("talks", ""), "agent"), None);
         std::fs::create_dir(folder.path().join("other")).unwrap();
         assert_eq!(note(&program, "other"), None);
+        let shared = folder.path().canonicalize().unwrap().display().to_string();
+        for key in ["read", "write"] {
+            let allow = format!("[allow]\n{key} = [\"..\"]\n[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
+            let text = note(&agent("shares", &allow), "other").unwrap();
+            assert!(text.contains(&format!("is in {shared}: ")) && text.contains("--data"), "{text}");
+        }
+        assert_eq!(note(&agent("talks", "[allow]\nread = [\"..\"]\n"), "other"), None);
     }
 
     #[test]

@@ -231,10 +231,13 @@ pub(crate) struct Chat {
     pub(crate) extra_ca: Option<PathBuf>,
 }
 
+/// Data directory of commands without `--data`, below the folder that they are run in.
+pub(crate) const DEFAULT_DATA: &str = "nuncio-data";
+
 #[derive(Debug, Args)]
 pub(crate) struct DataDirOption {
     /// Data directory
-    #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA", global = true)]
+    #[arg(long = "data", value_name = "DIR", default_value = DEFAULT_DATA, env = "NUNCIO_DATA", global = true)]
     pub(crate) path: PathBuf,
 }
 

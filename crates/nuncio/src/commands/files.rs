@@ -70,6 +70,9 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     for why in &draft.skipped {
         println!("{} {}", "left out:".yellow().bold(), clean(why));
     }
+    for sentence in &draft.access {
+        println!("{} {}", "files:".cyan().bold(), clean(sentence));
+    }
     println!("\nNext:");
     for NeededSecret { name, form } in &draft.secrets {
         let form = if form.is_empty() { String::new() } else { format!(" ({form})") };

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use nuncio_confine::ConfinementRules;
+use nuncio_confine::{ConfinementRules, contains};
 
 /// Phrases in program output that show refused access, in lower case.
 const SIGNS: [&str; 6] = [
@@ -40,6 +40,13 @@ fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
             "The program may not use the Unix socket {shown}: `allow = {{ unix = true }}` in the agent file permits it."
         ));
     }
+    if let Some(folder) = folder_around_data(path, reach) {
+        return Some(format!(
+            "The program cannot list {folder} or reach new entries of it, because the data directory is in it: serve \
+             with --data and a folder elsewhere.",
+            folder = folder.display()
+        ));
+    }
     if reach.writes(path) {
         return None;
     }
@@ -48,6 +55,16 @@ fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
     }
     let (what, key) = if reach.reads(path) { ("change", "write") } else { ("read", "read") };
     Some(format!("The program may not {what} {shown}: list it in `allow.{key}` of the agent file to permit it."))
+}
+
+/// The allowed folder around the data directory that is out of reach itself: `path`, or the folder of a new entry.
+fn folder_around_data<'p>(path: &'p Path, reach: &ConfinementRules) -> Option<&'p Path> {
+    let hidden = reach.hidden.as_deref()?;
+    let is_around = |folder: &Path| contains(folder, hidden) && !reach.hides(folder);
+    if is_around(path) && reach.reads(path) {
+        return Some(path);
+    }
+    path.parent().filter(|parent| is_around(parent) && reach.writes(parent) && !reach.hides(path))
 }
 
 /// Absolute paths in a text.
@@ -87,6 +104,29 @@ mod tests {
         let hidden = ConfinementRules { hidden: Some("/srv/data".into()), ..reach.clone() };
         let said = find("cat: /srv/data/secret.key: Permission denied", &hidden).unwrap();
         assert!(said.contains("in the data directory"), "{said}");
+    }
+
+    #[test]
+    fn refused_folder_around_the_data_directory_gets_a_hint_about_the_data_option() {
+        let reach = |read: &[&str], write: &[&str]| ConfinementRules {
+            read: read.iter().map(PathBuf::from).collect(),
+            write: write.iter().map(PathBuf::from).collect(),
+            hidden: Some("/srv/work/nuncio-data".into()),
+            ..ConfinementRules::default()
+        };
+        let listed = "EACCES: permission denied, scandir '/srv/work'";
+        for reach in [reach(&["/srv/work"], &[]), reach(&[], &["/srv"])] {
+            let said = find(listed, &reach).unwrap();
+            assert!(said.contains("cannot list /srv/work") && said.contains("--data"), "{said}");
+        }
+        let new = find("EACCES: permission denied, open '/srv/work/new.txt'", &reach(&[], &["/srv/work"])).unwrap();
+        assert!(new.contains("new entries") && new.contains("--data"), "{new}");
+        // Other refusals beside the data directory keep their own hints.
+        let said = find("EACCES: permission denied, open '/srv/work/a.txt'", &reach(&["/srv/work"], &[])).unwrap();
+        assert!(said.contains("may not change /srv/work/a.txt"), "{said}");
+        let said = find("EACCES: permission denied, open '/srv/work/nuncio-data/x'", &reach(&["/srv/work"], &[]));
+        assert!(said.unwrap().contains("programs can never access"));
+        assert!(find(listed, &reach(&[], &[])).unwrap().contains("allow.read"));
     }
 
     #[test]

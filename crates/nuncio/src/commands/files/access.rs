@@ -6,33 +6,87 @@ use serde_json::Value;
 
 use super::toml;
 
-/// The section `[allow]` of an agent file for a command; empty if the command needs none. The program may change the
-/// folders among its arguments, and read the folders of the files among them. A folder that contains the agent's own,
-/// `folder` (absolute), is only readable, so that the program cannot change the agent file.
-pub(super) fn allow_section(command: &[String], folder: &Path) -> String {
-    let (mut read, mut write) = (Vec::new(), Vec::new());
-    for word in command.iter().skip(1) {
-        let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
-        let path = folder.join(word);
-        if !word.contains('/') || !path.exists() {
-            continue;
+/// The files that the programs of a generated agent may reach besides the agent's own folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct FileAccess {
+    read: Vec<String>,
+    write: Vec<String>,
+    /// Folders among the command's arguments that are only readable, each with the reason.
+    read_only: Vec<(String, &'static str)>,
+}
+
+impl FileAccess {
+    /// What a command needs: its program may change the folders among its arguments if `changes` is set, and read the
+    /// folders of the files among them. A folder that contains the agent's own, `folder` (absolute), is only readable,
+    /// so that the program cannot change the agent file.
+    pub(super) fn of(command: &[String], folder: &Path, changes: bool) -> Self {
+        let mut access = Self::default();
+        for word in command.iter().skip(1) {
+            let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
+            let path = folder.join(word);
+            if !word.contains('/') || !path.exists() {
+                continue;
+            }
+            let (path, why_read_only) = match (path.is_dir(), folder.starts_with(&path), changes) {
+                (true, true, _) => (path.as_path(), Some("agent.toml is in it")),
+                (true, false, true) => {
+                    push_new(&mut access.write, path.display().to_string());
+                    continue;
+                }
+                (true, false, false) => (path.as_path(), Some("no tool that changes something was taken over")),
+                (false, ..) => (project_folder(&path), None),
+            };
+            let shown = path.display().to_string();
+            if let Some(why) = why_read_only {
+                push_new(&mut access.read_only, (shown.clone(), why));
+            }
+            // The programs of an agent can read its folder anyway.
+            if path != folder {
+                push_new(&mut access.read, shown);
+            }
         }
-        let (path, list) = match (path.is_dir(), folder.starts_with(&path)) {
-            (true, true) => (path.as_path(), &mut read),
-            (true, false) => (path.as_path(), &mut write),
-            (false, _) => (project_folder(&path), &mut read),
-        };
-        let path = path.display().to_string();
-        if path != folder.display().to_string() && !list.contains(&path) {
-            list.push(path);
-        }
+        access
     }
-    let line = |key: &str, paths: Vec<String>| match paths.is_empty() {
-        true => String::new(),
-        false => format!("{key} = {}\n", toml::value(&Value::from(paths))),
-    };
-    let lines = line("read", read) + &line("write", write);
-    if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
+
+    /// The section `[allow]` of the agent file; empty if the command needs none.
+    pub(super) fn section(&self) -> String {
+        let line = |key: &str, paths: &[String]| match paths.is_empty() {
+            true => String::new(),
+            false => format!("{key} = {}\n", toml::value(&Value::from(paths))),
+        };
+        let lines = line("read", &self.read) + &line("write", &self.write);
+        if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
+    }
+
+    /// What the agent's tools may do with the folders among the command's arguments, a sentence each. `data` is the
+    /// data directory (absolute) that `nuncio serve` would use from here.
+    pub(super) fn sentences(&self, data: &Path) -> Vec<String> {
+        let read_only = self
+            .read_only
+            .iter()
+            .map(|(path, why)| format!("The agent's tools can read {path} and change nothing there, because {why}."));
+        let write = self.write.iter().map(|path| format!("The agent's tools can read and change files in {path}."));
+        let shared = self.read_only.iter().map(|(path, _)| path).chain(&self.write);
+        let around_data = shared.filter(|path| data.starts_with(path)).map(|path| {
+            format!(
+                "The data directory {} would be in {path}, and tools could not list that folder: serve with --data and \
+                 a folder elsewhere.",
+                data.display()
+            )
+        });
+        let mut sentences: Vec<_> = read_only.chain(write).collect();
+        if !sentences.is_empty() {
+            sentences.push("The section [allow] in agent.toml changes this.".to_owned());
+        }
+        sentences.extend(around_data);
+        sentences
+    }
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
 }
 
 /// The folder that a script file needs: the one with its installed packages, its project, or its own folder.
@@ -55,10 +109,11 @@ mod tests {
         std::fs::create_dir_all(at("notes")).unwrap();
         std::fs::create_dir_all(at("server")).unwrap();
         std::fs::write(at("server/index.js"), "").unwrap();
-        let allow = |words: &[&str]| {
+        let access = |words: &[&str], changes: bool| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            allow_section(&words, Path::new(&at("agent")))
+            FileAccess::of(&words, Path::new(&at("agent")), changes)
         };
+        let allow = |words: &[&str]| access(words, true).section();
         assert_eq!(allow(&["npx", "-y", "@scope/server"]), "");
         assert_eq!(allow(&["npx", "server", &at("notes")]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
         let option = format!("--root={}", at("notes"));
@@ -67,5 +122,29 @@ mod tests {
         std::fs::write(at("package.json"), "").unwrap();
         assert_eq!(allow(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", root.path()));
         assert_eq!(allow(&["npx", "server", &at("")]), format!("[allow]\nread = [{:?}]\n", at("")));
+        let read_only = access(&["npx", "server", &at("notes")], false).section();
+        assert_eq!(read_only, format!("[allow]\nread = [{:?}]\n", at("notes")));
+    }
+
+    #[test]
+    fn sentences_say_which_folders_are_read_only_and_that_data_is_kept_elsewhere() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path).display().to_string();
+        std::fs::create_dir_all(at("agent")).unwrap();
+        std::fs::create_dir_all(at("notes")).unwrap();
+        let sentences = |word: &str, changes: bool, data: &str| {
+            let words = ["npx".to_owned(), "server".to_owned(), word.to_owned()];
+            FileAccess::of(&words, Path::new(&at("agent")), changes).sentences(Path::new(&at(data))).join("\n")
+        };
+        let shared = root.path().display().to_string();
+        let around = sentences(&shared, true, "nuncio-data");
+        assert!(around.contains("change nothing there, because agent.toml is in it"), "{around}");
+        assert!(around.contains("--data"), "{around}");
+        let notes = sentences(&at("notes"), true, "nuncio-data");
+        assert!(notes.contains("can read and change files") && !notes.contains("--data"), "{notes}");
+        let notes = sentences(&at("notes"), false, "nuncio-data");
+        assert!(notes.contains("because no tool that changes something was taken over"), "{notes}");
+        assert!(sentences(&at("agent"), true, "nuncio-data").contains("because agent.toml is in it"));
+        assert_eq!(sentences("-y", true, "nuncio-data"), "");
     }
 }

@@ -15,12 +15,15 @@ use crate::cli::Init;
 use crate::output::{fault, wrong_usage};
 
 /// The text of a generated agent file.
+#[derive(Default)]
 pub(super) struct AgentFileDraft {
     pub(super) text: String,
     /// Names and texts of the files beside the agent file.
     pub(super) files: Vec<(&'static str, &'static str)>,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
+    /// What the tools may do with the person's files, a sentence each.
+    pub(super) access: Vec<String>,
     pub(super) secrets: Vec<NeededSecret>,
     /// Number of tools, if it is shown.
     pub(super) tools: Option<usize>,
@@ -54,7 +57,7 @@ pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<AgentFile
 /// The commented starter, under the agent's own name.
 fn starter(name: &AgentName) -> AgentFileDraft {
     let text = STARTER.replacen("name = \"my-agent\"", &format!("name = \"{name}\""), 1);
-    AgentFileDraft { text, files: Vec::new(), skipped: Vec::new(), secrets: Vec::new(), tools: None, next: Vec::new() }
+    AgentFileDraft { text, ..AgentFileDraft::default() }
 }
 
 /// Refuses options that contradict each other.
@@ -88,7 +91,16 @@ fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSection
     if model.is_none() && tools.is_some_and(|tools| tools.intents.is_empty() && !tools.names.is_empty()) {
         next.push("Until agent.toml has a language model or [[intent]] sections, conversations cannot use the tools.");
     }
-    AgentFileDraft { text, files: Vec::new(), skipped, secrets: secrets(model, tools), tools: Some(count), next }
+    let access = tools.map(|tools| tools.access.clone()).unwrap_or_default();
+    AgentFileDraft {
+        text,
+        files: Vec::new(),
+        skipped,
+        access,
+        secrets: secrets(model, tools),
+        tools: Some(count),
+        next,
+    }
 }
 
 fn secrets(model: Option<&ModelName>, tools: Option<&ToolSections>) -> Vec<NeededSecret> {

@@ -10,10 +10,11 @@ use nuncio_server::{McpOffer, McpStartOptions, OfferedTool, ToolEffect, download
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::access::FileAccess;
 use super::sections::{self, ToolHead, ToolSections};
 use super::start_progress::StartProgress;
-use super::{access, toml};
-use crate::cli::Init;
+use super::toml;
+use crate::cli::{DEFAULT_DATA, Init};
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
 use crate::output::{WrongUsage, counted};
@@ -26,10 +27,10 @@ pub(super) struct McpServerDraft {
     name: String,
     /// Line of the agent file: `command = […]` or `url = "…"`.
     line: String,
-    /// Section `[allow]` with the folders that the command's arguments need; empty if they need none.
-    allow: String,
     /// The command; empty if the server is a URL.
     command: Vec<String>,
+    /// Folder of the agent file, absolute.
+    folder: PathBuf,
 }
 
 /// Starts or reaches the MCP server and imports its tools. Asks before it imports tools that may change something.
@@ -80,12 +81,13 @@ async fn choose(
 
 impl McpServerDraft {
     fn parse(text: &str, folder: &Path) -> anyhow::Result<Self> {
+        let folder = std::path::absolute(folder)?;
         if text.starts_with("http://") || text.starts_with("https://") {
             let url = url::Url::parse(text).map_err(|error| WrongUsage(format!("--from-mcp {text}: {error}")))?;
             let host = url.host_str().unwrap_or_default();
             let label = host.split('.').find(|label| !matches!(*label, "www" | "mcp" | "api")).unwrap_or(host);
             let line = format!("url = {}", toml::text(text));
-            return Ok(Self { name: server_name(label), line, allow: String::new(), command: Vec::new() });
+            return Ok(Self { name: server_name(label), line, command: Vec::new(), folder });
         }
         let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
         let is_plain = |word: &&String| !word.starts_with('-') && !word.is_empty();
@@ -96,21 +98,21 @@ impl McpServerDraft {
             named_by.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = server_name(stem);
         let words = absolute_paths(&words);
-        let allow = access::allow_section(&words, &std::path::absolute(folder)?);
         let line = format!("command = {}", toml::value(&Value::from(words.clone())));
-        Ok(Self { name, line, allow, command: words })
+        Ok(Self { name, line, command: words, folder })
     }
 
     /// Asks the MCP server for its tools, and shows its output while it starts.
     async fn ask(&self, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<McpOffer> {
         let text = format!(
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
-            self.allow, self.name, self.line
+            FileAccess::of(&self.command, &self.folder, true).section(),
+            self.name,
+            self.line
         );
         let declared =
             nuncio_agent_file::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
         let executable = std::env::current_exe()?;
-        let folder = std::path::absolute(&options.folder)?;
         let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);
         let timeout = Duration::from_secs(options.mcp_start_seconds);
         let start = McpStartOptions { timeout, stderr: Some(stderr) };
@@ -121,17 +123,20 @@ impl McpServerDraft {
             is_program: !self.command.is_empty(),
             limit: timeout,
         };
-        let offers = progress.show(mcp_offers(&declared.agent, folder, executable, start), lines).await?;
+        let offers = progress.show(mcp_offers(&declared.agent, self.folder.clone(), executable, start), lines).await?;
         Ok(offers.into_iter().next().unwrap_or_default())
     }
 
     fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> ToolSections {
+        let changes = tools.iter().any(|offered| offered.effect != ToolEffect::ReadOnly);
+        let access = FileAccess::of(&self.command, &self.folder, changes);
+        let allow = access.section();
         let mut sections = String::new();
-        if !self.allow.is_empty() {
+        if !allow.is_empty() {
             sections.push_str(
                 "\n# What its programs may reach beside their own folders: files to read, and files to read and change.\n",
             );
-            sections.push_str(&self.allow);
+            sections.push_str(&allow);
         }
         sections.push_str(&format!("\n# Where its tools run.\n[[mcp]]\nname = \"{}\"\n{}\n", self.name, self.line));
         let effects: Vec<_> = tools.iter().map(|offered| offered.effect).collect();
@@ -143,6 +148,7 @@ impl McpServerDraft {
             tools: tools.iter().map(|offered| self.tool_section(offered)).collect(),
             names: tools.iter().map(|offered| offered.tool.name.to_string()).collect(),
             skipped,
+            access: access.sentences(&data_directory()),
             ..ToolSections::default()
         }
     }
@@ -161,6 +167,12 @@ impl McpServerDraft {
         let output = tool.output.as_ref().map(|output| sections::schema("output", output.source()));
         format!("{head}run = {{ mcp = \"{}\" }}\n{input}{}", self.name, output.unwrap_or_default())
     }
+}
+
+/// The data directory that `nuncio serve` would use from here, absolute.
+fn data_directory() -> PathBuf {
+    let path = std::env::var_os("NUNCIO_DATA").map_or_else(|| PathBuf::from(DEFAULT_DATA), PathBuf::from);
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Splits a command line with shell quoting, without other shell features.

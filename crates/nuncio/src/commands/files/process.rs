@@ -33,14 +33,7 @@ pub(super) fn draft(
         .replace(&format!("name = \"{example}\""), &format!("name = \"{name}\""));
     let files = vec![file];
     let Some(tools) = tools else {
-        return AgentFileDraft {
-            text,
-            files,
-            skipped: Vec::new(),
-            secrets: Vec::new(),
-            tools: Some(1),
-            next: Vec::new(),
-        };
+        return AgentFileDraft { text, files, tools: Some(1), ..AgentFileDraft::default() };
     };
     let has_clock = !tools.names.iter().any(|name| name == EXAMPLE_TOOL);
     if !has_clock && let Some(at) = text.find("\n[[tool]]") {
@@ -52,6 +45,7 @@ pub(super) fn draft(
         text,
         files,
         skipped: tools.skipped.clone(),
+        access: tools.access.clone(),
         secrets: tools.secrets.clone(),
         tools: Some(tools.names.len() + usize::from(has_clock)),
         next: tools.next.clone(),

@@ -22,6 +22,8 @@ pub(super) struct ToolSections {
     pub(super) secrets: Vec<NeededSecret>,
     /// Reasons why some tools were left out.
     pub(super) skipped: Vec<String>,
+    /// What the tools may do with the person's files, a sentence each.
+    pub(super) access: Vec<String>,
     /// Description of the agent.
     pub(super) description: String,
     /// The `[[intent]]` sections that use the tools. If empty, the only intent of a rule brain lists the tools.

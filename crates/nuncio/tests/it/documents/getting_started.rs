@@ -26,7 +26,10 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.fill(":7401", &format!(":{port}"));
     let assistant = run.serve_at("nuncio serve my-assistant", port);
     run.shell.stop(&assistant);
+    run.run("mkdir notes");
     run.run("nuncio init my-files --from-mcp");
+    let allowed = run.prepare("grep -A1 -F '[allow]' my-files/agent.toml");
+    assert!(allowed.contains("read = [") && allowed.contains("/notes\"]"), "{allowed}");
 
     let document = r#"{"openapi": "3.0.3", "info": {"title": "Shop", "version": "1"},
         "servers": [{"url": "https://shop.example"}],

@@ -25,7 +25,10 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.run("cargo run -- lint my-agent");
     let mine = run.serve("cargo run -- serve my-agent");
     run.shell.stop(&mine);
+    run.run("mkdir notes");
     run.run("cargo run -- init my-files --from-mcp");
+    let allowed = run.prepare("grep -A1 -F '[allow]' my-files/agent.toml");
+    assert!(allowed.contains("read = [") && allowed.contains("/notes\"]"), "{allowed}");
     run.run("cargo run -- init my-program --process python");
 
     let port = free_port();
