@@ -17,7 +17,7 @@ pub enum SendError {
     /// The recipient's keys are missing or invalid.
     #[error(transparent)]
     Meet(#[from] TrustError),
-    #[error("{0} has no device with keys at the relay yet")]
+    #[error("{}", no_device(.0))]
     NoDevice(RelayParty),
     /// The recipient's keys changed and no trusted key endorses the new ones.
     #[error("the keys of {owner} changed ({}): compare safety numbers, then accept them", .devices.iter().map(|(device, why)| format!("{device}: {why}")).collect::<Vec<_>>().join("; "))]
@@ -57,7 +57,9 @@ pub enum ToolError {
     #[error("the agent's manifest has no tool {0}")]
     Undeclared(ToolName),
     /// No answer arrived in time; the tool may or may not have run.
-    #[error("no device of the person answered in time")]
+    #[error(
+        "a person is linked, but none of their devices answered in time: start one with `nuncio device run`, then try again"
+    )]
     NoAnswer,
     #[error("the call was not sent: {0}")]
     Unsent(#[from] SendError),
@@ -80,6 +82,16 @@ impl ToolError {
             Self::Failed { code: ToolErrorCode::Unavailable, .. } | Self::Unsent(_) => Code::ToolUnavailable,
             Self::NoAnswer => Code::ToolTimeout,
         }
+    }
+}
+
+fn no_device(owner: &RelayParty) -> String {
+    match owner {
+        RelayParty::Person(name) => format!(
+            "{name} has no device with keys at the relay yet: `nuncio user invite {name}` prints a link with which their \
+             computer joins"
+        ),
+        RelayParty::Agent(_) => format!("{owner} has no device with keys at the relay yet"),
     }
 }
 

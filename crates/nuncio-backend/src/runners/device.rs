@@ -7,7 +7,7 @@ use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
 use nuncio_core::notification::RelayParty;
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{NO_LINKED_PERSON, RunCall, RunError, ToolOutput};
 use serde_json::Value;
 
 /// Finds the agents that are connected to a relay.
@@ -29,7 +29,7 @@ impl DeviceToolRunner {
         let peers = self.0.get().and_then(Weak::upgrade);
         let agent = peers.and_then(|peers| peers.peer(&call.agent.name));
         let agent = agent.ok_or_else(|| unavailable("the agent is not connected to a relay yet"))?;
-        let person = call.person.clone().ok_or_else(|| unavailable("the caller is not linked to a person"))?;
+        let person = call.person.clone().ok_or_else(|| unavailable(NO_LINKED_PERSON))?;
         call_tool(&agent, person, call).await.map(ToolOutput::json).map_err(|error| {
             let message = error.to_string();
             match error.code() {

@@ -16,6 +16,7 @@ use crate::access::ScopePermission;
 use crate::approve::ApprovalPermit;
 use crate::call_failure::{CallRefusal, denial};
 use crate::error::EngineError;
+use crate::ports::runner::NO_LINKED_PERSON;
 use crate::ports::store::{AccessChange, Change};
 
 pub(super) enum AdmissionResult {
@@ -46,9 +47,13 @@ impl CallInProgress<'_> {
         // Device tools exist only for callers with a person.
         let reaches = |tool: &&Arc<Tool>| call.offered && (!tool.on_device() || call.caller.person.is_some());
         let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
+            // Only the agent's own brain learns why; other callers do not learn that the tool exists.
+            let is_on_device =
+                call.turn.is_some() && agent.tool(call.tool.as_str()).is_some_and(|tool| tool.on_device());
+            let why = if call.offered && is_on_device { format!(": {NO_LINKED_PERSON}") } else { String::new() };
             return Ok(AdmissionResult::refused_by_policy(
                 Code::ToolNotFound,
-                format!("Tool not found: {}", call.tool),
+                format!("Tool not found: {}{why}", call.tool),
             ));
         };
         if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {

@@ -16,6 +16,10 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::SetOnce;
 
+/// Why a tool on a person's device is missing for a caller without a person.
+pub const NO_LINKED_PERSON: &str = "it runs on a person's device, and no person is linked to this app yet: \
+     `nuncio user invite NAME` invites one, and `nuncio key create --person NAME` makes a key that is linked to them";
+
 /// An authorised call with valid arguments.
 #[derive(Debug, Clone)]
 pub struct RunCall {

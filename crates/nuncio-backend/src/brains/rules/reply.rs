@@ -71,7 +71,7 @@ impl ReplyContext<'_> {
         };
         Ok(match self.prompt.tools.iter().find(|tool| tool.name == *name) {
             Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
-            None if self.is_device_tool(name) => NextStep::Say(sentences::no_device(self.language)),
+            None if self.is_device_tool(name) => NextStep::Say(sentences::no_person(self.language)),
             None => NextStep::Say(sentences::switched_off(self.language, name.as_str())),
         })
     }

@@ -22,11 +22,13 @@ pub(super) fn switched_off(language: Language, tool: &str) -> String {
     }
 }
 
-pub(super) fn no_device(language: Language) -> String {
+pub(super) fn no_person(language: Language) -> String {
     language
         .choose(
-            "For this I need a device of yours that is linked to me and online.",
-            "这需要一台您已关联并且在线的设备。",
+            "For this I need a device of yours, but no person is linked to this app yet. Ask the operator of this server \
+             to invite you (nuncio user invite NAME) and to create the app's key with --person NAME.",
+            "这需要用到您的设备，但这个应用还没有关联到任何人。请让服务器管理员邀请您（nuncio user invite NAME），并在为应用\
+             创建密钥时加上 --person NAME。",
         )
         .into()
 }

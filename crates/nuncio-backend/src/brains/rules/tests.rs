@@ -168,5 +168,5 @@ fn generated_device_agent_understands_requests_in_everyday_words() {
     }
     let without = TestAgent { is_switched_on: false, ..agent };
     let NextStep::Say(text) = without.reply(&[Message::user("read .")]) else { panic!("a call") };
-    assert!(text.contains("a device of yours"), "{text}");
+    assert!(text.contains("no person is linked to this app yet") && text.contains("--person NAME"), "{text}");
 }

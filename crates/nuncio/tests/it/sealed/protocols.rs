@@ -61,7 +61,8 @@ async fn aap_session_finds_the_device_tool_only_if_its_key_is_linked_to_a_person
     let stranger = house.server.aap_with_key(&house.strangers);
     let session = stranger.session("script", &[]).await;
     let answer = stranger.play(&session, reads("c2", PLACE)).await.to_string();
-    assert!(answer.contains("Tool not found: read_file") && !answer.contains(SECRET), "{answer}");
+    assert!(answer.contains("Tool not found: read_file: it runs on a person's device"), "{answer}");
+    assert!(answer.contains("nuncio key create --person NAME") && !answer.contains(SECRET), "{answer}");
     // No caller sees the name of the tool in `/meta`.
     for client in [&client, &stranger] {
         let meta = client.get("/meta").await.1.to_string();
