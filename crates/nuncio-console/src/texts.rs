@@ -66,7 +66,7 @@ texts! {
     /// The page of an invite link.
     JoinTexts {
         title, lede, incomplete, phone, phone_why, copy_link, install, install_why, run, run_why, whole_link, copy, copied,
-        not_copied, decide, decide_why, secret, without_script,
+        not_copied, share_why, decide, decide_why, secret, without_script,
     }
     /// The form for the result of a task.
     FormTexts {

@@ -5,6 +5,7 @@ use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutc
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::device_time::PERSON_ANSWERS;
+use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::Decision;
 use nuncio_core::text::plain;
 use tokio::sync::broadcast::error::RecvError;
@@ -57,7 +58,7 @@ impl CallHandler {
             if known.has_other_devices() {
                 self.wait_for_other_devices().await;
             }
-            let outcome = failed(ToolErrorCode::Unavailable, "this device has no such tool");
+            let outcome = missing_tool(&permitted.tool.scope);
             return Ok(CallEnd::unasked(outcome, Some(permitted.ledger)));
         }
         let in_window = consent_windows::is_open(
@@ -274,7 +275,7 @@ impl CallHandler {
 
     async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &CheckedCall) -> ToolOutcome {
         let Some(tool) = self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
-            return failed(ToolErrorCode::Unavailable, "this device has no such tool");
+            return missing_tool(&permitted.tool.scope);
         };
         let late = self.context.config.clock.sleep_until(self.context.now().after(permitted.time));
         let done = tokio::select! {
@@ -294,6 +295,18 @@ impl CallHandler {
             Err(ToolFailure::Failed(why)) => failed(ToolErrorCode::PlatformError, &plain(&why)),
         }
     }
+}
+
+/// The outcome of a call whose tool this device does not have.
+fn missing_tool(scope: &ScopeId) -> ToolOutcome {
+    let message = match scope.as_str() {
+        "filesystem:read" => {
+            "its owner shares no folder yet; to share one, they stop the device and start it with `nuncio device run \
+             --folder DIR`"
+        }
+        _ => "this device has no such tool",
+    };
+    failed(ToolErrorCode::Unavailable, message)
 }
 
 impl IncomingCall {

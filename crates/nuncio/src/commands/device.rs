@@ -41,7 +41,7 @@ mod terminal;
 mod texts;
 
 use commands::{DeviceCommand, DeviceCommandExecutor, lock_idle_home, run_command};
-use home::{folder_of, home_flag, opened, prepare_folder, tools_of};
+use home::{folder_of, home_flag, opened, prepare_folder, shares_folder, tools_of};
 use join::AfterJoin;
 use pages::{OneTimePageLinks, PagesListener};
 use terminal::TerminalPrompt;
@@ -207,6 +207,7 @@ async fn serve(
     opening: PageOpening,
     json: bool,
 ) -> anyhow::Result<()> {
+    let shares_folder = shares_folder(&tools)?;
     let config = lock_idle_home(home, tools, prompt).await?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let device = match (Device::open(config.clone()).map_err(device_error)?, &pages) {
@@ -247,6 +248,9 @@ async fn serve(
             println!("{}", fill(texts.one_time_link, &[("link", &link.cyan())]));
         }
         println!("{}", fill(texts.data_encrypted_with, &[("source", &sealed_by)]));
+        if !shares_folder {
+            eprintln!("{}", texts.shares_no_folder.dimmed());
+        }
     });
     if let (PageOpening::Browser, false, Some(link)) = (opening, json, &link) {
         join::open_in_browser(link);

@@ -68,7 +68,8 @@ fn print_invitation(invitation: &UserInvitation) {
     print_qr_code(link);
     eprintln!(
         "{}",
-        "Send the link to that person alone: it lets one device in, once. Opened in a browser, it explains what to do."
+        "Send the link to that person alone: it lets one device in, once. Opened in a browser, it explains what to do. \
+         `nuncio device join LINK --folder DIR` also shares a folder with agents that they allow."
             .dimmed()
     );
     if let Some(limit) = link_limit(link) {

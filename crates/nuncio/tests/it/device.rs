@@ -112,6 +112,20 @@ async fn device_example_reads_a_file_on_the_device_of_the_person_who_allowed_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn read_call_to_a_device_without_a_shared_folder_says_how_to_share_one() {
+    let laptop = LaptopSetup::with_agent(include_str!("../../../../examples/device/agent.toml"));
+    laptop.device(&["allow", "device", SCOPE]).json();
+    let policy = laptop.home.path("policy.toml");
+    let command = laptop.home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(policy);
+    let running = command.arg("--home").arg(laptop.home_folder()).start();
+    let session = laptop.client.session("device", &[]).await;
+    let answer = laptop.client.say(&session, "Please read treasure.md").await;
+    let text = last_text(answer["messages"].as_array().unwrap());
+    assert!(text.contains("shares no folder yet") && text.contains("nuncio device run --folder DIR"), "{text}");
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn agent_reads_files_only_in_the_allowed_folder_and_only_until_revoked() {
     let laptop = LaptopSetup::new();
     assert_eq!((mode(&laptop.home_folder()), mode(&laptop.home_folder().join("keys.db"))), (0o700, 0o600));

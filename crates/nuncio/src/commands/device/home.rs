@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::ids::ScopeId;
+use nuncio_core::ids::{ScopeId, ToolName};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::Prompt;
@@ -130,6 +130,14 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Loc
         tools = tools.named(own.name, own.scope, Arc::new(own.program));
     }
     mcp::add(home, tools)
+}
+
+/// Whether a tool reads files for agents: the device's own, with a shared folder, or one of the person's.
+pub(super) fn shares_folder(tools: &LocalTools) -> anyhow::Result<bool> {
+    let internal = |why: String| fault(Code::Internal, why);
+    let scope = ScopeId::parse("filesystem:read").map_err(|why| internal(why.to_string()))?;
+    let tool = ToolName::parse("read_file").map_err(|why| internal(why.to_string()))?;
+    Ok(tools.find(&tool, &scope).is_some())
 }
 
 /// Refuses to give agents a folder that contains the device's keys or is the device's own.

@@ -15,6 +15,9 @@ texts_by_language! { DeviceTexts {
     answers_at: "{device} of {person} answers at {url}.", "{person} 的设备 {device} 已连接 {url}。";
     one_time_link: "One-time link to its pages: {link}", "页面的一次性链接：{link}";
     data_encrypted_with: "Its stored data is encrypted with {source}.", "存储数据的加密方式：{source}。";
+    shares_no_folder:
+        "It shares no folder: `--folder DIR` lets agents that you allow read the files there.",
+        "它没有共享文件夹：加上 `--folder DIR` 后，你允许的智能体可以读取其中的文件。";
     asks_again: "{agent} changed and asks again: {command}", "{agent} 有变动，再次请求授权：{command}";
 
     // Sources of the storage key.
@@ -81,7 +84,9 @@ texts_by_language! { DeviceTexts {
     number: "number", "数字";
     key: "key", "指纹";
     can_join_until: "Your other device can join until {time} with this link:", "在 {time} 之前，您的另一台设备可以用此链接加入：";
-    run_there: "On the other device, run `nuncio device join LINK`.", "在另一台设备上运行 `nuncio device join LINK`。";
+    run_there:
+        "On the other device, run `nuncio device join LINK`; `--folder DIR` also shares a folder with agents that you allow.",
+        "在另一台设备上运行 `nuncio device join LINK`；加上 `--folder DIR` 还会把一个文件夹共享给你允许的智能体。";
     then_compare:
         "Then compare the number on both screens; here it is shown by:",
         "然后核对两台设备上的数字；在这里用以下命令查看：";

@@ -13,6 +13,9 @@ async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere(
     browser.go(&link).await;
     let command = browser.until("document.getElementById('command').textContent").await;
     assert_eq!(command, format!("nuncio device join '{link}'"));
+    let offers_folder =
+        "[...document.querySelectorAll('.on-computer code')].some(code => code.textContent === '--folder')";
+    assert_eq!(browser.eval(offers_folder).await, true);
     assert_eq!(browser.eval("document.getElementById('incomplete').checkVisibility()").await, false);
     assert_eq!(browser.eval("document.querySelector('.on-phone').checkVisibility()").await, false, "a computer");
     let requests = browser.eval("performance.getEntriesByType('resource').map(entry => entry.name)").await;
