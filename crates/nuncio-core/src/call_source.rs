@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::text::plain;
+use crate::time::Timestamp;
 
 /// Limit of each text, in characters; the texts are shown to a person.
 const MAX_CHARS: usize = 120;
@@ -16,6 +17,9 @@ pub struct CallSource {
     /// Name of the app that the caller uses, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
+    /// Creation time of the caller's key, if the key has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_created_at: Option<Timestamp>,
     /// Id of the caller's conversation with the agent; `None` for a single call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<String>,
@@ -29,6 +33,7 @@ impl CallSource {
         Self {
             caller: text(&self.caller),
             app: self.app.as_ref().map(text),
+            key_created_at: self.key_created_at,
             conversation: self.conversation.as_ref().map(text),
         }
     }
@@ -49,6 +54,7 @@ mod tests {
         let source = |caller: &str, app: Option<&str>, conversation: Option<&str>| CallSource {
             caller: caller.to_owned(),
             app: app.map(str::to_owned),
+            key_created_at: None,
             conversation: conversation.map(str::to_owned),
         };
         let first = source("key:key_1", Some("notes"), Some("ses_1")).digest();

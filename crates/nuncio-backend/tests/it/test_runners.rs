@@ -102,7 +102,7 @@ impl RunnersFixture {
             id: CallId::parse("call-1").unwrap(),
             arguments,
             caller: Principal::Local,
-            source: CallSource { caller: "local".to_owned(), app: None, conversation: None },
+            source: CallSource { caller: "local".to_owned(), app: None, key_created_at: None, conversation: None },
             deadline: self.clock.now().after(Duration::from_secs(60)),
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
             program_start: StartSignal::default(),

@@ -2,12 +2,14 @@
 
 use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::ScopeId;
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
 use nuncio_http::pages::Language;
 
 use super::Pages;
 use super::texts::Texts;
 use crate::known_agents::KnownAgent;
-use crate::prompt::AgentVerification;
+use crate::prompt::{AgentVerification, PromptQuestion};
 
 pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
     match how {
@@ -17,21 +19,40 @@ pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
 }
 
 /// For whom, in which app and in which conversation the agent asks, as the agent states it.
-pub(super) fn source(text: &Texts, person: &str, source: Option<&CallSource>) -> String {
+pub(super) fn source(text: &Texts, person: &str, question: &PromptQuestion) -> String {
     let text = &text.home;
-    let Some(CallSource { caller, app, conversation }) = source else {
+    let Some(CallSource { caller, app, key_created_at, conversation }) = &question.source else {
         return text.from_unknown.replace("{person}", person);
     };
-    let asked = match app {
-        Some(app) => text.from_app.replace("{app}", app),
-        None if caller == "local" => text.from_local.clone(),
-        None => text.from_caller.replace("{caller}", caller),
+    let asked = match (app, Principal::parse(caller), key_created_at) {
+        (Some(app), ..) => text.from_app.replace("{app}", app),
+        (None, Some(Principal::Local), _) => text.from_local.clone(),
+        (None, Some(Principal::Key(_)), Some(created_at)) => text.from_key_of.replace("{date}", &date(*created_at)),
+        (None, Some(Principal::Key(_)), None) => text.from_key.clone(),
+        (None, Some(Principal::Person(name)), _) if name.as_str() == person => text.from_person.clone(),
+        (None, ..) => text.from_caller.replace("{caller}", caller),
     };
     let place = match conversation {
-        Some(conversation) => text.in_conversation.replace("{conversation}", conversation),
+        Some(_) => text.in_conversation.replace("{agent}", &question.agent_name),
         None => text.single_call.clone(),
     };
     format!("{} {place}", asked.replace("{person}", person))
+}
+
+/// What "for 24 hours" covers if the person chooses it for this call.
+pub(super) fn day_means(text: &Texts, source: Option<&CallSource>) -> String {
+    let text = &text.home;
+    let means = match source {
+        Some(CallSource { conversation: Some(_), .. }) => &text.day_app,
+        Some(CallSource { conversation: None, .. }) => &text.day_single,
+        None => &text.day_any,
+    };
+    means.clone()
+}
+
+/// The day of a time, in UTC.
+fn date(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
 }
 
 /// Icon for the family of a scope, as an SVG path in a square of 24 by 24.
@@ -60,5 +81,57 @@ pub(super) fn shortened(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::tests::question;
+
+    fn asked(source: CallSource) -> PromptQuestion {
+        PromptQuestion { source: Some(source), ..question() }
+    }
+
+    #[test]
+    fn source_of_a_question_is_worded_without_ids() {
+        let key = |app: Option<&str>, key_created_at: Option<i64>, conversation: Option<&str>| CallSource {
+            caller: "key:key_1".to_owned(),
+            app: app.map(str::to_owned),
+            key_created_at: key_created_at.map(Timestamp::from_millis),
+            conversation: conversation.map(str::to_owned),
+        };
+        let caller = |caller: &str| CallSource { caller: caller.to_owned(), ..key(None, None, None) };
+        for language in [Language::English, Language::Chinese] {
+            let text = Texts::of(language);
+            for source in [
+                key(Some("notes"), None, Some("ses_1")),
+                key(None, Some(0), Some("ses_1")),
+                key(None, None, None),
+                caller("person:ada"),
+                caller("local"),
+            ] {
+                let shown = super::source(text, "ada", &asked(source.clone()));
+                assert!(!["key_", "ses_", "key:", "person:", "{"].iter().any(|id| shown.contains(id)), "{shown}");
+                assert!(shown.contains("ada"), "{shown}");
+                assert_eq!(shown.contains("Notes"), source.conversation.is_some(), "{shown}");
+                assert_eq!(shown.contains("1970-01-01"), source.key_created_at.is_some(), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn permission_for_a_day_mentions_a_conversation_only_for_calls_of_one() {
+        let source = |conversation: Option<&str>| CallSource {
+            caller: "local".to_owned(),
+            app: None,
+            key_created_at: None,
+            conversation: conversation.map(str::to_owned),
+        };
+        let text = Texts::of(Language::English);
+        let [talk, single] = [Some("ses_1"), None].map(|talk| day_means(text, Some(&source(talk))));
+        assert!(talk.contains("in this conversation") && !talk.contains("single calls"), "{talk}");
+        assert!(single.contains("single calls") && !single.contains("this conversation"), "{single}");
+        assert_eq!(day_means(text, None), text.home.day_any);
     }
 }

@@ -197,6 +197,7 @@ async fn read_for(scene: &RelayAndAgentFixture, app: &str, conversation: &str) -
     let source = CallSource {
         caller: format!("key:{app}"),
         app: Some(app.to_owned()),
+        key_created_at: None,
         conversation: Some(conversation.to_owned()),
     };
     let options = CallOptions { source: Some(source), ..CallOptions::default() };

@@ -68,11 +68,11 @@ impl AccessControl {
         self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.context.now())).cloned()
     }
 
-    /// Name under which people know the app of a caller: the name of its key; `None` without a key or name.
+    /// The key of a caller, by whose name or creation time people know their app; `None` without a key.
     #[must_use]
-    pub(crate) fn app_name(&self, caller: &Principal) -> Option<String> {
+    pub(crate) fn key_of(&self, caller: &Principal) -> Option<Arc<ApiKey>> {
         let Principal::Key(id) = caller else { return None };
-        self.table.snapshot().keys_by_id.get(id).and_then(|key| key.name.clone())
+        self.table.snapshot().keys_by_id.get(id).cloned()
     }
 
     /// Signing keys including expired ones; [`RequestSigningKey::is_valid`] tells them apart.

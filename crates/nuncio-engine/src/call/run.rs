@@ -199,6 +199,7 @@ impl CallInProgress<'_> {
             };
             Arc::new(CallInbox { inbox: Arc::clone(&self.calls.inbox), execution, cancel: call.cancel.clone() })
         });
+        let key = self.calls.access.key_of(&call.caller.principal);
         RunCall {
             agent: Arc::clone(&call.published.agent),
             tool: Arc::clone(tool),
@@ -208,7 +209,8 @@ impl CallInProgress<'_> {
             person: call.caller.person.clone(),
             source: CallSource {
                 caller: call.caller.principal.to_string(),
-                app: self.calls.access.app_name(&call.caller.principal),
+                key_created_at: key.as_ref().filter(|key| key.name.is_none()).map(|key| key.created_at),
+                app: key.and_then(|key| key.name.clone()),
                 conversation: call.turn.as_ref().map(|(session, _)| session.to_string()),
             },
             deadline,

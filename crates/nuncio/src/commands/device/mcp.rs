@@ -158,7 +158,12 @@ impl ConnectedServer {
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             caller: Principal::Local,
             person: None,
-            source: CallSource { caller: Principal::Local.to_string(), app: None, conversation: None },
+            source: CallSource {
+                caller: Principal::Local.to_string(),
+                app: None,
+                key_created_at: None,
+                conversation: None,
+            },
             deadline: SystemClock.now().after(time),
             trace: BTreeMap::new(),
             program_start: StartSignal::default(),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anstream::eprintln;
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::call_source::CallSource;
+use nuncio_core::principal::Principal;
 use nuncio_device::prompt::{AgentVerification, Prompt, PromptAnswer, PromptQuestion};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
@@ -98,8 +100,8 @@ fn show(question: &PromptQuestion) {
     eprintln!("{}", fill(texts.wants, &[("agent", &name), ("id", &question.agent), ("tool", &tool)]));
     line(texts.verified, &verified);
     if let Some(source) = &question.source {
-        line(texts.for_app, &source.app.as_deref().unwrap_or(&source.caller));
-        line(texts.talk, &source.conversation.as_deref().unwrap_or(texts.single_call));
+        line(texts.for_app, &app(texts, source));
+        line(texts.talk, &conversation(texts, source, &question.agent_name));
     }
     if let Some(description) = question.description.in_language(language.tag()) {
         line(texts.it_says, &clean(description));
@@ -110,14 +112,46 @@ fn show(question: &PromptQuestion) {
     for line in question.arguments.lines() {
         eprintln!("    {line}");
     }
-    let (allow, answers) = match (question.sensitivity, &question.source) {
-        (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
-        (Sensitivity::Medium, Some(_)) => (texts.allow_day_app, "y/o/N"),
-        (Sensitivity::Medium, None) => (texts.allow_day, "y/o/N"),
-    };
+    let (allow, answers) = choices(texts, question.sensitivity, question.source.as_ref());
     let left = SystemClock.now().until(question.until).as_secs();
     let left = fill(texts.seconds_left, &[("answers", &answers), ("seconds", &left)]);
     eprintln!("{allow} {} ", left.dimmed());
+}
+
+/// The app behind a call, without the id of its key.
+fn app(texts: &DeviceTexts, source: &CallSource) -> String {
+    match (&source.app, Principal::parse(&source.caller), source.key_created_at) {
+        (Some(app), ..) => app.clone(),
+        (None, Some(Principal::Key(_)), Some(created_at)) => {
+            let date: String = created_at.to_string().chars().take(10).collect();
+            fill(texts.unnamed_key_of, &[("date", &date)])
+        }
+        (None, Some(Principal::Key(_)), None) => texts.unnamed_key.to_owned(),
+        (None, Some(Principal::Local), _) => texts.own_server.to_owned(),
+        (None, Some(Principal::Person(name)), _) => fill(texts.person_directly, &[("person", &name)]),
+        (None, ..) => source.caller.clone(),
+    }
+}
+
+fn conversation(texts: &DeviceTexts, source: &CallSource, agent_name: &str) -> String {
+    match source.conversation {
+        Some(_) => fill(texts.conversation_with, &[("agent", &agent_name)]),
+        None => texts.single_call.to_owned(),
+    }
+}
+
+/// The question, and the answers that it takes.
+fn choices<'a>(
+    texts: &'a DeviceTexts,
+    sensitivity: Sensitivity,
+    source: Option<&CallSource>,
+) -> (&'a str, &'static str) {
+    match (sensitivity, source) {
+        (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
+        (Sensitivity::Medium, Some(CallSource { conversation: Some(_), .. })) => (texts.allow_day_app, "y/o/N"),
+        (Sensitivity::Medium, Some(CallSource { conversation: None, .. })) => (texts.allow_day_single, "y/o/N"),
+        (Sensitivity::Medium, None) => (texts.allow_day, "y/o/N"),
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +185,25 @@ mod tests {
             until: Timestamp::from_millis(0),
         };
         TerminalPrompt { alone: true, lines: Mutex::new(lines) }.ask(&question).await
+    }
+
+    #[test]
+    fn question_names_no_ids_and_offers_24_hours_only_where_they_apply() {
+        let source = |conversation: Option<&str>| CallSource {
+            caller: "key:key_1".to_owned(),
+            app: None,
+            key_created_at: Some(Timestamp::from_millis(0)),
+            conversation: conversation.map(str::to_owned),
+        };
+        let texts = DeviceTexts::of(nuncio_http::pages::Language::default());
+        assert_eq!(app(texts, &source(None)), "an app with a key created on 1970-01-01, which has no name");
+        assert_eq!(conversation(texts, &source(Some("ses_1")), "Notes"), "a conversation with Notes");
+        let offered = |sensitivity, source: Option<&CallSource>| choices(texts, sensitivity, source).0;
+        assert!(offered(Sensitivity::Medium, Some(&source(Some("ses_1")))).contains("app and conversation"));
+        assert!(offered(Sensitivity::Medium, Some(&source(None))).contains("single calls"));
+        for once in [Sensitivity::Low, Sensitivity::High] {
+            assert_eq!(offered(once, Some(&source(Some("ses_1")))), "Allow this once?");
+        }
     }
 
     #[tokio::test]

@@ -141,6 +141,13 @@ texts_by_language! { DeviceTexts {
     for_app: "for app ", "应用    ";
     talk: "talk    ", "会话    ";
     single_call: "a single call, outside any conversation", "单次调用，不属于任何会话";
+    unnamed_key_of:
+        "an app with a key created on {date}, which has no name",
+        "使用 {date} 创建的密钥的应用（密钥没有名称）";
+    unnamed_key: "an app whose key has no name", "密钥没有名称的应用";
+    own_server: "none: the agent's own server", "无：智能体自己的服务器";
+    person_directly: "none: {person} directly", "无：{person} 直接调用";
+    conversation_with: "a conversation with {agent}", "与 {agent} 的对话";
     it_says: "it says ", "说明    ";
     under: "under   ", "权限    ";
     sensitivity: "{scope} ({level} sensitivity)", "{scope}（风险：{level}）";
@@ -149,6 +156,9 @@ texts_by_language! { DeviceTexts {
     allow_day_app:
         "y: for 24 hours in this app and conversation; o: only once\nAllow it?",
         "y：在这个应用的这个会话中允许 24 小时；o：仅允许这一次\n允许吗？";
+    allow_day_single:
+        "y: for 24 hours for single calls of this app; o: only once\nAllow it?",
+        "y：允许这个应用的单次调用 24 小时；o：仅允许这一次\n允许吗？";
     allow_day:
         "y: for 24 hours in your conversation with this agent; o: only once\nAllow it?",
         "y：在您与这个智能体的会话中允许 24 小时；o：仅允许这一次\n允许吗？";

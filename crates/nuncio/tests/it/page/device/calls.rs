@@ -19,13 +19,14 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
         "Read local files",
         "Some risk",
         "Asked for ada",
-        "Conversation ses_",
+        "In a conversation with script",
         "only for this app in this conversation",
         "by the keys it presented",
         "s left",
     ] {
         assert!(card.contains(words), "{words}: {card}");
     }
+    assert!(!card.contains("ses_") && !card.contains("key_"), "{card}");
     assert!(ada.browser.eval("document.title").await.as_str().unwrap().starts_with("(1) "));
     assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny", "Deny has the focus");
     accessible(&ada.browser, "a call").await;
@@ -52,6 +53,40 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     let log = ada.log();
     let became: Vec<_> = log.iter().map(|entry| (entry["status"].clone(), entry["asked"].clone())).collect();
     assert_eq!(became, [(json!("ok"), json!(true)), (json!("ok"), json!(false)), (json!("denied"), json!(true))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_call_changes_the_tab_icon_and_notifies_while_the_page_is_in_the_background() {
+    let ada = DevicePagesSetup::ada().await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/").await;
+    let icon = "document.querySelector('link[rel=icon]').href.split('/').pop()";
+    assert_eq!(ada.browser.eval(icon).await, "icon.svg");
+    // The browser of the test shows no system notices, and its only tab is never in the background.
+    ada.browser
+        .run(
+            "window.notices = []; window.inBackground = true; \
+             window.Notification = class { static permission = 'granted'; \
+             constructor(title) { window.notices.push(title); } addEventListener() {} }; \
+             Object.defineProperty(document, 'hidden', { get: () => window.inBackground })",
+            &[],
+        )
+        .await;
+    let deny = async |answer: JoinHandle<String>| {
+        ada.browser
+            .until("document.querySelector('[data-part=deny]')?.getAttribute('aria-disabled') === 'false'")
+            .await;
+        assert_eq!(ada.browser.eval(icon).await, "waiting.svg");
+        ada.browser.click("[data-part=deny]").await;
+        answer.await.unwrap();
+        ada.browser.until(&format!("!{CARD} && {icon} === 'icon.svg'")).await;
+    };
+    deny(ada.calls("c1", "where_am_i", json!({}))).await;
+    assert_eq!(ada.browser.eval("window.notices").await, json!(["script wants to run where_am_i"]));
+    ada.browser.run("window.inBackground = false", &[]).await;
+    deny(ada.calls("c2", "where_am_i", json!({}))).await;
+    assert_eq!(ada.browser.eval("window.notices.length").await, 1, "a visible page needs no notice");
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
