@@ -50,6 +50,21 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn consent_page_says_what_saving_means_while_nothing_is_selected() {
+    let ada = DevicePagesSetup::ada().await;
+    ada.go("/agents/script").await;
+    let is_warned = "document.getElementById('none-selected').checkVisibility()";
+    ada.browser.until(is_warned).await;
+    let warning = ada.browser.eval("document.getElementById('none-selected').innerText").await;
+    assert!(warning.as_str().unwrap().contains("Nothing is selected"), "{warning}");
+    ada.browser.click("#on-filesystem-read").await;
+    ada.browser.until(&format!("!{is_warned}")).await;
+    ada.browser.click("#on-filesystem-read").await;
+    ada.browser.until(is_warned).await;
+    ada.assert_no_browser_errors().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn breaking_manifest_change_asks_again_for_the_changed_scope_only() {
     let ada = DevicePagesSetup::ada().await;
     ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
