@@ -294,6 +294,15 @@ mod tests {
             ("{{ args.y or 'x' }}{{ args.y }}", [true, false]),
             ("{{ args.y if args.y is defined else 'x' }}", [true, true]),
             ("{% if args.y is defined and true %}{{ args.y }}{% endif %}", [true, true]),
+            // In the other branch the value is missing.
+            ("{% if args.y %}a{% else %}{{ args.y }}{% endif %}", [true, false]),
+            ("{{ 'x' if args.y is defined else args.y }}", [true, false]),
+            ("{% if not args.y %}a{% else %}{{ args.y }}{% endif %}", [true, true]),
+            ("{% if args.y is undefined %}{{ args.y }}{% endif %}", [true, false]),
+            ("{% if args.y is undefined %}a{% elif true %}{{ args.y }}{% endif %}", [true, true]),
+            ("{% if args.y or true %}{{ args.y }}{% endif %}", [true, false]),
+            ("{{ args.y or args.y }}", [true, false]),
+            ("{{ args.y and args.y }}", [false, true]),
         ] {
             let names = Template::parse(text).unwrap().names();
             let variables = names.into_iter().filter_map(|name| match name.kind {

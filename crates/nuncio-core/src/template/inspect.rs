@@ -90,11 +90,11 @@ impl<'t> NameInspector<'t> {
                 self.assigned.pop();
                 self.block(&it.else_body);
             }
-            Stmt::IfCond(it) => self.guarded_by(&it.expr, |inspector| {
-                inspector.expression(&it.expr);
-                inspector.block(&it.true_body);
-                inspector.block(&it.false_body);
-            }),
+            Stmt::IfCond(it) => {
+                self.tested(&it.expr);
+                self.where_condition_is(&it.expr, true, |inspector| inspector.block(&it.true_body));
+                self.where_condition_is(&it.expr, false, |inspector| inspector.block(&it.false_body));
+            }
             Stmt::WithBlock(it) => {
                 self.assigned.push(Vec::new());
                 for (target, value) in &it.assignments {
@@ -154,11 +154,14 @@ impl<'t> NameInspector<'t> {
                 }
             }
             Expr::UnaryOp(it) => self.expression(&it.expr),
-            Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
-                self.guarded_by(&it.left, |inspector| {
-                    inspector.expression(&it.left);
-                    inspector.expression(&it.right);
-                });
+            Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr) => {
+                self.tested(&it.left);
+                self.where_condition_is(&it.left, false, |inspector| inspector.expression(&it.right));
+            }
+            // A missing left side is the value of the whole expression.
+            Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScAnd) => {
+                self.expression(&it.left);
+                self.where_condition_is(&it.left, true, |inspector| inspector.expression(&it.right));
             }
             Expr::BinOp(it) => {
                 self.expression(&it.left);
@@ -168,15 +171,15 @@ impl<'t> NameInspector<'t> {
                 self.expression(&it.expr);
                 it.ops.iter().for_each(|operand| self.expression(&operand.expr));
             }
-            Expr::IfExpr(it) => self.guarded_by(&it.test_expr, |inspector| {
-                inspector.expression(&it.test_expr);
-                inspector.expression(&it.true_expr);
-                inspector.optional(it.false_expr.as_ref());
-            }),
+            Expr::IfExpr(it) => {
+                self.tested(&it.test_expr);
+                self.where_condition_is(&it.test_expr, true, |inspector| inspector.expression(&it.true_expr));
+                self.where_condition_is(&it.test_expr, false, |inspector| inspector.optional(it.false_expr.as_ref()));
+            }
             Expr::Filter(it) => {
                 match &it.expr {
                     Some(value) if takes_missing_value(it.name) => {
-                        self.guarded_by(value, |inspector| inspector.expression(value));
+                        self.tested(value);
                     }
                     value => self.optional(value.as_ref()),
                 }
@@ -187,7 +190,7 @@ impl<'t> NameInspector<'t> {
             }
             Expr::Test(it) => {
                 if tests_existence(it.name) {
-                    self.guarded_by(&it.expr, |inspector| inspector.expression(&it.expr));
+                    self.tested(&it.expr);
                 } else {
                     self.expression(&it.expr);
                 }
@@ -253,10 +256,18 @@ impl<'t> NameInspector<'t> {
         self.arguments(&call.args);
     }
 
-    /// Inspects what is only reached, or only read, after the condition tested its variables.
-    fn guarded_by(&mut self, condition: &Expr<'t>, inspect: impl FnOnce(&mut Self)) {
+    /// Inspects a condition, or the value of a filter or test that takes a missing one.
+    fn tested(&mut self, condition: &Expr<'t>) {
         let outer = self.guards.len();
-        collect_guards(condition, &mut self.guards);
+        collect_tested(condition, &mut self.guards);
+        self.expression(condition);
+        self.guards.truncate(outer);
+    }
+
+    /// Inspects what is only reached if the condition is `holds`.
+    fn where_condition_is(&mut self, condition: &Expr<'t>, holds: bool, inspect: impl FnOnce(&mut Self)) {
+        let outer = self.guards.len();
+        collect_existing(condition, holds, &mut self.guards);
         inspect(self);
         self.guards.truncate(outer);
     }
@@ -329,19 +340,45 @@ fn tests_existence(test: &str) -> bool {
     matches!(test, "defined" | "undefined")
 }
 
-/// Collects the variables whose existence an expression tests if it is a condition.
-fn collect_guards<'t>(condition: &Expr<'t>, guards: &mut Vec<ReadVariable<'t>>) {
+/// Collects the variables that a condition may read although they are missing.
+fn collect_tested<'t>(condition: &Expr<'t>, tested: &mut Vec<ReadVariable<'t>>) {
     match condition {
-        Expr::UnaryOp(it) => collect_guards(&it.expr, guards),
+        Expr::UnaryOp(it) => collect_tested(&it.expr, tested),
         Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
-            collect_guards(&it.left, guards);
-            collect_guards(&it.right, guards);
+            collect_tested(&it.left, tested);
+            collect_tested(&it.right, tested);
         }
-        Expr::Test(it) if tests_existence(it.name) => collect_guards(&it.expr, guards),
+        Expr::Test(it) if tests_existence(it.name) => collect_tested(&it.expr, tested),
         Expr::Filter(it) if takes_missing_value(it.name) => {
-            it.expr.iter().for_each(|value| collect_guards(value, guards));
+            it.expr.iter().for_each(|value| collect_tested(value, tested));
         }
-        other => guards.extend(read_variable(other).filter(|read| !read.is_computed)),
+        other => tested.extend(read_variable(other).filter(|read| !read.is_computed)),
+    }
+}
+
+/// Collects the variables that exist if the condition is `holds`.
+fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<ReadVariable<'t>>) {
+    match (condition, holds) {
+        (Expr::UnaryOp(it), _) if matches!(it.op, ast::UnaryOpKind::Not) => {
+            collect_existing(&it.expr, !holds, existing)
+        }
+        (Expr::BinOp(it), true) if matches!(it.op, ast::BinOpKind::ScAnd) => {
+            collect_existing(&it.left, true, existing);
+            collect_existing(&it.right, true, existing);
+        }
+        (Expr::BinOp(it), false) if matches!(it.op, ast::BinOpKind::ScOr) => {
+            collect_existing(&it.left, false, existing);
+            collect_existing(&it.right, false, existing);
+        }
+        (Expr::Test(it), _) if tests_existence(it.name) => {
+            if (it.name == "defined") == holds {
+                existing.extend(read_variable(&it.expr).filter(|read| !read.is_computed));
+            }
+        }
+        (Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_), true) => {
+            existing.extend(read_variable(condition).filter(|read| !read.is_computed));
+        }
+        _ => {}
     }
 }
 
