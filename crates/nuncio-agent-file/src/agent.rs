@@ -121,6 +121,12 @@ fn presence(table: &TomlTable<'_>) -> DiscoveryVisibility {
 /// Reads an `http:` or `https:` URL.
 pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
     let text = item.any_text()?;
+    if ["{{", "{%"].iter().any(|mark| text.contains(mark)) {
+        return item.position.reject(
+            "this address is not a template, so nothing would be filled in",
+            "allowed: the whole address; a secret goes into a header, or where a key is named",
+        );
+    }
     let problem = match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => return Some(url),
         Ok(url) => format!("its scheme is {:?}", url.scheme()),

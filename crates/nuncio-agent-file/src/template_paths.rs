@@ -1,6 +1,6 @@
 //! Checks of the keys after a template's variable against the JSON Schema of its value.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use nuncio_core::template::PathStep;
 
@@ -29,7 +29,7 @@ pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath
     const COMBINING_KEYWORDS: [&str; 8] =
         ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
     let (mut schema, mut optional) = (schema, None);
-    for step in steps {
+    for (depth, step) in steps.iter().enumerate() {
         let Some(keywords) = schema.as_object() else { return SchemaPathLookup::Known };
         if COMBINING_KEYWORDS.iter().any(|keyword| keywords.contains_key(*keyword)) {
             return SchemaPathLookup::Known;
@@ -59,7 +59,11 @@ pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath
                     None if keywords.get("additionalProperties").is_some_and(Value::is_object) => {
                         return SchemaPathLookup::Known;
                     }
-                    None if properties.is_none() && !is_refused => return SchemaPathLookup::Known,
+                    // A schema without `properties` allows values of any form. For the whole value that is more
+                    // likely an omission, unless the schema says it.
+                    None if properties.is_none() && !is_refused && (depth > 0 || is_open(keywords)) => {
+                        return SchemaPathLookup::Known;
+                    }
                     None => {
                         let properties = properties.into_iter().flat_map(|properties| properties.keys());
                         let properties = properties.map(String::as_str).collect();
@@ -70,6 +74,13 @@ pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath
         };
     }
     optional.map_or(SchemaPathLookup::Known, SchemaPathLookup::Optional)
+}
+
+/// Whether a schema without `properties` says that values may have other ones.
+fn is_open(keywords: &Map<String, Value>) -> bool {
+    ["additionalProperties", "unevaluatedProperties", "propertyNames", "minProperties"]
+        .iter()
+        .any(|keyword| keywords.contains_key(*keyword))
 }
 
 /// Whether the `type` of a schema allows one of these types.
@@ -126,6 +137,11 @@ mod tests {
         let closed = json!({"type": "object", "additionalProperties": false});
         let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: true };
         assert_eq!(super::follow(&closed, &keys("q")), SchemaPathLookup::Unknown(unknown));
+        let unlisted = json!({"type": "object"});
+        let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: false };
+        assert_eq!(super::follow(&unlisted, &keys("q")), SchemaPathLookup::Unknown(unknown));
+        let open = json!({"type": "object", "additionalProperties": true});
+        assert_eq!(super::follow(&open, &keys("q")), SchemaPathLookup::Known);
         let optional = json!({"properties": {"q": {}}});
         assert_eq!(super::follow(&optional, &keys("q")), SchemaPathLookup::Optional("q"));
     }

@@ -170,7 +170,12 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
             position.fault("names no secret", "allowed: {{ secrets.NAME }}, with the name written out");
         }
         ("secrets", _) => {
-            names.knows_secret(position, key);
+            if names.knows_secret(position, key) && path.steps.len() > 1 {
+                position.fault(
+                    format!("the secret {:?} is a text and has no fields", cut(key)),
+                    format!("write {{{{ secrets.{key} }}}}"),
+                );
+            }
         }
         ("options", TemplateUse::SystemPrompt | TemplateUse::Reply(_)) => note_option(position, key, names),
         ("slots" | "spoken", TemplateUse::Reply(ReplyVariables { slots: Some(slots), .. })) => {
@@ -210,7 +215,8 @@ fn check_path(position: &FilePosition<'_>, path: &VariablePath, schema: &Value, 
         (SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused }), effect) => {
             let found = format!("{what} has no property {:?}", cut(key));
             let help = match properties.as_slice() {
-                [] => String::new(),
+                [] if is_refused => String::new(),
+                [] => format!("it lists no properties: add {key:?}, and require it if every call needs it"),
                 properties => similar::help(key, "properties", properties.iter().copied()),
             };
             match effect.filter(|_| is_refused) {

@@ -148,6 +148,45 @@ agent.toml:7:89: tool "find".run.http.body: the input has no property "b", so ev
   did you mean "a"? properties: "a"
 "#;
 
+address_with_a_placeholder_that_is_not_filled_in_is_refused:
+r#"
+[secrets]
+K = { env = "K" }
+[brain]
+kind = "model"
+provider = "openai"
+model = "m"
+base_url = "https://a.example/{{ secrets.K }}/v1"
+key = "K"
+[[mcp]]
+name = "m"
+url = "https://a.example/mcp?key={{ secrets.K }}"
+import = true
+"#
+=>
+r#"
+agent.toml:10:12: brain.base_url: this address is not a template, so nothing would be filled in
+  allowed: the whole address; a secret goes into a header, or where a key is named
+agent.toml:14:7: mcp "m".url: this address is not a template, so nothing would be filled in
+  allowed: the whole address; a secret goes into a header, or where a key is named
+"#;
+
+field_of_a_secret_is_refused:
+r#"
+[secrets]
+K = { env = "K" }
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object" }
+run = { http = { url = "https://a.example/", headers = { A = "{{ secrets.K.y }}", B = "{{ secrets.K }}" } } }
+"#
+=>
+r#"
+agent.toml:10:66: tool "find".run.http.headers.A: the secret "K" is a text and has no fields
+  write {{ secrets.K }}
+"#;
+
 program_that_is_a_template_and_argument_with_foreign_braces_are_refused:
 r#"
 [[tool]]
@@ -213,6 +252,25 @@ agent.toml:12:45: tool "find".run.command[2]: the input has no property "p"
   did you mean "q"? properties: "q"
 "#;
 
+argument_of_a_tool_without_listed_properties_gets_warning:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object" }
+run = { command = ["x", "{{ args.q }}"] }
+[[tool]]
+name = "look"
+description = "Looks."
+input = { type = "object", additionalProperties = true }
+run = { command = ["x", "{{ args.q }}"] }
+"#
+=>
+r#"
+agent.toml:12:29: tool "find".run.command[1]: the input has no property "q"
+  it lists no properties: add "q", and require it if every call needs it
+"#;
+
 reply_variable_that_its_intent_does_not_have_gets_warning:
 r#"
 [[intent]]
@@ -264,7 +322,11 @@ fn guard_elsewhere_in_a_template_does_not_silence_the_warning() {
              run = {{ http = {{ method = \"POST\", url = \"https://a.example/\", body = '{body}' }} }}\n"
         )
     };
-    for body in ["{% if args.y %}a{% endif %}{{ args.y }}", "{{ args.y }}{{ args.y | default(\"\") }}"] {
+    for body in [
+        "{% if args.y %}a{% endif %}{{ args.y }}",
+        "{{ args.y }}{{ args.y | default(\"\") }}",
+        "{% if args.y %}a{% else %}{{ args.y }}{% endif %}",
+    ] {
         assert!(notes(&tool(body)).contains("\"y\" is optional, and a call without it would fail"), "{body}");
     }
     assert_eq!(notes(&tool("{% if args.y %}{{ args.y }}{% endif %}")), "");
