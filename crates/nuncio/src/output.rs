@@ -17,7 +17,7 @@ mod fitted_table;
 mod handshake;
 mod qr;
 
-pub(crate) use fitted_table::fitted_table;
+pub(crate) use fitted_table::{fitted_list, fitted_table};
 pub(crate) use handshake::readable_error;
 pub(crate) use qr::qr_code;
 

@@ -12,9 +12,9 @@ use owo_colors::OwoColorize as _;
 
 use super::confirm::confirm;
 use super::consumer::{print_note, wrapped};
-use super::operator::{ask_or_lock, moment, parse_scopes, parsed, run_command, span_seconds};
+use super::operator::{ask_or_lock, minute_text, moment, parse_scopes, parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
-use crate::output::{print_list, text, text_of_all, text_or_dash};
+use crate::output::{fitted_list, text, text_of_all, text_or_dash};
 
 /// Effect of the first key on a server that is open to its machine until then.
 const CLOSES_SERVER: &str = "This is the first key, and it closes the server: from then on every request needs a key, also from this machine, and revoking the key does not open it again. To keep this machine's access without a key, first set loopback = \"open\" below [access] in nuncio.toml and restart the server.";
@@ -43,9 +43,12 @@ pub(crate) async fn run(
             .await
         }
         KeySubcommand::List => {
-            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
             run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
-                print_list(&list.keys, &headings, "There are no keys.", key_row);
+                if list.keys.is_empty() {
+                    println!("There are no keys.");
+                } else {
+                    fitted_list(&["ID", "NAME", "STATE", "EXPIRES (UTC)"], 1, list.keys.iter().map(key_row));
+                }
                 if let Some(state) = list.access {
                     println!("\n{}", wrapped(state.describe(), ""));
                 }
@@ -111,7 +114,8 @@ fn print_secret(key: &KeyWithSecret, note: &str) {
     }
 }
 
-fn key_row(key: &KeyInfo) -> Vec<String> {
+/// Table row of a key, and the line below it.
+fn key_row(key: &KeyInfo) -> (Vec<String>, String) {
     let state = match key.expires_at {
         _ if key.revoked_at.is_some() => "revoked",
         Some(end) if end <= SystemClock.now() => "expired",
@@ -126,17 +130,10 @@ fn key_row(key: &KeyInfo) -> Vec<String> {
         KeyScopes::All => "all".to_owned(),
         KeyScopes::Only(scopes) => text_of_all(scopes),
     };
-    vec![
-        text(&key.id),
-        text_or_dash(key.name.as_ref()),
-        kind.to_owned(),
-        role.to_owned(),
-        state.to_owned(),
-        scopes,
-        text_or_dash(key.person.as_ref()),
-        text(key.created_at),
-        key.expires_at.map_or_else(|| "never".to_owned(), text),
-    ]
+    let person = key.person.as_ref().map(|person| format!(", person: {}", text(person))).unwrap_or_default();
+    let details = format!("{kind}, {role}, created {}{person}, scopes: {scopes}", minute_text(key.created_at));
+    let expires = key.expires_at.map_or_else(|| "never".to_owned(), minute_text);
+    (vec![text(&key.id), text_or_dash(key.name.as_ref()), state.to_owned(), expires], details)
 }
 
 /// Parses a key expiry: a duration or a time.

@@ -26,7 +26,7 @@ use serde_json::Value;
 use super::audit_list;
 use super::consumer::print_note;
 use crate::cli::{ApproveSubcommand, AuditSubcommand, DataDirCommand, DataDirOption, GrantSubcommand};
-use crate::output::{cell, counted, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
+use crate::output::{cell, counted, fault, fitted_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command in the running server, or in this process if no server runs. Creates a missing data directory only
 /// for commands that add something.
@@ -49,6 +49,11 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
             Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
         }
     }
+}
+
+/// A time to the minute, without the letters of RFC 3339.
+pub(super) fn minute_text(at: Timestamp) -> String {
+    at.to_string().chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }
 
 /// Sends a command to the running server, or locks the data directory; says so if it has to wait for another process.
@@ -138,17 +143,21 @@ pub(crate) async fn grant(
             .await
         }
         GrantSubcommand::List => {
-            let headings = ["ID", "TO", "AGENT", "SCOPES", "TERM"];
             run_command(&data, AdminCommand::GrantList, json, |list: GrantList| {
-                print_list(&list.grants, &headings, "Nothing has been granted.", |grant| {
+                if list.grants.is_empty() {
+                    return println!("Nothing has been granted.");
+                }
+                let rows = list.grants.iter().map(|grant| {
                     let term = match grant.term {
                         GrantTerm::Once => "once".to_owned(),
-                        GrantTerm::Until(end) => format!("until {end}"),
+                        GrantTerm::Until(end) => format!("until {} UTC", minute_text(end)),
                         GrantTerm::UntilRevoked => "until revoked".to_owned(),
                     };
-                    let scopes = text_of_all(&grant.scopes);
-                    vec![text(&grant.id), text(&grant.principal), text(&grant.agent), scopes, term]
+                    let details =
+                        format!("agent: {}, {term}, scopes: {}", text(&grant.agent), text_of_all(&grant.scopes));
+                    (vec![text(&grant.id), text(&grant.principal)], details)
                 });
+                fitted_list(&["ID", "TO"], 1, rows);
             })
             .await
         }

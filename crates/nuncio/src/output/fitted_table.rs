@@ -15,14 +15,28 @@ const MIN_COLUMN: usize = 6;
 /// Prints rows under headings within the width of the terminal, or within 80 columns if there is none. The first `fixed`
 /// columns keep their width.
 pub(crate) fn fitted_table(headings: &[&str], fixed: usize, rows: impl Iterator<Item = Vec<String>>) {
+    print(headings, fixed, rows.map(|row| (row, String::new())));
+}
+
+/// Prints a table as [`fitted_table`], with a further line of text below each row.
+pub(crate) fn fitted_list(headings: &[&str], fixed: usize, rows: impl Iterator<Item = (Vec<String>, String)>) {
+    print(headings, fixed, rows);
+}
+
+fn print(headings: &[&str], fixed: usize, rows: impl Iterator<Item = (Vec<String>, String)>) {
     let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let width = if std::io::stdout().is_terminal() { measured.unwrap_or(DEFAULT_WIDTH) } else { DEFAULT_WIDTH };
     let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+    let (rows, details): (Vec<Vec<String>>, Vec<String>) =
+        std::iter::once((headings, String::new())).chain(rows).unzip();
     let widths = column_widths(&rows, fixed, width);
-    for (number, row) in rows.iter().enumerate() {
+    for (number, (row, details)) in rows.iter().zip(details).enumerate() {
         for line in lines(row, &widths) {
             if number == 0 { println!("{}", line.bold()) } else { println!("{line}") }
+        }
+        if !details.is_empty() {
+            let indented = pieces(&details, width - GAP).into_iter().map(|line| format!("{:GAP$}{line}", ""));
+            indented.for_each(|line| println!("{}", line.dimmed()));
         }
     }
 }

@@ -132,9 +132,39 @@ fn signing_key_is_marked_in_the_list_and_its_secret_shown_once() {
     let listed = home.json_command(&["key", "list"]);
     assert_eq!(listed.json()["keys"][0]["kind"], "signing");
     let shown = home.nuncio(&["key", "list"]).run();
-    assert!(shown.stdout.lines().any(|line| line.contains("till") && line.contains("signing")), "{shown:?}");
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    assert!(lines.windows(2).any(|key| key[0].contains("till") && key[1].starts_with("  signing,")), "{shown:?}");
     assert!(!listed.stdout.contains(secret) && !shown.stdout.contains(secret));
     assert_eq!(home.json_command(&["key", "revoke", "till"]).json()["revoked"]["kind"], "signing");
+}
+
+#[test]
+fn lists_of_keys_and_grants_fit_80_columns_without_loss() {
+    let home = scoped();
+    let long = "a-name-of-an-application-that-is-much-longer-than-usual";
+    let scopes: Vec<String> = (0..6).map(|number| format!("warehouse-inventory-{number}:write")).collect();
+    let flags: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope.as_str()]).collect();
+    home.key(&[&["--name", long, "--person", "ada", "--expires", "30d"], &flags[..]].concat());
+    let did = "did:wba:travel.example.com:agents:travel:e1_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKlMnOpQr";
+    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let create = [&["grant", "create", did, "script", "--until", "2999-01-31"], &scopes[..]].concat();
+    home.json_command(&create).json();
+    for (list, heading, long, details) in [
+        ("key", "NAME", long, "app, created"),
+        ("key", "NAME", long, "person: ada"),
+        ("grant", "TO", did, "until 2999-01-31 00:00 UTC"),
+    ] {
+        let shown = home.nuncio(&[list, "list"]).run().stdout;
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        // A long cell continues on the next line of its column, other texts across the whole line.
+        let at = shown.lines().next().unwrap().find(heading).unwrap();
+        let cells = shown.lines().skip(1).filter_map(|line| line.get(at..)?.split("  ").next());
+        assert!(cells.collect::<String>().contains(long), "{shown}");
+        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+        for part in scopes.iter().chain([&details]) {
+            assert!(squeezed(&shown).contains(&squeezed(part)), "{part}: {shown}");
+        }
+    }
 }
 
 #[test]
@@ -152,7 +182,7 @@ fn key_expiry_is_shown_in_the_list() {
     assert!(listed["keys"][1]["expires_at"].is_string(), "{listed}");
     assert_eq!(listed["keys"][2]["expires_at"], Value::Null);
     let shown = home.nuncio(&["key", "list"]).run().stdout;
-    for (name, end) in [("fixed", "2999-01-01T00:00:00.000Z"), ("lasting", "never")] {
+    for (name, end) in [("fixed", "2999-01-01 00:00"), ("lasting", "never")] {
         assert!(shown.lines().any(|line| line.contains(name) && line.contains(end)), "{shown}");
     }
 }

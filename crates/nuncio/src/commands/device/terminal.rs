@@ -100,8 +100,8 @@ fn show(question: &PromptQuestion) {
     eprintln!("{}", fill(texts.wants, &[("agent", &name), ("id", &question.agent), ("tool", &tool)]));
     line(texts.verified, &verified);
     if let Some(source) = &question.source {
-        line(texts.for_app, &app(texts, source));
-        line(texts.talk, &conversation(texts, source, &question.agent_name));
+        line(texts.for_app, &app(&texts, source));
+        line(texts.talk, &conversation(&texts, source, &question.agent_name));
     }
     if let Some(description) = question.description.in_language(language.tag()) {
         line(texts.it_says, &clean(description));
@@ -112,7 +112,7 @@ fn show(question: &PromptQuestion) {
     for line in question.arguments.lines() {
         eprintln!("    {line}");
     }
-    let (allow, answers) = choices(texts, question.sensitivity, question.source.as_ref());
+    let (allow, answers) = choices(&texts, question.sensitivity, question.source.as_ref());
     let left = SystemClock.now().until(question.until).as_secs();
     let left = fill(texts.seconds_left, &[("answers", &answers), ("seconds", &left)]);
     eprintln!("{allow} {} ", left.dimmed());
@@ -141,11 +141,11 @@ fn conversation(texts: &DeviceTexts, source: &CallSource, agent_name: &str) -> S
 }
 
 /// The question, and the answers that it takes.
-fn choices<'a>(
-    texts: &'a DeviceTexts,
+fn choices(
+    texts: &DeviceTexts,
     sensitivity: Sensitivity,
     source: Option<&CallSource>,
-) -> (&'a str, &'static str) {
+) -> (&'static str, &'static str) {
     match (sensitivity, source) {
         (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
         (Sensitivity::Medium, Some(CallSource { conversation: Some(_), .. })) => (texts.allow_day_app, "y/o/N"),
@@ -195,7 +195,7 @@ mod tests {
             key_created_at: Some(Timestamp::from_millis(0)),
             conversation: conversation.map(str::to_owned),
         };
-        let texts = DeviceTexts::of(nuncio_http::pages::Language::default());
+        let texts = &DeviceTexts::of(nuncio_device::pages::Language::English);
         assert_eq!(app(texts, &source(None)), "an app with a key created on 1970-01-01, which has no name");
         assert_eq!(conversation(texts, &source(Some("ses_1")), "Notes"), "a conversation with Notes");
         let offered = |sensitivity, source: Option<&CallSource>| choices(texts, sensitivity, source).0;
