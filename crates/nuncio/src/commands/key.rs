@@ -12,7 +12,9 @@ use owo_colors::OwoColorize as _;
 
 use super::confirm::confirm;
 use super::consumer::{print_note, wrapped};
-use super::operator::{ask_or_lock, minute_text, moment, parse_scopes, parsed, run_command, span_seconds};
+use super::operator::{
+    ask_or_lock, carry_out_in, minute_text, moment, parse_scopes, parsed, run_command, span_seconds,
+};
 use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
 use crate::output::{fitted_list, text, text_of_all, text_or_dash};
 
@@ -78,31 +80,36 @@ pub(crate) async fn run(
     }
 }
 
-/// Announces that the first key closes a server that is open until then: asks in a terminal, otherwise prints a note.
+/// Effect of a new key while no server runs.
+const NEEDS_KEY: &str = "A server with this data directory needs a key for every request, unless [access] loopback in nuncio.toml or --open says otherwise.";
+
+/// Effect of the first key while no server runs.
+const CLOSES_LATER: &str = "This is the first key of this data directory. From then on a server with it needs a key for every request, also from this machine, and revoking the key does not open it again. To keep this machine's access without a key, set loopback = \"open\" below [access] in nuncio.toml.";
+
+/// Announces that the first key closes a server that is open until then, or one that is started later: asks in a
+/// terminal, otherwise prints a note.
 /// Returns the effect of a new key on requests, for the note after it is created.
 async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow::Result<&'static str> {
     let reply = match ask_or_lock(&data.path, &AdminCommand::KeyList).await? {
         ServerReplyOrDataDir::Server(reply) => reply,
-        // The lock ends here; nothing is open while no server runs.
-        ServerReplyOrDataDir::ThisProcess(_) => {
-            return Ok(
-                "A server with this data directory needs a key for every request, unless [access] loopback in nuncio.toml or --open says otherwise.",
-            );
-        }
+        // The lock ends with this command.
+        ServerReplyOrDataDir::ThisProcess(data) => carry_out_in(data, AdminCommand::KeyList).await?,
     };
-    match serde_json::from_value::<KeyList>(reply).ok().and_then(|list| list.access) {
-        Some(KeylessAccess::OpenUntilFirstKey) => {}
+    let (announcement, effect) = match serde_json::from_value::<KeyList>(reply).ok().and_then(|list| list.access) {
+        Some(KeylessAccess::OpenUntilFirstKey) => (CLOSES_SERVER, "From now on every request needs a key."),
+        Some(KeylessAccess::StoppedWithoutKeys) => (CLOSES_LATER, NEEDS_KEY),
+        Some(KeylessAccess::StoppedWithKeys) => return Ok(NEEDS_KEY),
         Some(KeylessAccess::OpenBySetting) => return Ok("Programs on this machine still need none."),
         Some(KeylessAccess::OpenToAll) => return Ok("The server still serves requests without a key (--open)."),
         _ => return Ok(""),
-    }
+    };
     if !yes {
-        eprintln!("{}", wrapped(CLOSES_SERVER, ""));
+        eprintln!("{}", wrapped(announcement, ""));
         if confirm("Create the key?", json).await? == Some(false) {
             anyhow::bail!("no key was created");
         }
     }
-    Ok("From now on every request needs a key.")
+    Ok(effect)
 }
 
 /// Prints the secret of a key alone on standard output, so that it can be piped.

@@ -18,7 +18,7 @@ use nuncio_server::admin::replies::{
     ApprovalList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, PrunedRecords, RevokedGrant,
 };
 use nuncio_server::admin::{self, AdminCommand, ServerReplyOrDataDir};
-use nuncio_server::{SystemClock, open_engine};
+use nuncio_server::{DataDir, SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -45,10 +45,13 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
     }
     match ask_or_lock(data, &command).await? {
         ServerReplyOrDataDir::Server(reply) => Ok(reply),
-        ServerReplyOrDataDir::ThisProcess(data) => {
-            Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
-        }
+        ServerReplyOrDataDir::ThisProcess(data) => carry_out_in(data, command).await,
     }
+}
+
+/// Runs a command in this process, while no server runs.
+pub(super) async fn carry_out_in(data: DataDir, command: AdminCommand) -> anyhow::Result<Value> {
+    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
 }
 
 /// A time to the minute, without the letters of RFC 3339.

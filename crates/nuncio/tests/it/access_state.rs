@@ -78,6 +78,24 @@ async fn first_key_is_announced_to_close_an_open_server() {
     assert_eq!(shown_state(&home).0, "stopped_with_keys");
 }
 
+#[tokio::test]
+async fn first_key_is_announced_while_no_server_runs() {
+    let home = TestAgentFolder::script();
+    if let Some(command) = home.nuncio(&["key", "create"]).in_terminal() {
+        let mut typed = command.start_interactive();
+        until("it asks", async || typed.stdout().contains("Create the key? [y/N]").then_some(())).await;
+        assert!(typed.stdout().contains("This is the first key of this data directory"), "{}", typed.stdout());
+        typed.line("n");
+        assert_eq!(typed.wait_for_end().status, Some(2));
+        assert_eq!(shown_state(&home).0, "stopped_without_keys");
+    }
+    let made = home.nuncio(&["key", "create"]).run();
+    assert_eq!((made.status, made.stdout.lines().count()), (Some(0), 1), "{made:?}");
+    assert!(made.stderr.contains("This is the first key") && made.stderr.contains("\"open\""), "{made:?}");
+    let second = home.nuncio(&["key", "create"]).run();
+    assert!(!second.stderr.contains("This is the first key"), "{second:?}");
+}
+
 #[test]
 fn key_list_of_a_stopped_server_reads_the_loopback_setting() {
     let home = TestAgentFolder::script();
