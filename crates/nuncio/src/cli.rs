@@ -9,6 +9,8 @@ use nuncio_server::{ListenAddress, McpStartOptions};
 mod caller_key;
 mod device;
 mod diff;
+#[cfg(test)]
+mod documented_commands;
 mod skills;
 
 pub(crate) use caller_key::{CallerKey, given};

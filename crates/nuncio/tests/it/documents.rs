@@ -50,6 +50,7 @@ documents! {
     commands_of_the_agent_file_reference_run: "docs/agent-file.md" => short::agent_file,
     commands_of_anp_run: "docs/anp.md" => consuming::anp,
     commands_of_bring_your_agent_run: "docs/bring-your-agent.md" => short::bring_your_agent,
+    commands_of_chat_run: "docs/chat.md" => short::chat,
     commands_of_the_change_judge_run: "docs/change-judge.md" => short::change_judge,
     commands_of_consuming_run: "docs/consuming.md" => consuming::consuming,
     commands_of_device_run: "docs/device.md" => device::run,
@@ -75,6 +76,18 @@ fn every_document_with_commands_has_a_test_that_runs_them() {
     let untested = untested.filter(|document| !DOCUMENTS.contains(&document.as_str()));
     let untested: Vec<_> = untested.filter(|document| !commands(&read(document)).is_empty()).collect();
     assert!(untested.is_empty(), "no test runs the commands of {untested:?}");
+}
+
+#[test]
+fn no_document_shows_a_command_in_an_indented_block() {
+    // Only fenced blocks are run.
+    let documents = documents_in("docs").into_iter().chain(documents_in("docs/zh-CN"));
+    for document in documents.chain(["README.md", "README.zh-CN.md"].map(str::to_owned)) {
+        let text = read(&document);
+        let unfenced = text.split("\n```").step_by(2).flat_map(str::lines);
+        let indented: Vec<_> = unfenced.filter(|line| line.starts_with("    ") && line.contains("nuncio ")).collect();
+        assert!(indented.is_empty(), "{document}: {indented:?}");
+    }
 }
 
 #[test]

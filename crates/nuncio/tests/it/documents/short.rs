@@ -30,13 +30,71 @@ pub(super) fn bring_your_agent(run: &mut DocumentRun) {
     let server = run.serve("nuncio serve my-agent");
     run.chat("nuncio chat localhost:");
     run.shell.stop(&server);
-    for package in ["langgraph", "openai-agents"] {
+    // The packages are stubs, so that no network is needed; bring_your_agent.rs runs the examples with the real ones.
+    run.write("wheel.py", STUB_WHEEL);
+    run.prepare("export PIP_NO_INDEX=1 PIP_FIND_LINKS=$PWD/wheels");
+    let brain = run.path("my-agent/brain.py");
+    let text = std::fs::read_to_string(&brain).unwrap();
+    for (package, module) in [("langgraph", "langgraph"), ("openai-agents", "agents")] {
+        run.prepare(&format!("python3 wheel.py {package} {module}"));
         run.run("cd my-agent");
-        run.leave_out("python3 -m venv .venv", "only the packages below are installed in it");
-        let install = format!(".venv/bin/pip install {package}");
-        run.leave_out(&install, "it needs the network; bring_your_agent.rs runs the example with the package");
+        run.run("python3 -m venv .venv");
+        run.run(&format!(".venv/bin/pip install {package}"));
         run.prepare("cd ..");
+        std::fs::write(&brain, format!("import {module}\n{text}")).unwrap();
+        run.prepare(
+            "sed -i 's|^command = .*brain.py.*|command = [\".venv/bin/python\", \"brain.py\"]|' my-agent/agent.toml",
+        );
+        assert!(run.prepare("grep command my-agent/agent.toml").contains(".venv/bin/python"));
+        let (server, port) = run.other_server("my-agent");
+        let said = run.prepare(&format!("echo hello | nuncio chat localhost:{port}"));
+        assert!(said.contains("You said: hello"), "{said}");
+        run.shell.stop(&server);
     }
+}
+
+/// Writes a wheel of an empty package: arguments are the names of package and module.
+const STUB_WHEEL: &str = r#"
+import os, sys, zipfile
+package, module = sys.argv[1:]
+name = package.replace("-", "_")
+os.makedirs("wheels", exist_ok=True)
+files = {
+    f"{module}/__init__.py": "",
+    f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
+    f"{name}-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+record = f"{name}-1.0.dist-info/RECORD"
+files[record] = "".join(f"{path},,\n" for path in [*files, record])
+with zipfile.ZipFile(f"wheels/{name}-1.0-py3-none-any.whl", "w") as wheel:
+    for path, text in files.items():
+        wheel.writestr(path, text)
+"#;
+
+pub(super) fn chat(run: &mut DocumentRun) {
+    let (hotel, _) = run.server_at(run.port(), "");
+    let said = run.run_with("nuncio chat localhost:", 0, "hello\n");
+    assert!(said.contains("room"), "{said}");
+
+    run.prepare("nuncio init concierge");
+    let (concierge, port) = run.other_server("concierge --data concierge-data");
+    run.fill("agents.example --agent", &format!("localhost:{port} --agent"));
+    let said = run.run_with("nuncio chat agents.example", 0, "hello\n");
+    assert!(said.contains("Ask me what time it is."), "{said}");
+
+    let key = run.prepare("nuncio key create --data concierge-data").trim().to_owned();
+    let said = run.prepare(&format!("echo hello | NUNCIO_KEY={key} nuncio chat localhost:{port} 2>&1"));
+    let session = said.split_whitespace().find(|word| word.starts_with("ses_")).unwrap();
+    run.fill("NUNCIO_KEY=…", &format!("NUNCIO_KEY={key}"));
+    run.fill("https://agents.example/v3", &format!("http://localhost:{port}/aap"));
+    run.fill("ses_…", session);
+    let said = run.run_with("NUNCIO_KEY=", 0, "/session\n");
+    assert!(said.contains(session), "{said}");
+    run.shell.stop(&concierge);
+
+    let said = run.run_with("nuncio chat localhost:", 0, "/options\n");
+    assert!(said.contains("中文"), "{said}");
+    run.shell.stop(&hotel);
 }
 
 pub(super) fn change_judge(run: &mut DocumentRun) {
