@@ -141,11 +141,7 @@ fn conversation(texts: &DeviceTexts, source: &CallSource, agent_name: &str) -> S
 }
 
 /// The question, and the answers that it takes.
-fn choices(
-    texts: &DeviceTexts,
-    sensitivity: Sensitivity,
-    source: Option<&CallSource>,
-) -> (&'static str, &'static str) {
+fn choices(texts: &DeviceTexts, sensitivity: Sensitivity, source: Option<&CallSource>) -> (&'static str, &'static str) {
     match (sensitivity, source) {
         (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
         (Sensitivity::Medium, Some(CallSource { conversation: Some(_), .. })) => (texts.allow_day_app, "y/o/N"),
