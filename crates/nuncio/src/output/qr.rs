@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invite_link_fits_into_80_columns_and_24_lines_or_little_more() {
+    fn qr_code_of_an_invite_link_fits_into_56_columns_and_28_lines() {
         let link = format!("https://agents.example.com/join#inv_{}.{}", "a".repeat(32), "b".repeat(43));
         let drawn = anstream::adapter::strip_str(&qr_code(&link).unwrap()).to_string();
         let lines: Vec<_> = drawn.lines().collect();

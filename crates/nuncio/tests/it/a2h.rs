@@ -108,7 +108,7 @@ async fn user_commands_invite_people_and_list_and_revoke_devices() {
 
 /// A link of a server without a public https address cannot be used elsewhere, and says so.
 #[tokio::test]
-async fn invite_of_a_server_on_all_addresses_works_on_this_machine_alone() {
+async fn invite_of_a_server_on_all_addresses_warns_that_it_works_on_this_machine_only() {
     let home = TestAgentFolder::script();
     let served = home.nuncio(&["serve", "--listen", "0.0.0.0:0", "--open"]).start_interactive();
     until("its greeting", async || served.stdout().contains("nuncio chat").then_some(())).await;
@@ -131,7 +131,7 @@ async fn invite_of_a_server_on_all_addresses_works_on_this_machine_alone() {
 }
 
 #[tokio::test]
-async fn invite_names_what_other_machines_need_only_if_the_link_has_no_https() {
+async fn invite_warns_that_other_machines_need_https_only_if_its_link_has_none() {
     let limit = |public_url: &'static str| async move {
         let home = TestAgentFolder::script();
         let server = home.serve().arg("--public-url").arg(public_url).start();
@@ -147,7 +147,7 @@ async fn invite_names_what_other_machines_need_only_if_the_link_has_no_https() {
 
 /// Every stored version has one notification for the person and one for the agent; no other version has any.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_kills_every_stored_manifest_version_has_its_notifications_once() {
+async fn every_manifest_version_stored_across_kills_is_notified_once() {
     const KILLS: usize = 8;
     let home = TestAgentFolder::script();
     let mut server = home.start();

@@ -49,7 +49,7 @@ async fn keys_setting_closes_a_loopback_server_before_the_first_key() {
 }
 
 #[tokio::test]
-async fn first_key_is_announced_to_close_an_open_server() {
+async fn creating_the_first_key_announces_that_it_closes_the_open_server() {
     let home = TestAgentFolder::script();
     let server = home.start();
     let (state, text) = shown_state(&home);

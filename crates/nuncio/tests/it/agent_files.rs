@@ -78,7 +78,7 @@ fn lint_reports_no_notes_on_the_example_agents() {
 
 /// What each protocol cannot say includes texts in other languages.
 #[test]
-fn lint_says_which_texts_are_published_in_english_only() {
+fn lint_lists_translated_texts_that_a_protocol_publishes_in_english_only() {
     let text = SCRIPTED.replace("description = ", "title = { en = \"Script\", zh-CN = \"脚本\" }\ndescription = ");
     let home = TestAgentFolder::with_agent(&(text + &shell_tool("well", "true")));
     let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();

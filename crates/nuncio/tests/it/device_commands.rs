@@ -342,7 +342,7 @@ fn device_commands_in_a_folder_without_a_device_create_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_of_a_revoked_device_is_removed_with_advice() {
+async fn status_of_a_revoked_device_states_the_removal_and_how_to_join_again() {
     let laptop = LaptopSetup::new();
     let running = laptop.run();
     assert_eq!(laptop.device(&["status"]).json()["server"], "connected");

@@ -139,7 +139,7 @@ fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces()
 }
 
 #[test]
-fn init_gives_up_on_an_mcp_server_after_the_time_of_the_setting() {
+fn init_stops_waiting_for_an_mcp_server_after_the_configured_time() {
     let home = TestAgentFolder::hotel();
     let silent = ["init", "gone", "--from-mcp", "sh -c 'read line; read line; read line'"];
     let ran = home.nuncio(&silent).env("NUNCIO_LIMITS_MCP_START_SECONDS", "1").run();
@@ -189,7 +189,7 @@ async fn init_with_a_program_as_brain_offers_it_the_imported_tools_and_keeps_the
 }
 
 #[test]
-fn init_names_the_starter_agent_after_its_folder_and_says_what_to_do_next() {
+fn init_names_the_starter_agent_after_its_folder_and_prints_the_next_steps() {
     let home = TestAgentFolder::hotel();
     home.json_command(&["init", "support-bot"]).json();
     assert_eq!(lint_file(&home, "support-bot")["agent"], "support-bot");
@@ -200,7 +200,7 @@ fn init_names_the_starter_agent_after_its_folder_and_says_what_to_do_next() {
 }
 
 #[test]
-fn generated_agent_files_pass_lint_and_name_no_document_of_the_repository() {
+fn generated_agent_files_pass_lint_and_refer_to_no_file_of_the_repository() {
     let home = TestAgentFolder::hotel();
     let starts: [&[&str]; 7] = [
         &[],

@@ -15,7 +15,7 @@ use crate::home::TestAgentFolder;
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 #[test]
-fn examples_equal_what_init_writes() {
+fn example_agents_equal_the_output_of_init() {
     let home = TestAgentFolder::hotel();
     let document = format!("{EXAMPLES}/openapi/openapi.yaml");
     let starts: [(&str, &[&str]); 6] = [

@@ -109,7 +109,7 @@ async fn serve_warns_once_about_a_proxy_that_is_not_in_trusted_proxies() {
 }
 
 #[test]
-fn first_start_of_an_agent_with_device_tools_warns_of_nothing_in_the_audit_record() {
+fn first_start_of_an_agent_with_device_tools_logs_no_checkpoint_warning() {
     let tool = "\n[[scope]]\nid = \"filesystem:read\"\nlabel = \"Read files\"\nsensitivity = \"medium\"\n\n[[tool]]\nname = \"read_file\"\n\
                 description = \"Reads a file.\"\nscope = \"filesystem:read\"\ninput = { type = \"object\" }\n\
                 run = { device = true }\n";

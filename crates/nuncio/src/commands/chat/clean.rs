@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn line_break_of_two_characters_stays_one_when_it_arrives_in_two_pieces() {
+    fn crlf_split_across_two_pieces_is_printed_as_one_line_break() {
         let mut breaks = LineBreaks::default();
         let text: String = ["a\r", "\nb\r\nc\r", "", "d\n"].map(|piece| breaks.normalized(piece)).concat();
         assert_eq!(text, "a\nb\nc\nd\n");

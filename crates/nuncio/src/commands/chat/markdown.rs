@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_are_not_markdown_are_printed_as_they_are() {
+    fn marks_that_are_not_markdown_are_printed_unchanged() {
         for text in [
             "2 * 3 * 4",
             "a snake_case_name",
@@ -257,7 +257,7 @@ mod tests {
 
     /// A printer whose time grows with the square of a line would take hours for these lines.
     #[test]
-    fn line_of_marks_that_nothing_closes_is_printed_as_it_is_however_long_it_is() {
+    fn long_line_of_unclosed_markdown_marks_is_printed_unchanged() {
         const LENGTH: usize = 400_000;
         let marks = ["**a ", "_a ", "*a **b ***c ", "[a](b ", "[a ", "![a](", "~~a ", "[", "#"];
         let mut lines: Vec<_> = marks.iter().map(|mark| mark.repeat(LENGTH / mark.len())).collect();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_secret_is_redacted() {
+    fn secret_value_is_redacted_in_the_list_of_options() {
         let set = BTreeMap::from([("token".to_owned(), "s3cret".to_owned())]);
         let agent = agent();
         assert_eq!(line(&agent.options[0], &set), "  tone = formal [formal | casual]");

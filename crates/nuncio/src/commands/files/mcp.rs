@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_paths_in_an_mcp_command_become_absolute_wherever_they_stand() {
+    fn existing_paths_in_an_mcp_command_become_absolute_at_any_position() {
         // Tests run in the folder of their crate.
         let here = std::env::current_dir().unwrap();
         let at = |path: &str| here.join(path).display().to_string();

@@ -44,7 +44,7 @@ async fn join_page_shows_the_command_with_the_link_and_sends_the_secret_nowhere(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn join_page_says_that_a_link_without_its_secret_is_incomplete() {
+async fn join_page_reports_a_link_without_its_secret_as_incomplete() {
     let home = TestAgentFolder::script();
     let server = home.start();
     let browser = Browser::open(BrowserSettings::default()).await;

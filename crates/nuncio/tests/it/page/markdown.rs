@@ -68,7 +68,7 @@ async fn with_markdown_module(visit: &ChatPage, script: &str) -> serde_json::Val
 
 /// A page whose time grows with the square of a text would need hours for these texts.
 #[tokio::test]
-async fn answer_of_marks_that_nothing_closes_is_shown_however_long_it_is() {
+async fn long_answer_of_unclosed_markdown_marks_is_shown_completely() {
     let visit = ChatPage::script().await;
     let script = r##"
         const size = 400000;
@@ -163,7 +163,7 @@ async fn example_is_sent_when_pressed_and_examples_are_hidden_afterwards() {
 }
 
 #[tokio::test]
-async fn panel_of_an_agent_with_hidden_tools_does_not_say_that_it_uses_none() {
+async fn panel_of_an_agent_with_hidden_tools_states_that_it_runs_its_tools_itself() {
     let hidden = "\n[[tool]]\nname = \"secret\"\ndescription = \"Runs.\"\nexpose = false\ninput = { type = \"object\" }\nrun = { command = [\"true\"] }\n";
     let told = "document.querySelector('.about section').innerText";
     let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{hidden}"));
@@ -176,7 +176,7 @@ async fn panel_of_an_agent_with_hidden_tools_does_not_say_that_it_uses_none() {
 }
 
 #[tokio::test]
-async fn address_that_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
+async fn unknown_address_gets_a_page_in_browsers_and_json_in_programs() {
     let home = TestAgentFolder::script();
     let server = home.start();
     let browser = Browser::open(BrowserSettings { language: "zh-CN", ..BrowserSettings::default() }).await;

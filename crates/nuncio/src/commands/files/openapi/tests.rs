@@ -48,7 +48,7 @@ fn operation_becomes_a_tool_with_path_query_and_header_arguments() {
 }
 
 #[test]
-fn request_body_is_the_arguments_or_the_argument_body() {
+fn properties_of_a_request_body_become_arguments_or_the_argument_body_if_names_clash() {
     let pet = json!({"type": "object", "required": ["name", "id"], "properties": {
         "name": {"type": "string", "nullable": true, "example": "Rex"},
         "id": {"type": "integer", "readOnly": true},
@@ -116,7 +116,7 @@ fn security_schemes_become_secrets_in_headers_and_queries() {
 }
 
 #[test]
-fn text_of_a_document_cannot_become_a_template() {
+fn template_syntax_in_an_openapi_document_is_not_written_to_the_agent_file() {
     let paths = json!({"/{{ secrets.KEY }}": {"get": {}}, "/a{%x%}": {"get": {}}, "/b%{#": {"get": {}}, "/ok": {"get": {
         "parameters": [{"name": "{{ secrets.KEY }}", "in": "query", "required": true, "schema": {"type": "string"}}],
     }}});
@@ -137,7 +137,7 @@ fn cyclic_schema_reference_ends_in_a_schema_without_rules() {
 }
 
 #[test]
-fn hostile_references_and_sizes_leave_an_operation_out() {
+fn operation_with_invalid_references_or_excessive_size_is_skipped_with_the_reason() {
     let of = |schema: Value| json!({"content": {"application/json": {"schema": schema}}, "required": true});
     let mut deep = json!({"type": "string"});
     for _ in 0..40 {
@@ -248,7 +248,7 @@ fn parameter_that_is_also_a_credential_is_sent_once() {
 }
 
 #[test]
-fn cookies_share_a_header_and_two_credentials_in_one_other_header_are_left_out() {
+fn cookie_credentials_share_a_header_and_two_credentials_in_another_header_skip_the_operation() {
     let schemes = json!({
         "a": {"type": "apiKey", "in": "cookie", "name": "sid"},
         "b": {"type": "apiKey", "in": "cookie", "name": "csrf"},
@@ -264,7 +264,7 @@ fn cookies_share_a_header_and_two_credentials_in_one_other_header_are_left_out()
 }
 
 #[test]
-fn schemes_with_similar_names_have_secrets_of_their_own_and_basic_says_its_form() {
+fn security_schemes_with_similar_names_get_separate_secrets_and_basic_states_its_encoding() {
     let operation = json!({"security": [{"api-key": [], "api_key": [], "login": []}]});
     let schemes = json!({
         "api-key": {"type": "apiKey", "in": "header", "name": "X-A"},
