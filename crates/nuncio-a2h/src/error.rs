@@ -77,7 +77,7 @@ mod tests {
 
     /// Covers every row of the error table in A2H §8.
     #[test]
-    fn each_protocol_error_code_has_its_http_status() {
+    fn each_protocol_error_code_has_its_http_status_and_a_chinese_message() {
         for (code, status) in [
             ("MANIFEST_INVALID", 422),
             ("MANIFEST_TOO_LARGE", 413),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_call_is_recognised_by_its_id_with_the_member_at_fault() {
+    fn malformed_call_with_an_id_yields_its_id_and_the_faulty_member() {
         let good = json!({"type": "artifact", "artifact": {
             "subtype": "tool_call", "call_id": "call_1", "tool_name": "read_file", "arguments": {},
             "permission_scope": "filesystem:read", "timeout_ms": 5000,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn source_of_a_call_round_trips_and_another_form_of_it_is_ignored() {
+    fn source_of_a_call_round_trips_and_a_malformed_source_is_ignored() {
         let call = |source: Value| {
             json!({"type": "artifact", "artifact": {
                 "subtype": "tool_call", "call_id": "call_1", "tool_name": "read_file", "arguments": {},
