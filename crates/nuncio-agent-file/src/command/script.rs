@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn script_file_of_an_interpreter_is_found_where_its_place_is_certain() {
+    fn script_file_is_found_in_a_command_line_unless_its_position_is_uncertain() {
         let found = |line: &str| {
             let words: Vec<_> = line.split(' ').collect();
             (1..=words.len()).filter_map(|length| script_file(&words[..length])).collect::<Vec<_>>().join(" ")

@@ -282,7 +282,7 @@ agent.toml:17:84: tool "b".run.skill.token: "args" is unknown and will be left o
 }
 
 #[test]
-fn device_tool_is_not_offered_to_clients() {
+fn device_tool_keys_are_read_and_the_tool_is_not_exposed_to_clients() {
     let text = format!(
         "{AGENT}[capability_flags]\nsupports_voice = false\n\
          [[scope]]\nid = \"mail:send\"\nlabel = \"Send mail\"\nsensitivity = \"low\"\n\

@@ -314,7 +314,7 @@ agent.toml:21:40: intent "find".failure: "result" is unknown and will be left ou
 }
 
 #[test]
-fn guard_elsewhere_in_a_template_does_not_silence_the_warning() {
+fn optional_value_used_outside_of_its_condition_in_a_template_gets_a_warning() {
     let tool = |body: &str| {
         format!(
             "{AGENT}[brain]\nkind = \"script\"\n[[tool]]\nname = \"t\"\ndescription = \"d\"\n\
@@ -333,7 +333,7 @@ fn guard_elsewhere_in_a_template_does_not_silence_the_warning() {
 }
 
 #[test]
-fn fallback_may_use_intents_language_and_options() {
+fn fallback_template_may_use_intents_language_and_options_but_not_slots() {
     let brain =
         "[brain]\nkind = \"rules\"\nfallback = \"{{ intents | join }} {{ language }} {{ options }} {{ slots }}\"\n";
     let intent = "[[intent]]\nname = \"i\"\nkeywords = [\"i\"]\nanswer = \"I.\"\n";

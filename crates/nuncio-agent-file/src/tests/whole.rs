@@ -274,7 +274,7 @@ fn agent_file_fault_has_file_line_column_and_key() {
 }
 
 #[test]
-fn texts_of_an_agent_are_read_by_language_and_have_a_plain_form() {
+fn texts_of_an_agent_are_read_by_language_with_english_as_the_fallback() {
     let text = r#"
 [agent]
 name = "a"
