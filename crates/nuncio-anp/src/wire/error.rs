@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_is_known_by_its_number_or_by_its_machine_readable_code() {
+    fn error_is_recognised_by_its_number_or_by_its_machine_readable_code() {
         let known = |error: Value| serde_json::from_value::<RpcError>(error).unwrap().known_code();
         let outdated = Some(ErrorCode::UnsupportedCandidateProfile);
         let data = json!({"anp_code": "meta.unsupported_candidate_profile"});

@@ -100,7 +100,7 @@ async fn three_runs_with_the_same_intent_negotiate_once() {
 }
 
 #[tokio::test]
-async fn stored_agreement_expires() {
+async fn expired_stored_agreement_is_not_used_and_a_new_one_is_negotiated() {
     let hotel = grand_hotel(|_, _| None).await;
     let (_folder, file) = temporary_file();
     run(&hotel, &file).await.0.unwrap();

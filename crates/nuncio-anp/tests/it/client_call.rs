@@ -158,7 +158,7 @@ async fn bearer_token_is_sent_only_to_the_named_host() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_are_refused_before_sending() {
+async fn invalid_arguments_and_unknown_method_names_are_refused_before_sending() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;

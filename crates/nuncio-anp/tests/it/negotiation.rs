@@ -171,7 +171,7 @@ fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
 }
 
 #[test]
-fn result_for_a_protocol_draft_depends_on_the_state_of_the_draft() {
+fn open_and_accepted_drafts_have_a_result_and_expired_and_rejected_ones_an_error() {
     let agent = example_agent("process-shell");
     let conversation = ConversationInterfaceState {
         available: true,
