@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn person_token_is_valid_for_five_minutes() {
+    fn person_token_identifies_its_device_only_for_five_minutes_after_issue() {
         let clock = FixedClock(Arc::new(Mutex::new(1_000_500)));
         let people = people("https://a.example/", &clock);
         let made = people.issue(&device());
