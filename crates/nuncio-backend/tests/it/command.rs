@@ -50,7 +50,7 @@ async fn command_arguments_are_filled_in_and_each_stays_one_argument() {
 
 /// The commands of `docs/agent-file.md`.
 #[tokio::test]
-async fn documented_commands_find_a_value_that_begins_with_a_hyphen() {
+async fn documented_search_commands_accept_a_value_that_begins_with_a_hyphen() {
     let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("notes.txt"), "one\n-e two\n").unwrap();
     let direct = r#"{ command = ["grep", "-n", "--", "{{ args.text }}", "notes.txt"] }"#;

@@ -42,7 +42,7 @@ async fn get_request_has_filled_url_and_headers_but_no_body() {
 }
 
 #[tokio::test]
-async fn missing_value_fails_the_call_in_the_address_a_header_and_the_body_alike() {
+async fn missing_template_value_in_the_url_a_header_or_the_body_fails_the_call_unless_written_as_json() {
     let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     for (request, what) in [
         (r#"{ url = "http://HOST/{{ args.q }}" }"#, "the address"),

@@ -111,7 +111,7 @@ fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
 }
 
 #[test]
-fn slot_without_a_question_that_the_tool_requires_is_asked_for_and_an_empty_answer_is_not_called_done() {
+fn required_slot_without_a_question_is_asked_for_and_an_empty_answer_becomes_the_fallback_reply() {
     let agent = TestAgent::of(
         r#"
         [agent]
@@ -148,7 +148,7 @@ fn slot_without_a_question_that_the_tool_requires_is_asked_for_and_an_empty_answ
 }
 
 #[test]
-fn generated_device_agent_understands_requests_in_everyday_words() {
+fn device_example_agent_calls_its_tool_for_differently_worded_requests() {
     let agent = TestAgent::of(include_str!("../../../../../examples/device/agent.toml"));
     for (said, path) in [
         ("read .", "."),
