@@ -12,7 +12,7 @@ async fn until_state(running: &RunningDevice, state: ServerConnectionState) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoked_device_says_on_every_page_that_it_was_removed_and_what_to_do() {
+async fn every_page_of_a_revoked_device_states_the_removal_and_how_to_join_again() {
     let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     let reader = SignedInPagesClient::at(&scene, &ada).await;
@@ -32,7 +32,7 @@ async fn revoked_device_says_on_every_page_that_it_was_removed_and_what_to_do() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_without_its_server_says_that_it_cannot_reach_it() {
+async fn page_of_a_device_states_that_its_server_cannot_be_reached() {
     let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     until_state(&ada, ServerConnectionState::Connected).await;

@@ -47,7 +47,7 @@ impl Fetch for TamperingFetch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_with_keys_that_the_agents_did_does_not_vouch_for_prompts_as_unverified() {
+async fn call_with_agent_keys_that_its_did_does_not_sign_prompts_as_unverified() {
     let scene = RelayAndAgentFixture::start().await;
     let key = SigningKey::from_seed(&[7; 32]);
     let did = Did::for_key("agent.example", None, &["notes"], &key).unwrap();

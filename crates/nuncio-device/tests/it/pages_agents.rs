@@ -153,7 +153,7 @@ async fn consent_page_shows_the_agents_description_and_the_folders_and_limits_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn saving_consent_with_nothing_selected_says_that_every_call_is_refused() {
+async fn consent_saved_without_a_scope_states_that_the_agent_may_do_nothing() {
     let scene = RelayAndAgentFixture::start().await;
     let ada = scene.device("ada").await;
     let reader = SignedInPagesClient::at(&scene, &ada).await;

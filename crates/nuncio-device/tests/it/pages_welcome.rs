@@ -55,7 +55,7 @@ impl EnrolmentPage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn enrolment_page_refuses_invalid_invites_enrols_and_gives_way_to_device_pages() {
+async fn enrolment_page_refuses_invalid_invites_and_is_replaced_by_device_pages_after_enrolment() {
     let scene = RelayAndAgentFixture::start().await;
     let machine = scene.machine();
     let other = scene.device("owner").await;
