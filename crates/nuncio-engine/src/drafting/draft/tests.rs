@@ -29,7 +29,7 @@ fn faults(change: impl FnOnce(&mut Value)) -> Vec<SchemaViolation> {
 }
 
 #[test]
-fn blueprint_round_trips_through_json() {
+fn protocol_definition_round_trips_through_json() {
     let read = ProtocolDefinition::read(written()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), written());
     assert_eq!(serde_json::from_value::<ProtocolDefinition>(written()).unwrap(), read);
@@ -40,7 +40,7 @@ fn blueprint_round_trips_through_json() {
 type Wrong = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
-fn invalid_blueprint_is_refused_with_the_json_pointer_of_its_fault() {
+fn invalid_protocol_definition_is_refused_with_the_json_pointer_of_its_fault() {
     let wrong: [Wrong; 23] = [
         ("no description", |it| it["description"] = json!(" "), "/description"),
         ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),
