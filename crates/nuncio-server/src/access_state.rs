@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_open_exactly_where_no_key_is_asked_for() {
+    fn access_state_is_closed_exactly_if_requests_need_a_key() {
         let all = [
             NetworkExposure::Loopback,
             NetworkExposure::OpenLoopback,

@@ -98,7 +98,7 @@ async fn client_tool_results_keep_unknown_fields_and_permissions_are_not_stored(
 }
 
 #[tokio::test]
-async fn history_needs_a_type_that_is_requested_and_offered_by_the_agent() {
+async fn history_request_without_a_type_or_with_a_type_not_offered_is_refused() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

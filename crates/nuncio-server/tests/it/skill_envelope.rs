@@ -17,7 +17,7 @@ const CODES: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn unknown_paths_and_methods_of_skill_sharing_are_answered_in_the_envelope() {
+async fn unknown_paths_and_methods_of_skill_sharing_get_its_error_format() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[tool("fine", "cat", OPEN)])).start().await;
     for path in [
         "/skills",

@@ -193,7 +193,7 @@ async fn each_one_time_key_is_claimed_once_and_then_the_fallback_key_is_returned
 }
 
 #[tokio::test]
-async fn device_cross_signs_another_device_of_its_person() {
+async fn device_endorsement_is_accepted_only_from_another_device_of_the_same_person() {
     let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;

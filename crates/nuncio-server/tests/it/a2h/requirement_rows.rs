@@ -132,7 +132,7 @@ async fn row_4_manifest_changes_need_new_consent_as_in_the_specification_table()
 
 /// Row 8: tool calls in groups are not offered, and their refusal has its own reason (`wire/artifact.rs`).
 #[tokio::test]
-async fn row_8_preset_scopes_and_documentation_offer_no_tool_calls_in_groups() {
+async fn row_8_preset_scopes_are_translated_and_documentation_excludes_tool_calls_in_groups() {
     let world = A2hTestServer::start().await;
     let scopes = world.server.send(Method::GET, "/scopes", None, None).await;
     assert_eq!(scopes.body["data"].as_array().unwrap().len(), 4);

@@ -119,7 +119,7 @@ async fn each_cause_of_a_failed_negotiation_has_its_own_error_code() {
 }
 
 #[tokio::test]
-async fn negotiation_never_lowers_the_security_profile() {
+async fn negotiation_of_an_unsupported_or_unknown_security_profile_is_refused() {
     let world = world().await;
     let echo = json!({"intent": {"intentTags": ["echo"]}});
     let with = |name: &str, value: Value| {

@@ -322,7 +322,7 @@ async fn superseded_did_is_refused_with_its_successor() {
 }
 
 #[tokio::test]
-async fn legacy_didwba_header_is_accepted() {
+async fn legacy_didwba_header_is_accepted_once_for_its_host_and_time() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));

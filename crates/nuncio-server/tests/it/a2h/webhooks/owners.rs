@@ -48,7 +48,7 @@ async fn webhook_secret_is_shown_once_and_rotated_only_by_the_owner() {
 }
 
 #[tokio::test]
-async fn agent_with_a_webhook_cannot_open_a_socket() {
+async fn agent_switched_to_a_webhook_loses_its_socket_until_it_is_switched_back() {
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let world = A2hTestServer::with(loopback).await;
     let owner = world.person("owner").await;
