@@ -243,7 +243,7 @@ proptest! {
 
     /// Property P2 of the specification: enumerations accept no other value, not even one that differs only in case.
     #[test]
-    fn enumerations_refuse_other_values(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
+    fn value_outside_an_enumeration_is_reported_as_a_fault(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
         for (kind, document, path, allowed) in closed_lists() {
             let near = allowed.iter().map(|word| if upper { word.to_uppercase() } else { format!("{word} ") });
             for word in near.chain([word.clone()]).filter(|word| !allowed.contains(word.as_str())) {
