@@ -150,9 +150,9 @@ pub struct ChainLink {
 }
 
 impl ChainLink {
-    /// Makes the audit chain's link for a record that follows the link with hash `previous`.
+    /// Link of the audit chain for a record; `previous` is the hash of the link before it.
     #[must_use]
-    pub fn forge(seq: u64, previous: Digest, record: &impl ChainRecord) -> Self {
+    pub fn new(seq: u64, previous: Digest, record: &impl ChainRecord) -> Self {
         let record = record.text();
         let hash = link_hash(seq, previous, &record);
         Self { seq, record, previous, hash, redaction: None }

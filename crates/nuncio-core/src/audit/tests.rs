@@ -39,7 +39,7 @@ fn audit_record_serialises_to_canonical_json_and_parses_back() {
     {
         for base in [record(1), full.clone()] {
             let record = AuditRecord { outcome: outcome.clone(), decision: decision.clone(), ..base };
-            let text = ChainLink::forge(1, Digest::ZERO, &record).record;
+            let text = ChainLink::new(1, Digest::ZERO, &record).record;
             assert_eq!(text.as_bytes(), crate::digest::canonical(&record));
             assert_eq!(serde_json::from_str::<AuditRecord>(&text).unwrap(), record);
         }
@@ -50,7 +50,7 @@ fn chain(length: u64) -> Vec<ChainLink> {
     let mut head = ChainHead::START;
     (1..=length)
         .map(|seq| {
-            let link = ChainLink::forge(seq, head.hash, &record(i64::try_from(seq).unwrap()));
+            let link = ChainLink::new(seq, head.hash, &record(i64::try_from(seq).unwrap()));
             head = ChainHead { seq, hash: link.hash };
             link
         })
@@ -80,10 +80,10 @@ fn audit_chain_with_changed_missing_or_forged_link_fails_at_the_first_bad_link()
     assert_eq!(verify(&missing), Err(ChainBreak::Gap { expected: 2, found: 3 }));
 
     let mut forged = chain(5);
-    forged[3] = ChainLink::forge(4, Digest::ZERO, &record(4));
+    forged[3] = ChainLink::new(4, Digest::ZERO, &record(4));
     assert_eq!(verify(&forged), Err(ChainBreak::Detached { seq: 4 }));
 
     let mut rehashed = chain(5);
-    rehashed[3] = ChainLink::forge(4, rehashed[2].hash, &record(99));
+    rehashed[3] = ChainLink::new(4, rehashed[2].hash, &record(99));
     assert_eq!(verify(&rehashed), Err(ChainBreak::Detached { seq: 5 }));
 }

@@ -41,7 +41,7 @@ pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &AuditChang
 
 fn append(connection: &Connection, tip: &AuditTip, record: &impl ChainRecord) -> Result<(), SqlProblem> {
     let head = tip.0.get().map_or_else(|| head(connection), Ok)?;
-    let link = ChainLink::forge(head.seq + 1, head.hash, record);
+    let link = ChainLink::new(head.seq + 1, head.hash, record);
     execute(
         connection,
         "INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)",
