@@ -43,7 +43,7 @@ pub(super) async fn register_device(
     }
 }
 
-/// `POST /a2h/users/me/devices/{id}/endorsement`: the calling device vouches for another device of the same person.
+/// `POST /a2h/users/me/devices/{id}/endorsement`: the calling device endorses another device of the same person.
 pub(super) async fn endorse(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
