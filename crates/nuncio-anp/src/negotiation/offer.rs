@@ -25,9 +25,9 @@ pub struct InterfaceOffer {
     pub abilities: Vec<OfferedCapability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
-    /// Measured latency of the interface in milliseconds; an ability may have its own.
+    /// Measured latency of the interface in milliseconds; a capability may have its own.
     pub latency_ms: Option<u64>,
-    /// Time limit of one use in milliseconds; an ability may have its own.
+    /// Time limit of one use in milliseconds; a capability may have its own.
     pub timeout_ms: Option<u64>,
     /// URL of the interface or of its description.
     pub url: String,
@@ -64,13 +64,13 @@ impl From<Arc<Capability>> for OfferedCapability {
 }
 
 impl InterfaceOffer {
-    /// Latency of the ability in milliseconds; without one, that of the interface.
+    /// Latency of the capability in milliseconds; without one, that of the interface.
     #[must_use]
     pub fn latency_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.latency_ms).or(self.latency_ms)
     }
 
-    /// Time limit of the ability in milliseconds; without one, that of the interface.
+    /// Time limit of the capability in milliseconds; without one, that of the interface.
     #[must_use]
     pub fn timeout_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.timeout_ms).or(self.timeout_ms)
@@ -120,7 +120,7 @@ string_enum! {
 #[derive(Debug, Clone)]
 pub(super) struct PreparedOffer {
     pub(super) offer: InterfaceOffer,
-    /// Tags of each ability; one empty list for an offer without abilities.
+    /// Tags of each capability; one empty list for an offer without capabilities.
     pub(super) tags: Vec<Vec<IntentTag>>,
 }
 
@@ -136,7 +136,8 @@ impl PreparedOffer {
         Self { offer, tags }
     }
 
-    /// Share of the wanted words in ability `at`, out of 1000; without abilities, in the offer's description.
+    /// Share of the wanted words that capability number `at` contains, out of 1000; without capabilities, the share
+    /// that the offer's description contains.
     pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
         match self.offer.abilities.get(at) {
             Some(OfferedCapability { capability, .. }) => {

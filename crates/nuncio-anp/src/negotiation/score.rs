@@ -8,7 +8,7 @@
 //! | content type | 100 × (n − index) ⁄ n in the caller's n preferences |
 //! | latency | 50 000 ⁄ (1000 + measured milliseconds); 0 if not measured |
 //!
-//! Divisions round down. An interface's intent is that of its best ability; among abilities with equal points
+//! Divisions round down. An interface's intent is that of its best capability; among capabilities with equal points
 //! the one with more of the wanted words counts.
 
 use std::cmp::Reverse;
@@ -49,7 +49,7 @@ string_enum! {
     }
 }
 
-/// Returns the score of an offer, and the index of its best ability.
+/// Returns the score of an offer, and the index of its best capability.
 pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
