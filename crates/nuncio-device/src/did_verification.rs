@@ -1,4 +1,4 @@
-//! Checks whether an agent's DID vouches for the agent's keys, with the DID document fetched from the DID's host.
+//! Checks whether an agent's DID signed the agent's keys, with the DID document fetched from the DID's host.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Whether one DID vouches for an agent's pinned keys: those of the device `by`, or all.
+/// Whether one DID signed an agent's pinned keys: those of the device `by`, or all.
 pub(crate) async fn verify_agent(context: &DeviceContext, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
     let pinned = context.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
     let mut vouching = None;
@@ -35,7 +35,7 @@ pub(crate) async fn verify_agent(context: &DeviceContext, agent: &AgentId, by: O
     vouching.map_or(AgentVerification::FirstContact, |did| AgentVerification::Did { did })
 }
 
-/// The DID that vouches for a key bundle; `None` if none does or its document cannot be fetched.
+/// The DID that signed a key bundle; `None` if none did or its document cannot be fetched.
 async fn vouching_did(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
     let did = Did::parse(&bundle.did.as_ref()?.did).ok()?;
     let answer = fetch
