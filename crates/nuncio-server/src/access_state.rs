@@ -9,17 +9,17 @@ use crate::settings::LoopbackAccess;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeylessAccess {
-    /// This machine, until the first key is created.
+    /// Open to this machine, until the first key is created.
     OpenUntilFirstKey,
-    /// This machine, by `[access] loopback = "open"`.
+    /// Open to this machine, by `[access] loopback = "open"`.
     OpenBySetting,
-    /// Everyone, by `--open`.
+    /// Open to everyone, by `--open`.
     OpenToAll,
-    /// Nobody, because a key was created.
+    /// Closed, because a key was created.
     ClosedByKey,
-    /// Nobody, by `[access] loopback = "keys"`.
+    /// Closed, by `[access] loopback = "keys"`.
     ClosedBySetting,
-    /// Nobody, because the server listens beyond this machine.
+    /// Closed, because the server can be reached from other machines.
     ClosedByAddress,
     /// No server runs, and no key was ever created.
     StoppedWithoutKeys,
