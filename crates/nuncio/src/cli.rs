@@ -103,7 +103,7 @@ pub(crate) enum Command {
         after_help = "bash:  nuncio completions bash > \\\n           ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
     )]
     Completions {
-        /// The shell
+        /// Shell to print the script for
         shell: Shell,
     },
     /// Print the manual page, or write all of them

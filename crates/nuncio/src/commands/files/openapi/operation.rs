@@ -22,11 +22,11 @@ pub(super) struct ImportedOperation {
     title: Option<String>,
     description: String,
     method: HttpMethod,
-    /// Template.
+    /// Template of the request's URL.
     url: String,
-    /// Names and templates.
+    /// Headers of the request: each name with the template of its value.
     headers: Vec<(String, String)>,
-    /// Template; without it the arguments are the body.
+    /// Template of the request's body; without it the arguments are the body.
     body: Option<String>,
     pub(super) input: Value,
     /// Optional parts of the operation that the tool does not have.
@@ -200,7 +200,7 @@ struct RequestParts {
     required_query: Vec<String>,
     /// Argument, and the query text that is added if the argument is given.
     optional_query: Vec<(String, String)>,
-    /// Names and templates; each name once, whatever its case.
+    /// Header names with the templates of their values; a name occurs once, ignoring case.
     headers: Vec<(String, String)>,
     left_out: Vec<String>,
 }
