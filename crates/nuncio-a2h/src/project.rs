@@ -73,13 +73,15 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     for (tool, _) in agent.device_tools() {
         let mut lost = |what: &str| inexpressible.push(format!("tool {}: {what}", tool.name));
         if tool.output.is_some() {
-            lost("devices are not told what its result looks like");
+            lost("the schema of its result is not published to devices");
         }
         if tool.title.is_some() {
-            lost("its title is not said; the description is");
+            lost("its title is not published, only its description");
         }
         if tool.human_authorization {
-            lost("human_authorization is not said; a scope of high sensitivity is asked about every time");
+            lost(
+                "human_authorization is not published; give its scope the sensitivity \"high\" so that the person is asked every time",
+            );
         }
     }
     if agent.device_tools().next().is_some() {
@@ -232,9 +234,9 @@ run = { device = true }
         assert_eq!(
             inexpressible(&agent),
             [
-                "tool run_it: devices are not told what its result looks like",
-                "tool run_it: its title is not said; the description is",
-                "tool run_it: human_authorization is not said; a scope of high sensitivity is asked about every time",
+                "tool run_it: the schema of its result is not published to devices",
+                "tool run_it: its title is not published, only its description",
+                "tool run_it: human_authorization is not published; give its scope the sensitivity \"high\" so that the person is asked every time",
             ]
         );
         let faults = checked(&agent, &ScopePresets::default()).unwrap_err();

@@ -63,22 +63,25 @@ fn option_info(option: &AgentOption) -> OptionInfo {
 pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     if agent.owner.is_some() {
-        inexpressible.push("agent.owner: clients are not told who answers for the agent".to_owned());
+        inexpressible.push("agent.owner: the owner is not published to clients".to_owned());
     }
     if !agent.scopes.is_empty() {
-        inexpressible
-            .push("scope: clients are not told which permission a tool needs, nor how sensitive it is".to_owned());
+        inexpressible.push(
+            "scope: the permission that a tool needs and its sensitivity are not published to clients".to_owned(),
+        );
     }
     for text in agent.translated_texts() {
-        inexpressible.push(format!("{text}: only the English text is said"));
+        inexpressible.push(format!("{text}: only the English text is published"));
     }
     for tool in agent.exposed_tools() {
         if tool.output.is_some() {
-            inexpressible.push(format!("tool {}: clients are not told the shape of its result", tool.name));
+            inexpressible.push(format!("tool {}: the schema of its result is not published to clients", tool.name));
         }
         if tool.human_authorization {
-            inexpressible
-                .push(format!("tool {}: clients are not told that an operator must approve each call", tool.name));
+            inexpressible.push(format!(
+                "tool {}: that an operator must approve each call is not published to clients",
+                tool.name
+            ));
         }
     }
     inexpressible

@@ -217,7 +217,10 @@ impl HostDocumentSettings {
         let about = match set {
             ToolDocumentKind::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
             ToolDocumentKind::Authorized => {
-                format!("OpenRPC interface of {}, of what a person must agree to each time.", name_of(agent))
+                format!(
+                    "OpenRPC interface of {}, with methods that need a person's approval for each call.",
+                    name_of(agent)
+                )
             }
         };
         let refs = capabilities_of(agent, set).iter().map(|it| it.id.to_string()).collect();

@@ -163,7 +163,7 @@ fn echo_tool() -> Tool {
     let input = json!({
         "type": "object",
         "properties": {
-            "text": { "type": "string", "description": "What to say." },
+            "text": { "type": "string", "description": "The text to return." },
             "delay_ms": { "type": "number", "minimum": 0, "description": "How long to wait first, in milliseconds." }
         },
         "required": ["text"],
@@ -171,11 +171,11 @@ fn echo_tool() -> Tool {
     });
     let output = json!({
         "type": "object",
-        "properties": { "text": { "type": "string", "description": "What was said." } },
+        "properties": { "text": { "type": "string", "description": "The text, unchanged." } },
         "required": ["text"],
         "additionalProperties": false
     });
-    let tool = Tool::new("echo", "Wait as long as it is told, and say the text back.", schema(input));
+    let tool = Tool::new("echo", "Wait for the given time and return the text.", schema(input));
     read_only(tool.with_raw_output_schema(schema(output)), "Echo")
 }
 
@@ -189,7 +189,7 @@ fn fail_tool() -> Tool {
         "required": ["code", "message"],
         "additionalProperties": false
     });
-    read_only(Tool::new("fail", "Fail with that code and message.", schema(input)), "Fail")
+    read_only(Tool::new("fail", "Fail with the given code and message.", schema(input)), "Fail")
 }
 
 fn read_only(tool: Tool, title: &str) -> Tool {

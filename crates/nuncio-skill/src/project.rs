@@ -89,7 +89,7 @@ impl HostInfo {
             endpoint: self.endpoint(skill, timeout),
             inputs: match tool {
                 Some(tool) => inputs(tool.input.source()),
-                None => vec![required_text("text", "What to say to the agent.")],
+                None => vec![required_text("text", "Message to the agent.")],
             },
             output: output(tool),
             auth: auth(agent, tool, skill, oauth),

@@ -11,11 +11,12 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
         inexpressible.push(format!("option {}: callers cannot set it", option.name));
     }
     if !agent.scopes.is_empty() {
-        inexpressible
-            .push("scope: callers are not told which permission a tool needs, nor how sensitive it is".to_owned());
+        inexpressible.push(
+            "scope: the permission that a tool needs and its sensitivity are not published to callers".to_owned(),
+        );
     }
     for text in agent.translated_texts() {
-        inexpressible.push(format!("{text}: only the English text is said"));
+        inexpressible.push(format!("{text}: only the English text is published"));
     }
     let speaks_mcp = agent.interfaces.iter().any(|it| it.protocol.eq_ignore_ascii_case("MCP"));
     if agent.exposed_tools().next().is_some() && !speaks_mcp {
@@ -27,8 +28,10 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     for tool in agent.exposed_tools() {
         let schemas = std::iter::once(tool.input.source()).chain(tool.output.as_ref().map(Schema::source));
         if schemas.into_iter().any(refers_by_anchor) {
-            inexpressible
-                .push(format!("tool {}: references by $id, $anchor or $dynamicRef lead nowhere in OpenRPC", tool.name));
+            inexpressible.push(format!(
+                "tool {}: references by $id, $anchor or $dynamicRef cannot be resolved in OpenRPC",
+                tool.name
+            ));
         }
     }
     inexpressible

@@ -35,7 +35,7 @@ impl HostDocumentSettings {
         }
         let title = match set {
             ToolDocumentKind::Tools => name_of(agent).to_owned(),
-            ToolDocumentKind::Authorized => format!("{}, with a person's agreement", name_of(agent)),
+            ToolDocumentKind::Authorized => format!("{}, with a person's approval", name_of(agent)),
         };
         OpenRpc {
             openrpc: OPENRPC_VERSION.to_owned(),
@@ -91,7 +91,7 @@ fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
         params: Some(params(&input)),
         result: Some(ContentDescriptor::new(
             &format!("{name}_result"),
-            said(&answer, "description").unwrap_or("What came of it."),
+            said(&answer, "description").unwrap_or("Result of the call."),
             object(&answer),
         )),
         description: Some(description),
@@ -125,33 +125,37 @@ fn object(schema: &Value) -> Value {
 
 fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
     let text = |description: &str| json!({"type": "string", "description": description});
-    let session = "Goes on with the conversation whose answer named it; a new one when it is left out.";
+    let session = "Id of the conversation to continue, from an earlier answer; without it, a new conversation begins.";
     let mut answer = json!({
         "type": "object",
         "properties": {
-            "text": text("What the agent says."),
-            "session": text("Names the conversation, to go on with it."),
+            "text": text("Answer of the agent."),
+            "session": text("Id of the conversation, with which it can be continued."),
         },
         "required": ["text", "session"],
     });
-    let message = ContentDescriptor::new("message", "What to say.", text("What to say."));
+    let message = ContentDescriptor::new("message", "Message to the agent.", text("Message to the agent."));
     let mut params = vec![
         ContentDescriptor { required: (!drafts).then_some(true), ..message },
         ContentDescriptor::new("session", session, text(session)),
     ];
     if drafts {
-        let about = "Instead of a message: a call under a protocol that was drafted and that both sides accepted.";
+        let about = "A call under a drafted protocol that both sides accepted; sent instead of a message.";
         params.push(ContentDescriptor::new("call", about, drafted_call_schema(about)));
-        answer["properties"]["response"] = json!({"description": "The answer to a call, of its method's shape."});
+        answer["properties"]["response"] =
+            json!({"description": "Response to a call, in the form that its method defines."});
         answer["required"] = json!([]);
     }
     Method {
         name: name.to_owned(),
         summary: Some("Talk to the agent".to_owned()),
-        description: Some(format!("Say something to {} in natural language; the reply is its answer.", name_of(agent))),
+        description: Some(format!(
+            "Say something to {} in natural language; the reply is the agent's answer.",
+            name_of(agent)
+        )),
         param_structure: Some(ParamStructure::ByName),
         params: Some(params),
-        result: Some(ContentDescriptor::new("answer", "What the agent says, and in which conversation.", answer)),
+        result: Some(ContentDescriptor::new("answer", "Answer of the agent, and the id of the conversation.", answer)),
         extra: Map::new(),
     }
 }
@@ -161,10 +165,10 @@ fn drafted_call_schema(about: &str) -> Value {
         "type": "object",
         "description": about,
         "properties": {
-            "protocol_id": {"type": "string", "description": "The protocol."},
-            "digest": {"type": "string", "description": "The digest of its document that both accepted."},
-            "method": {"type": "string", "description": "One of its methods."},
-            "params": {"type": "object", "description": "What the method takes."},
+            "protocol_id": {"type": "string", "description": "Id of the protocol."},
+            "digest": {"type": "string", "description": "Digest of the protocol document that both sides accepted."},
+            "method": {"type": "string", "description": "Name of a method of the protocol."},
+            "params": {"type": "object", "description": "Parameters of the method."},
         },
         "required": ["protocol_id", "digest", "method"],
         "additionalProperties": false,

@@ -35,7 +35,7 @@ impl HostDocumentSettings {
         bytes: &[u8],
     ) -> Result<Value, AnpReport> {
         let InformationLocation::File(path) = &information.source else {
-            let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
+            let fault = DocumentFault::new("", "is not a file of this server", "a file", "an address");
             return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };
         let mut document = json::read(bytes, InformationDocument::MAX_BYTES)

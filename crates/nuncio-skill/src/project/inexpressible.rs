@@ -25,7 +25,7 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     if agent.skills().next().is_some() {
         let texts = agent.translated_texts();
-        inexpressible.extend(texts.iter().map(|text| format!("{text}: only the English text is said")));
+        inexpressible.extend(texts.iter().map(|text| format!("{text}: only the English text is published")));
     }
     for (tool, skill) in super::skills(agent) {
         let mut report = |what: &str| inexpressible.push(format!("skill {}: {what}", skill.id));
@@ -33,15 +33,15 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
         if let Some(scope) = tool.scope.as_ref().and_then(|id| agent.scope(id)) {
             match &skill.auth {
                 SkillAuth::OAuth2 { .. } if scope.sensitivity == Sensitivity::Low => {}
-                SkillAuth::OAuth2 { .. } => report("callers are not told how sensitive its permission is"),
-                _ => report("callers are not told which permission it needs, nor how sensitive it is"),
+                SkillAuth::OAuth2 { .. } => report("the sensitivity of its permission is not published to callers"),
+                _ => report("the permission that it needs and its sensitivity are not published to callers"),
             }
         }
         if nuncio_core::policy::asks_others(agent, tool) {
-            report("callers are not told that each call waits for an operator's approval");
+            report("that each call waits for an operator's approval is not published to callers");
         }
         for keyword in lost_rules(tool) {
-            report(&format!("callers are not told the rule \"{keyword}\" for its inputs as a whole"));
+            report(&format!("the rule \"{keyword}\" for its inputs as a whole is not published to callers"));
         }
     }
     if agent.skills().next().is_some() {

@@ -84,7 +84,7 @@ fn lint_lists_translated_texts_that_a_protocol_publishes_in_english_only() {
     let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();
     for protocol in ["aap", "anp"] {
         let parts = unsaid[protocol].as_array().unwrap();
-        assert!(parts.contains(&json!("agent.title: only the English text is said")), "{protocol}: {unsaid}");
+        assert!(parts.contains(&json!("agent.title: only the English text is published")), "{protocol}: {unsaid}");
     }
 }
 
@@ -194,12 +194,15 @@ fn lint_lists_the_agent_file_parts_that_each_protocol_cannot_express() {
     let home = TestAgentFolder::with_agent(&text.concat());
     let unsaid = home.json_command(&["lint", "agent.toml"]).json()["agents"][0]["unsaid"].clone();
     for (protocol, part) in [
-        ("aap", "scope: clients are not told which permission a tool needs, nor how sensitive it is"),
+        ("aap", "scope: the permission that a tool needs and its sensitivity are not published to clients"),
         ("skill", "option tone: callers cannot set it"),
-        ("skill", "skill script/note: callers are not told which permission it needs, nor how sensitive it is"),
-        ("skill", "skill script/note: callers are not told the rule \"minProperties\" for its inputs as a whole"),
+        ("skill", "skill script/note: the permission that it needs and its sensitivity are not published to callers"),
+        (
+            "skill",
+            "skill script/note: the rule \"minProperties\" for its inputs as a whole is not published to callers",
+        ),
         ("anp", "option tone: callers cannot set it"),
-        ("a2h", "tool look: its title is not said; the description is"),
+        ("a2h", "tool look: its title is not published, only its description"),
     ] {
         let parts = unsaid[protocol].as_array().unwrap_or_else(|| panic!("{protocol} is not asked: {unsaid}"));
         assert!(parts.contains(&json!(part)), "{protocol}: {part} in {unsaid}");
