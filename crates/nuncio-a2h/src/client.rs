@@ -61,7 +61,7 @@ pub enum RelayError {
     #[error("{message}")]
     Refused { code: Code, message: String },
     /// The relay requires a signature by the person's device on this ledger entry first.
-    #[error("a device must sign this first")]
+    #[error("a device of the person must sign this request first")]
     Unsigned(Value),
 }
 
@@ -104,6 +104,6 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
     /// [`RelayStreamFrame::Error`].
     async fn stream(&self, _frame: StreamFrame) -> Result<(), RelayError> {
-        Err(RelayError::Unreachable("this connection carries no streams".to_owned()))
+        Err(RelayError::Unreachable("this connection does not support streams".to_owned()))
     }
 }

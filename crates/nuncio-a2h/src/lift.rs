@@ -57,7 +57,9 @@ fn exact(value: &Value) -> Result<(), EngineError> {
             let small = number.as_i64().is_some_and(|whole| whole.unsigned_abs() <= MAX_INTEGER);
             let whole = number.is_i64() || number.is_u64();
             if whole && !small {
-                return Err(bad_json(&format!("the number {number} is beyond ±{MAX_INTEGER}; readers would round it")));
+                return Err(bad_json(&format!(
+                    "the number {number} is beyond ±{MAX_INTEGER}; some JSON parsers would round it"
+                )));
             }
             Ok(())
         }
@@ -83,7 +85,8 @@ pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
 pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> {
     let connection = connection(&request)?.unwrap_or(AgentConnection::Websocket);
     let health_check_url = request.health_check_url.flatten().as_deref().map(health).transpose()?;
-    let display_name = request.display_name.ok_or_else(|| wrong("display_name is missing: what people see"))?;
+    let display_name =
+        request.display_name.ok_or_else(|| wrong("display_name is missing: the name that people see"))?;
     let manifest = request.capability_manifest.as_deref().and_then(manifest).map(<[u8]>::to_vec);
     Ok(NewAgent {
         display_name,
@@ -119,7 +122,7 @@ fn connection(request: &AgentRequest) -> Result<Option<AgentConnection>, EngineE
         (Some(ConnectionMode::Webhook) | None, Some(text)) => Ok(Some(AgentConnection::Webhook { url: url(text)? })),
         (Some(ConnectionMode::Webhook), None) => Err(wrong("connection_mode \"webhook\" needs a webhook_url")),
         (Some(ConnectionMode::Websocket), Some(_)) => {
-            Err(wrong("webhook_url goes with connection_mode \"webhook\" alone"))
+            Err(wrong("webhook_url is allowed only with connection_mode \"webhook\""))
         }
     }
 }
@@ -155,7 +158,7 @@ pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
     if proof.is_some_and(|proof| {
         [&proof.did, &proof.verification_method, &proof.signature].iter().any(|text| text.len() > MAX_PROOF)
     }) {
-        return Err(wrong(format!("bundle.did: each of its texts has at most {MAX_PROOF} bytes")));
+        return Err(wrong(format!("bundle.did: each of its texts must have at most {MAX_PROOF} bytes")));
     }
     if request.bundle.is_none() && request.one_time_keys.is_empty() {
         return Err(wrong("send a bundle, one_time_keys, or both"));

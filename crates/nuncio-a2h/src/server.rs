@@ -236,7 +236,7 @@ impl ListQuery {
 
     /// Parsed `cursor` parameter: the position after which the page starts.
     fn cursor<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, EngineError> {
-        let bad = || EngineError::new(Code::BadCursor, "the cursor is not one this server gave; begin without one");
+        let bad = || EngineError::new(Code::BadCursor, "the cursor is not valid; start again without a cursor");
         self.text("cursor").map(|text| read(text).ok_or_else(bad)).transpose()
     }
 }
@@ -267,7 +267,7 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
 
 /// Caller of a request; anonymous requests are refused.
 fn caller(request: &Request) -> Result<Caller, EngineError> {
-    let message = "say who asks: `Authorization: Bearer TOKEN`, with the access token of a device or an agent's own";
+    let message = "authentication is required: send `Authorization: Bearer TOKEN` with the access token of a device or the token of an agent";
     visitor(request)?.ok_or_else(|| EngineError::new(Code::Unauthorized, message))
 }
 
@@ -277,7 +277,7 @@ fn participant(request: &Request) -> Result<(RelayParty, Caller), EngineError> {
     match RelayParty::try_from(caller.principal.clone()) {
         Ok(participant) => Ok((participant, caller)),
         Err(_) => {
-            let message = "a person or an agent must ask: send the access token of a device, or an agent's own";
+            let message = "only a person or an agent may send this request: use the access token of a device or the token of an agent";
             Err(EngineError::new(Code::Unauthorized, message))
         }
     }
@@ -288,6 +288,9 @@ fn person(request: &Request) -> Result<(PersonName, Caller), EngineError> {
     let caller = caller(request)?;
     match &caller.principal {
         Principal::Person(name) => Ok((name.clone(), caller)),
-        _ => Err(EngineError::new(Code::Unauthorized, "a person must ask: send the access token of a device")),
+        _ => Err(EngineError::new(
+            Code::Unauthorized,
+            "only a person may send this request: use the access token of a device",
+        )),
     }
 }

@@ -50,7 +50,7 @@ pub async fn enrol(
     let shown: ServerKeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
     if is_other(&shown.server) {
         return Err(other(
-            "the server's key is not the one in the invite: the connection is intercepted, or the fingerprint was mistyped",
+            "the server's key differs from the key in the invite: the connection is intercepted, or the fingerprint was mistyped",
         ));
     }
     let enrolment =
@@ -68,7 +68,7 @@ pub async fn enrol(
         return Err(other("the server enrolled another key than this device's: the connection is intercepted"));
     }
     if is_other(&server) {
-        return Err(other("the server's key is not the one in the invite: the connection is intercepted"));
+        return Err(other("the server's key differs from the key in the invite: the connection is intercepted"));
     }
     let (audience, server_key) = (server.audience, server.public_key);
     Ok(EnrolledDevice { person: device.user_id, device: device.id, audience, server_key })

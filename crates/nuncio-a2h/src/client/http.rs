@@ -258,7 +258,7 @@ impl Relay for HttpRelay {
         let sent = self.streaming().as_ref().is_some_and(|outgoing| outgoing.try_send(frame).is_ok());
         match sent {
             true => Ok(()),
-            false => Err(RelayError::Unreachable("there is no connection, or it does not keep up".to_owned())),
+            false => Err(RelayError::Unreachable("there is no connection, or it is too slow".to_owned())),
         }
     }
 }

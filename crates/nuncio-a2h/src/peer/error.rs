@@ -97,19 +97,21 @@ fn no_device(owner: &RelayParty) -> String {
 
 const fn reason(reason: DenialReason) -> &'static str {
     match reason {
-        DenialReason::UserRefused => "the person refused it on their device",
-        DenialReason::ScopeNotGranted => "the person has not allowed this, or it is suspended until they consent again",
-        DenialReason::ToolNotDeclared => "the person's device knows no such tool of this agent",
+        DenialReason::UserRefused => "the person refused the call on their device",
+        DenialReason::ScopeNotGranted => {
+            "the person has not granted this permission, or it is suspended until the person consents again"
+        }
+        DenialReason::ToolNotDeclared => "the agent's manifest on the person's device does not have this tool",
         DenialReason::UserTimeout => "the person did not answer in time",
-        DenialReason::ToolNotSupportedInGroup => "tools are not called in groups",
+        DenialReason::ToolNotSupportedInGroup => "tools cannot be called in group conversations",
     }
 }
 
 fn failure(code: ToolErrorCode, message: Option<&str>) -> String {
     let what = match code {
         ToolErrorCode::PlatformError => "the tool failed on the person's device",
-        ToolErrorCode::InvalidArguments => "the person's device does not take these arguments",
-        ToolErrorCode::Unavailable => "the person's device cannot do this",
+        ToolErrorCode::InvalidArguments => "the person's device refused the arguments",
+        ToolErrorCode::Unavailable => "the person's device cannot run the tool now",
     };
     match message {
         Some(message) => format!("{what}: {}", nuncio_core::text::plain(message)),

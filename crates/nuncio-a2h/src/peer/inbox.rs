@@ -161,7 +161,7 @@ impl Peer {
             return Ok(());
         }
         let owner = posted.post.sender.clone();
-        tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
+        tracing::warn!(%owner, %device, "the session with a device is lost; starting a new one");
         let (peer_owner, peer_device) = (owner.clone(), device.clone());
         let keys = &self.state.keys;
         keys.with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device)).await??;

@@ -52,7 +52,7 @@ impl Peer {
             let pause = state.failures.next_delay();
             if let Err(error) = ended {
                 self.state.handler.on_connection(self, Some(&error)).await;
-                tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
+                tracing::warn!(me = %self.me(), %error, "lost the connection to the relay; trying again in {pause:?}");
             }
             tokio::select! {
                 () = self.state.context.clock.sleep_until(self.state.context.now().after(pause)) => {}

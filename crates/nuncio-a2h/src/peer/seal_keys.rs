@@ -81,7 +81,8 @@ impl SealKeyService {
     /// Publishes this peer's key bundle, and one-time keys with which others start sessions.
     pub async fn publish_keys(&self) -> Result<(), SendError> {
         let bundle = self.with_seal_identity(|seal_identity| seal_identity.bundle().cloned()).await?;
-        let bundle = bundle.ok_or_else(|| SendError::Fault("these keys have no name yet".to_owned()))?;
+        let bundle =
+            bundle.ok_or_else(|| SendError::Fault("this identity has no owner and device id yet".to_owned()))?;
         let have = match self.context.relay.register_keys(Some(bundle), Vec::new()).await {
             // The relay has a newer bundle: these keys were copied, or the clock was set back.
             Err(RelayError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {

@@ -22,16 +22,16 @@ const MAX_REMEMBERED_DELIVERIES: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
     /// A header, the secret or the `type` is missing or malformed.
-    #[error("the call lacks {0}")]
+    #[error("the webhook call has no valid {0}")]
     Missing(&'static str),
     /// The timestamp of the webhook call is too old, or in the future.
-    #[error("the call's time is more than five minutes off")]
+    #[error("the time of the webhook call is more than five minutes off")]
     Late,
-    #[error("the call is not signed with this agent's secret")]
+    #[error("the webhook call is not signed with this agent's secret")]
     Forged,
-    #[error("the call came before")]
+    #[error("the webhook call was received before")]
     Repeated,
-    #[error("the call cannot be read: {0}")]
+    #[error("the webhook call cannot be read: {0}")]
     Malformed(String),
     /// The webhook call is verified, but handling it failed; the sender should retry.
     #[error(transparent)]

@@ -52,9 +52,9 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let wanted = wanted.as_ref();
     let Some(raw) = body.capability_manifest.as_deref() else {
         if body.change_note.is_some() {
-            return Err(lift::wrong("change_note says something about a capability_manifest, and there is none").into());
+            return Err(lift::wrong("change_note is allowed only together with a capability_manifest").into());
         }
-        let patch = patch.ok_or_else(|| lift::wrong("nothing is to be changed: name at least one field"))?;
+        let patch = patch.ok_or_else(|| lift::wrong("the request changes nothing: send at least one field"))?;
         let changed = a2h.change(&by, &id, patch, wanted).await?;
         let mut view = a2h.whole(&changed.account, Some(&by)).await?;
         view.webhook_secret = changed.webhook_secret.map(|secret| SecretText(secret.text()));

@@ -39,7 +39,10 @@ pub(super) async fn register_device(
     let (_, by) = person(&request)?;
     match &by.authentication {
         AuthenticationMethod::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
-        _ => Err(A2hError::new(Code::PermissionDenied, "a device brings its own keys, with its own token")),
+        _ => Err(A2hError::new(
+            Code::PermissionDenied,
+            "a device can publish only its own keys; use the token of that device",
+        )),
     }
 }
 
@@ -130,7 +133,10 @@ pub(super) fn itself(request: &Request, id: &str) -> Result<(RelayParty, Caller)
     let id = agent_id(id)?;
     match me == RelayParty::Agent(id) && by.authentication == AuthenticationMethod::AgentToken {
         true => Ok((me, by)),
-        false => Err(EngineError::new(Code::PermissionDenied, "only the agent itself may, with its own token")),
+        false => Err(EngineError::new(
+            Code::PermissionDenied,
+            "only the agent itself may send this request, with its own token",
+        )),
     }
 }
 

@@ -66,7 +66,9 @@ pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): Path
     if let (Some(named), AuthenticationMethod::Device(device)) = (&body.device_id, &by.authentication)
         && named != device
     {
-        let message = format!("a device claims for itself: you are {device}, and device_id says {named}");
+        let message = format!(
+            "a device can claim a call only for itself: the token belongs to {device}, but device_id is {named}"
+        );
         return Err(A2hError::new(Code::PermissionDenied, message));
     }
     let message_id = MessageId::parse(&id).map_err(|_| not_found::tool_call(&id))?;

@@ -18,7 +18,8 @@ use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationVi
 pub(super) async fn establish(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
-    let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
+    let agent =
+        body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: the agent that gets the permissions"))?;
     let relation =
         a2h.engine.consent().establish_relation(&by, NewRelation { agent, consent: lift::consent(body)? }).await?;
     Ok(created(&format!("/a2h/h2a/relations/{}", relation.id), a2h.relation_view(&relation)))

@@ -100,7 +100,7 @@ pub(super) async fn agent(State(a2h): State<A2hServerState>, request: Request) -
 
 fn open(a2h: A2hServerState, endpoint: SocketEndpoint, mut request: Request) -> A2hResult {
     let upgrade = WebSocketUpgrade::of(&mut request).map_err(|why| {
-        let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {why}");
+        let message = format!("this address accepts only WebSocket connections (version 13, over HTTP/1.1): {why}");
         A2hError::new(Code::BadRequest, message)
     })?;
     let Some(permit) = a2h.sockets.open() else { return Ok(full()) };
@@ -110,7 +110,7 @@ fn open(a2h: A2hServerState, endpoint: SocketEndpoint, mut request: Request) -> 
 }
 
 pub(super) fn full() -> Response {
-    let message = "there are as many connections as this server holds; try again later";
+    let message = "the limit of open connections is reached; try again later";
     A2hError { retry_after: Some(30), ..A2hError::new(Code::QueueFull, message) }.into_response()
 }
 

@@ -87,10 +87,10 @@ impl ScopeGrantRequest {
                 (GrantMode::Once, None) => (scope, GrantTerm::Once),
                 (GrantMode::UntilRevoked, None) => (scope, GrantTerm::UntilRevoked),
                 (GrantMode::Until, None) => {
-                    return Err(format!("{scope}: the mode \"until\" needs a moment in `until`"));
+                    return Err(format!("{scope}: the mode \"until\" needs a time in `until`"));
                 }
                 (GrantMode::Once | GrantMode::UntilRevoked, Some(_)) => {
-                    return Err(format!("{scope}: `until` goes with the mode \"until\" alone"));
+                    return Err(format!("{scope}: `until` is allowed only with the mode \"until\""));
                 }
             },
         };

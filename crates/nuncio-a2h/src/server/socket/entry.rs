@@ -89,12 +89,15 @@ async fn look_up(
         _ => false,
     };
     if !fits {
-        return Ok(Err(AuthRefusal::new("wrong_agent", "this token is not for this address, or not of that agent")));
+        return Ok(Err(AuthRefusal::new(
+            "wrong_agent",
+            "this token is not accepted at this address, or belongs to another agent",
+        )));
     }
     if let RelayParty::Agent(id) = &recipient
         && a2h.engine.webhooks().has_webhook(id)
     {
-        let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
+        let message = "this agent receives its events at its webhook_url; its owner must set connection_mode to \"websocket\" first";
         return Ok(Err(AuthRefusal::new("connection_mode", message)));
     }
     Ok(Ok(SocketAuthentication { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))

@@ -89,7 +89,7 @@ impl<'a> SocketSession<'a> {
                 found = &mut session.mail => Box::pin(session.send_batch(found)).await,
                 () = timer => session.tick().await,
                 () = slot.wait_until_taken_over() => session.check_still_valid().await.and_then(|()| {
-                    Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent took over"))
+                    Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent replaced this one"))
                 }),
                 // Last, because transient stream events must not delay stored ones.
                 update = session.streaming.next() => session.connection.send_json(&stream_notice(update)).await,
@@ -237,7 +237,7 @@ impl<'a> SocketSession<'a> {
         self.streaming.expire(self.connection).await?;
         if let Some(expires_at) = self.expires_at {
             if now >= expires_at {
-                let message = "the token has run out; get a new one and renew in time";
+                let message = "the token has expired; get a new one and send auth.renew before the next expiry";
                 self.connection.send_json(&ServerFrame::AuthError(AuthRefusal::new("expired", message))).await?;
                 return Err(CloseReason::UNKNOWN);
             }
@@ -251,7 +251,7 @@ impl<'a> SocketSession<'a> {
         }
         // Two pings must be unanswered too: after the server's machine slept, the time alone proves nothing.
         if now >= self.last_frame_at.after(PONG_TIMEOUT) && self.unanswered >= 2 {
-            return Err(CloseReason::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
+            return Err(CloseReason::closed(close::TIMEOUT, "no pong was received for 90 seconds"));
         }
         self.next_ping = now.after(PING_INTERVAL);
         self.frames = 0;

@@ -41,8 +41,8 @@ impl CloseReason {
     }
 
     pub(super) const UNKNOWN: Self = Self::closed(close::AUTH, "not authenticated");
-    pub(super) const STOPPING: Self = Self::closed(close::GOING_AWAY, "the server stops");
-    pub(super) const FAULT: Self = Self::closed(close::INTERNAL, "a fault of the server");
+    pub(super) const STOPPING: Self = Self::closed(close::GOING_AWAY, "the server is stopping");
+    pub(super) const FAULT: Self = Self::closed(close::INTERNAL, "internal error");
 }
 
 #[derive(Debug)]
@@ -106,7 +106,9 @@ impl SocketConnection {
             Some(Ok(Message::Text(text))) => Ok(IncomingFrame::Frame(read(text.as_str()))),
             Some(Ok(Message::Pong(_))) => Ok(IncomingFrame::Pong),
             Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(IncomingFrame::Other),
-            Some(Ok(Message::Binary(_))) => Err(CloseReason::closed(close::UNSUPPORTED, "frames are texts")),
+            Some(Ok(Message::Binary(_))) => {
+                Err(CloseReason::closed(close::UNSUPPORTED, "only text frames are accepted"))
+            }
             Some(Ok(Message::Close(_))) | None => Err(CloseReason::Gone),
             // The frame is too large or not a WebSocket frame.
             Some(Err(_)) => Err(CloseReason::closed(close::TOO_LARGE, "the frame is too large or broken")),

@@ -37,18 +37,19 @@ impl WebSocketUpgrade {
             return Err("the request must be HTTP/1.1");
         }
         if !names(headers, &header::CONNECTION, "upgrade") {
-            return Err("the header Connection must say upgrade");
+            return Err("the header Connection must contain upgrade");
         }
         if !names(headers, &header::UPGRADE, "websocket") {
-            return Err("the header Upgrade must say websocket");
+            return Err("the header Upgrade must contain websocket");
         }
         if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
             return Err("the header Sec-WebSocket-Version must be 13");
         }
         let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or("the header Sec-WebSocket-Key is missing")?;
         let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
-        let accept = accept.map_err(|_| "the header Sec-WebSocket-Key is none")?;
-        let on = request.extensions_mut().remove::<OnUpgrade>().ok_or("this connection cannot be taken over")?;
+        let accept = accept.map_err(|_| "the header Sec-WebSocket-Key is not valid")?;
+        let on =
+            request.extensions_mut().remove::<OnUpgrade>().ok_or("this connection cannot be upgraded to WebSocket")?;
         Ok(Self { on, accept })
     }
 

@@ -129,19 +129,19 @@ async fn every_device_response_sets_the_text_for_the_app_and_the_code_in_the_aud
         (error("TOOL_PLATFORM_ERROR", "the disk is on fire"), "the disk is on fire", Some("tool_failed")),
         (
             error("TOOL_INVALID_ARGUMENTS", "no such drive"),
-            "does not take these arguments: no such drive",
+            "refused the arguments: no such drive",
             Some("invalid_arguments"),
         ),
         (
             error("TOOL_UNAVAILABLE", "phones have no files"),
-            "cannot do this: phones have no files",
+            "cannot run the tool now: phones have no files",
             Some("tool_unavailable"),
         ),
-        (denied("user_refused"), "the person refused it on their device", Some("denied")),
-        (denied("scope_not_granted"), "the person has not allowed this", Some("scope_not_granted")),
-        (denied("tool_not_declared"), "knows no such tool of this agent", Some("tool_not_found")),
+        (denied("user_refused"), "the person refused the call on their device", Some("denied")),
+        (denied("scope_not_granted"), "the person has not granted this permission", Some("scope_not_granted")),
+        (denied("tool_not_declared"), "does not have this tool", Some("tool_not_found")),
         (denied("user_timeout"), "the person did not answer in time", Some("approval_expired")),
-        (denied("tool_not_supported_in_group"), "tools are not called in groups", Some("denied")),
+        (denied("tool_not_supported_in_group"), "tools cannot be called in group conversations", Some("denied")),
     ];
     let world = SealedSetup::new().await;
     let next = Arc::new(Mutex::new(Value::Null));

@@ -48,7 +48,7 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.press(None, &[ENTER]).await;
     let call = call.await.unwrap();
-    assert!(call.contains("the person refused it"), "{call}");
+    assert!(call.contains("the person refused the call"), "{call}");
     ada.assert_no_browser_errors().await;
     let log = ada.log();
     let became: Vec<_> = log.iter().map(|entry| (entry["status"].clone(), entry["asked"].clone())).collect();
@@ -108,7 +108,7 @@ async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
     ada.browser.until("document.querySelector('[data-part=deny]')?.getAttribute('aria-disabled') === 'false'").await;
     ada.browser.click("[data-part=deny]").await;
     let answer = answer.await.unwrap();
-    assert!(answer.contains("the person refused it"), "{answer}");
+    assert!(answer.contains("the person refused the call"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +135,7 @@ async fn second_click_of_a_double_click_does_not_answer_the_next_call() {
     ada.browser.until(&format!("{ready} === 1")).await;
     ada.browser.click("[data-part=deny]").await;
     let answer = answer.await.unwrap();
-    assert!(answer.contains("Berlin") && answer.contains("the person refused it"), "{answer}");
+    assert!(answer.contains("Berlin") && answer.contains("the person refused the call"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

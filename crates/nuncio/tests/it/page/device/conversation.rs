@@ -95,7 +95,7 @@ async fn prompt_over_the_conversation_page_keeps_typed_text() {
     ada.browser.until("document.querySelector('#ask[open] .call')").await;
     ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.press(None, &[ENTER]).await;
-    assert!(answer.await.unwrap().contains("the person refused it"));
+    assert!(answer.await.unwrap().contains("the person refused the call"));
     ada.browser.until("!document.querySelector('#ask').open && document.activeElement.id === 'saying'").await;
     ada.browser.type_keys("rd").await;
     ada.browser.press(None, &[ENTER]).await;

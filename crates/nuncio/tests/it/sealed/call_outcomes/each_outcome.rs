@@ -99,7 +99,7 @@ async fn refused_prompt_answers_user_refused() {
         device.wait_for_prompts(number + 1).await;
         device.answer(word, &call).await;
         let answer = call.await.unwrap();
-        assert!(answer.contains("the person refused it on their device"), "{answer}");
+        assert!(answer.contains("the person refused the call on their device"), "{answer}");
         assert_eq!(scene.tool_result(tool), "denied");
     }
     device.stop();
