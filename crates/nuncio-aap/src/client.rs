@@ -67,7 +67,10 @@ impl Client {
         if meta.version == VERSION {
             return Ok(meta);
         }
-        Err(ClientError::NotAap(format!("it speaks version {} of the protocol, and we {VERSION}", meta.version)))
+        Err(ClientError::NotAap(format!(
+            "it uses version {} of the protocol, and this client supports version {VERSION}",
+            meta.version
+        )))
     }
 
     /// Sends `GET /sessions` for the first page, or for the page after the cursor `after`.
@@ -103,7 +106,7 @@ impl Client {
         let mut answer: HistoryAnswer<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
         match answer.history.remove(kind.as_str()) {
             Some(Value::Array(messages)) => Ok(tolerant::messages(messages)),
-            _ => Err(ClientError::NotAap(format!("it answered without history.{}", kind.as_str()))),
+            _ => Err(ClientError::NotAap(format!("its answer has no history.{}", kind.as_str()))),
         }
     }
 
@@ -167,7 +170,7 @@ impl Client {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
             Ok(mut segments) => segments.pop_if_empty().extend(path),
-            Err(()) => return Err(ClientError::NotAap(format!("{} is no address of a server", self.base))),
+            Err(()) => return Err(ClientError::NotAap(format!("{} is not the address of a server", self.base))),
         };
         let request = self.http.request(method, url);
         Ok(match &self.key {
@@ -208,7 +211,7 @@ async fn read_json<T: DeserializeOwned>(mut response: Response) -> Result<T, Cli
         bytes.extend_from_slice(&chunk);
     }
     serde_json::from_slice(&bytes)
-        .map_err(|error| ClientError::NotAap(format!("its answer is not what the protocol says: {error}")))
+        .map_err(|error| ClientError::NotAap(format!("its answer does not follow the protocol: {error}")))
 }
 
 /// Whether the response is an event stream; without a content type, whether a stream was requested.

@@ -13,10 +13,10 @@ pub enum ClientError {
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
     /// The response ended before it was complete.
-    #[error("the answer broke off: {0}")]
+    #[error("the answer ended early: {0}")]
     Broken(String),
     /// The server answered with an error status.
-    #[error("the server refuses ({status}): {message}")]
+    #[error("the server refused the request ({status}): {message}")]
     Refused {
         status: u16,
         /// Error message of the server, from a JSON or plain-text body.
@@ -24,7 +24,7 @@ pub enum ClientError {
         code: Option<String>,
     },
     /// The response does not follow AAP.
-    #[error("the server does not speak AAP v3 as we know it: {0}")]
+    #[error("the server does not follow AAP v3: {0}")]
     NotAap(String),
     #[error("{0}")]
     TooLarge(String),

@@ -55,8 +55,8 @@ pub(super) fn turn_input(at: &JsonPath, items: Vec<(JsonPath, Value)>) -> Result
         (Some(user), true, true) => Ok(TurnInput::User(user)),
         (None, _, false) => Ok(TurnInput::Answers(answers)),
         (None, _, true) => Err(at.wrong("it is empty; send one user message, or answers to the waiting tool calls")),
-        (Some(_), false, true) => Err(at.wrong("it holds several user messages; send one a turn")),
-        (Some(_), _, false) => Err(at.wrong("a user message and answers to tool calls do not go into one turn")),
+        (Some(_), false, true) => Err(at.wrong("it contains several user messages; send one per turn")),
+        (Some(_), _, false) => Err(at.wrong("a turn cannot contain both a user message and answers to tool calls")),
     }
 }
 
