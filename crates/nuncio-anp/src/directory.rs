@@ -170,7 +170,7 @@ impl SearchQuery {
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let mut query = CatalogueQuery::read(parameters, ["tag", "capability"])?;
         if query.cursor.as_ref().is_some_and(|cursor| Url::parse(cursor).is_err()) {
-            return Err("`cursor` is not one this server gave".to_owned());
+            return Err("`cursor` is not a cursor of this server".to_owned());
         }
         let [tags, capabilities] = &mut query.filters;
         tags.iter_mut().for_each(|tag| *tag = tag.trim().to_lowercase());

@@ -22,7 +22,7 @@ pub(crate) const MISSING_SCOPES: &str = "missingScopes";
 pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).with_message(message);
     let body: NegotiateBody = serde_json::from_value(Value::Object(body.clone()))
-        .map_err(|error| wrong(format!("params.body is not of the shape of anp.negotiate: {error}")))?;
+        .map_err(|error| wrong(format!("params.body does not have the form of anp.negotiate: {error}")))?;
     let lists = [
         ("requiredCapabilities", body.required_capabilities.len()),
         ("candidateInterfaceRefs", body.candidate_interface_refs.len()),
@@ -30,7 +30,7 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
         ("intent.intentTags", body.intent.intent_tags.len()),
     ];
     match lists.iter().find(|(_, length)| *length > MAX_LISTED) {
-        Some((name, length)) => Err(wrong(format!("{name} lists {length}; at most {MAX_LISTED} are read"))),
+        Some((name, length)) => Err(wrong(format!("{name} has {length} items; at most {MAX_LISTED} are accepted"))),
         None => Ok(body),
     }
 }

@@ -55,26 +55,27 @@ impl AnpClient {
                 if let Some(hint) = hint.filter(|hint| *hint != service.endpoint) {
                     let (described, own) = (plain(hint), plain(&service.endpoint));
                     notes.push(format!(
-                        "the description negotiates at {described}, the DID document at {own}; it counts"
+                        "the description has the negotiation endpoint {described}, the DID document {own}; the one in the DID document is used"
                     ));
                 }
                 service.endpoint.as_str()
             }
             (None, Some(hint)) => {
-                notes.push("no DID document vouches for where it negotiates".to_owned());
+                notes.push("no DID document confirms its negotiation endpoint".to_owned());
                 hint
             }
             (None, None) => {
-                let message = format!("{} does not say where it negotiates", display_url(&agent.url));
+                let message = format!("{} names no negotiation endpoint", display_url(&agent.url));
                 return Err(ClientError::new(Reason::CannotUse, message));
             }
         };
         let url = agent.url.join(text).map_err(|why| {
-            let message = format!("{} negotiates at {:?}: {why}", display_url(&agent.url), plain(text));
+            let message =
+                format!("the negotiation endpoint of {} is {:?}: {why}", display_url(&agent.url), plain(text));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         if !agent.is_on_own_host(&url) {
-            notes.push(format!("it negotiates on another host: {}", display_url(&url)));
+            notes.push(format!("its negotiation endpoint is on another host: {}", display_url(&url)));
         }
         Ok((url, notes))
     }
@@ -97,7 +98,7 @@ impl AnpClient {
         let request = AnpRequest::new(id, method::GET_CAPABILITIES, meta, &json!({})).to_json();
         let result = self.http.post(endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
-            let message = format!("{} does not say what it can do: {why}", display_url(endpoint));
+            let message = format!("{} did not return its capabilities: {why}", display_url(endpoint));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));

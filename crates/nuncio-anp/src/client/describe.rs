@@ -81,7 +81,7 @@ impl AnpClient {
         let mut notes = Vec::new();
         let bound = self.current(did, &named_host, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
-            let message = format!("the document of {} names no description", bound.did());
+            let message = format!("the DID document of {} names no description", bound.did());
             return Err(ClientError::new(Reason::BadDid, message).advice("name the address of its description"));
         };
         let url = Url::parse(&service.endpoint).map_err(|why| {
@@ -138,12 +138,12 @@ impl AnpClient {
         let Some(text) = did else { return DidLookup::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
-            Err(why) => return DidLookup::Unknown(format!("{:?} cannot be looked up: {why}", plain(text))),
+            Err(why) => return DidLookup::Unknown(format!("{:?} cannot be resolved: {why}", plain(text))),
         };
         match self.resolve(&did, named_host).await {
             Ok(document) => DidLookup::Found(document),
             Err(error) if error.reason == Reason::BadDid => DidLookup::Wrong(error.message.clone()),
-            Err(error) => DidLookup::Unknown(format!("the document of {did} cannot be had: {}", error.message)),
+            Err(error) => DidLookup::Unknown(format!("the DID document of {did} cannot be fetched: {}", error.message)),
         }
     }
 

@@ -97,7 +97,7 @@ impl ClientError {
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
         Self::new(Reason::InvalidDocument, format!("{} is no {what}: {}{more}", display_url(url), plain(&first)))
-            .advice("it is its publisher's to put right; nothing was called")
+            .advice("only its publisher can correct it; nothing was called")
             .details(json!(report.errors))
     }
 

@@ -145,8 +145,8 @@ impl AuthenticatingHttpClient {
         let answer = self.exchange(&request).await?;
         let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
-            let message = format!("{} is no document: it {}", display_url(url), plain(&unreadable.to_string()));
-            ClientError::new(Reason::InvalidDocument, message).advice("it is its publisher's to put right")
+            let message = format!("{} is not a document: it {}", display_url(url), plain(&unreadable.to_string()));
+            ClientError::new(Reason::InvalidDocument, message).advice("only its publisher can correct it")
         })
     }
 }
@@ -184,7 +184,7 @@ fn superseded(address: &str, body: &[u8]) -> ClientError {
     let text = |name: &str| response.get(name).and_then(Value::as_str).map(plain);
     match (text("code").as_deref(), text("requestedDid"), text("currentDid")) {
         (Some("did_superseded"), Some(requested), Some(current)) => {
-            let message = format!("{address} says that {requested} has given way to {current}");
+            let message = format!("according to {address}, {requested} was replaced by {current}");
             ClientError::new(Reason::Superseded, message).details(response)
         }
         _ => ClientError::new(Reason::Answered, format!("{address} answered 409")),
@@ -192,5 +192,8 @@ fn superseded(address: &str, body: &[u8]) -> ClientError {
 }
 
 fn cannot_sign(url: &Url, why: &str) -> ClientError {
-    ClientError::new(Reason::CannotSign, format!("what goes to {} cannot be signed: {}", display_url(url), plain(why)))
+    ClientError::new(
+        Reason::CannotSign,
+        format!("the request to {} cannot be signed: {}", display_url(url), plain(why)),
+    )
 }

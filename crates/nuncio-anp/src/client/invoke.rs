@@ -174,7 +174,7 @@ impl AnpClient {
         let is_call = mode.is_none_or(|mode| mode == ExecutionMode::DirectStructuredCall.as_str());
         if !is_call || !speaks.eq_ignore_ascii_case("openrpc") {
             let how = plain(mode.unwrap_or(speaks));
-            let message = format!("what was agreed upon is used by {how}, which cannot be done from here");
+            let message = format!("the negotiated interface is used by {how}, which this client does not support");
             return Err(ClientError::new(Reason::CannotUse, message).advice("name a method instead"));
         }
         let url = selected.and_then(|it| it.url.as_deref()).and_then(|text| Url::parse(text).ok());
@@ -226,10 +226,7 @@ fn chosen(agreement: &Agreement, all: &[RemoteMethod], names: &[&str]) -> Result
     let found = by_name.or_else(|| only(all.iter().collect())).or_else(|| only(all.iter().filter(takes).collect()));
     found.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
-        let message = format!(
-            "an interface was agreed upon, and which of its methods is meant is not clear: {}",
-            names.join(", ")
-        );
+        let message = format!("the negotiated interface has several methods that could be meant: {}", names.join(", "));
         ClientError::new(Reason::WhichMethod, message).details(json!({"methods": names})).advice("name one of them")
     })
 }

@@ -52,14 +52,17 @@ impl AnpClient {
             let Some(text) = page.next else { break };
             let Ok(after) = here.join(&text) else {
                 return Err(unusable(format!(
-                    "{} goes on at {:?}, which is no address",
+                    "the next page of {} is {:?}, which is not an address",
                     display_url(&here),
                     plain(&text)
                 )));
             };
             if after.origin() != url.origin() {
-                let message =
-                    format!("{} goes on at {}, which is another host", display_url(&here), display_url(&after));
+                let message = format!(
+                    "the next page of {} is {}, which is on another host",
+                    display_url(&here),
+                    display_url(&after)
+                );
                 return Err(unusable(message));
             }
             if seen.len() >= self.options.pages || !seen.insert(after.clone()) {
@@ -77,7 +80,7 @@ impl AnpClient {
             return Err(ClientError::invalid(url, &report));
         }
         serde_json::from_value(value).map_err(|error| {
-            ClientError::new(Reason::InvalidDocument, format!("{} is no CollectionPage: {error}", display_url(url)))
+            ClientError::new(Reason::InvalidDocument, format!("{} is not a CollectionPage: {error}", display_url(url)))
         })
     }
 
@@ -114,11 +117,11 @@ impl HostListing {
                 }
                 self.agents.push(HostAgent { name: item.name.as_deref().map(plain), url });
             }
-            Err(_) => self.notes.push(format!("{id:?} is no address, and left out")),
+            Err(_) => self.notes.push(format!("{id:?} is not an address, and left out")),
         }
     }
 }
 
 fn unusable(message: String) -> ClientError {
-    ClientError::new(Reason::InvalidDocument, message).advice("the list is its publisher's to put right")
+    ClientError::new(Reason::InvalidDocument, message).advice("only its publisher can correct the list")
 }

@@ -178,19 +178,19 @@ impl AnpClient {
             return nobody("it declares no MetaProtocolInterface");
         }
         if agent.did().is_none() {
-            return nobody("no DID that holds could be addressed");
+            return nobody("it has no valid DID that could be addressed");
         }
         let (endpoint, notes) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await;
         let code = |error: &ClientError| error.rpc_error.as_ref().and_then(RpcError::known_code);
         if runtime.as_ref().is_err_and(|error| code(error) == Some(ErrorCode::MethodNotFound)) {
-            return nobody("its service does not say what it can do");
+            return nobody("its service did not return its capabilities");
         }
         let runtime = runtime?;
         self.agreements.compare(agent, &runtime, self.http.clock.now());
         runtime.ensure_supported(&needs.securities())?;
         if !runtime.capabilities.supported_profiles.iter().any(|it| it == profile::NEGOTIATION) {
-            return nobody("its service does not negotiate at this moment");
+            return nobody("its service does not negotiate now");
         }
         Ok(NegotiationPartnerLookup::Service(Box::new(runtime), notes))
     }
@@ -207,7 +207,7 @@ impl AnpClient {
         let endpoint = runtime.endpoint.clone();
         let result = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
-            let message = format!("{} answered with no result of a negotiation: {why}", display_url(&endpoint));
+            let message = format!("the answer of {} is not the result of a negotiation: {why}", display_url(&endpoint));
             ClientError::new(Reason::BadAgreement, message)
         })?;
         notes.extend(check::check(&result, &id, needs, agent.did(), self.http.clock.now())?);
@@ -255,7 +255,7 @@ impl AnpClient {
             now.checks.ensure_trusted()?;
             if now.description.interface(id).is_none() {
                 if selected.url.is_none() {
-                    let message = format!("the interface {:?} was chosen, which nobody describes", plain(id));
+                    let message = format!("the interface {:?} was chosen, which no description contains", plain(id));
                     return Err(ClientError::new(Reason::BadAgreement, message));
                 }
                 notes.push(format!("the description does not have the interface {:?}", plain(id)));
@@ -263,11 +263,11 @@ impl AnpClient {
         }
         if let Some(text) = selected.url.as_deref() {
             let url = Url::parse(text).map_err(|why| {
-                let message = format!("what was chosen is at {:?}: {why}", plain(text));
+                let message = format!("the chosen interface is at {:?}: {why}", plain(text));
                 ClientError::new(Reason::BadAgreement, message)
             })?;
             if !agent.is_on_own_host(&url) {
-                notes.push(format!("what was chosen is on another host: {}", display_url(&url)));
+                notes.push(format!("the chosen interface is on another host: {}", display_url(&url)));
             }
         }
         Ok(notes)

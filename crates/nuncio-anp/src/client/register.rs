@@ -38,8 +38,8 @@ impl AnpClient {
         let endpoint = offers.find_map(|it| it.extra.get("endpoint")?.as_str());
         let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_on_own_host(url))
         else {
-            let message = format!("{} names no place to register agents", display_url(&described.url));
-            return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
+            let message = format!("{} names no endpoint for registrations", display_url(&described.url));
+            return Err(ClientError::new(Reason::CannotUse, message).advice("it does not accept registrations"));
         };
         let registration = Registration { url: Some(description.to_string()), did: None };
         let request = ClientRequest {

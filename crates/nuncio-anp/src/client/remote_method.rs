@@ -126,7 +126,7 @@ impl AnpClient {
             };
             if !agent.is_on_own_host(url) {
                 let message = format!(
-                    "the interface {:?} at {} was agreed upon, which is on another host and which {} does not describe",
+                    "the negotiated interface {:?} at {} is on another host, and {} does not describe it",
                     plain(id.unwrap_or_default()),
                     display_url(url),
                     display_url(&agent.url)
@@ -143,7 +143,7 @@ impl AnpClient {
             return Ok((self.interface_operations(agent, interface).await?, None));
         };
         let difference = format!(
-            "{} was agreed upon, and the description has {} at {}",
+            "{} was agreed upon, but the description has {} at {}",
             display_url(agreed),
             plain(id.unwrap_or_default()),
             display_url(described_at)
@@ -225,11 +225,11 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
         };
         let own = method.extra.get("servers").and_then(|servers| servers.get(0)?.get("url")?.as_str());
         let Some(server) = own.or(server) else {
-            let message = format!("{} does not say where its methods are called", display_url(base));
+            let message = format!("{} does not name the URL of its methods", display_url(base));
             return Err(ClientError::new(Reason::InvalidDocument, message));
         };
         let server = base.join(server).map_err(|why| {
-            let message = format!("{} has its methods called at {:?}: {why}", display_url(base), plain(server));
+            let message = format!("{} has the URL {:?} for its methods: {why}", display_url(base), plain(server));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
         found.push(RemoteMethod {

@@ -47,19 +47,19 @@ impl AnpClient {
             let old = bound.did().clone();
             let gone = |message: String| ClientError::new(Reason::Superseded, message);
             let Some(next) = bound.document().successor() else {
-                return Err(gone(format!("{old} is out of use, and nothing takes its place")));
+                return Err(gone(format!("{old} is deactivated and has no successor")));
             };
             let proven =
                 matches!(bound.binding(), DocumentBinding::Ed25519) && bound.document().whole().contains_key("proof");
             if !proven || next.stable_subject() != old.stable_subject() {
-                let why = if proven { "it is of another subject" } else { "only its host says so" };
-                let error = gone(format!("{old} is out of use; {next} is said to take its place, but {why}"));
+                let why = if proven { "it belongs to another subject" } else { "only its host confirms it" };
+                let error = gone(format!("{old} is deactivated, and its successor {next} cannot be verified: {why}"));
                 return Err(error.advice("ask its operator, and name the new DID yourself if you trust it"));
             }
-            notes.push(format!("{old} has given way to {next}"));
+            notes.push(format!("{old} was replaced by {next}"));
             bound = self.resolve(&next.clone(), named_host).await?;
         }
-        Err(ClientError::new(Reason::Superseded, format!("{did} has given way more than {MAX_SUCCESSORS} times")))
+        Err(ClientError::new(Reason::Superseded, format!("{did} was replaced more than {MAX_SUCCESSORS} times")))
     }
 }
 

@@ -27,7 +27,7 @@ impl AgentTarget {
     /// uses `http:`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let wrong = |why: &str| {
-            ClientError::new(Reason::BadTarget, format!("{:?} is no agent and no host: {why}", plain(text)))
+            ClientError::new(Reason::BadTarget, format!("{:?} is neither an agent nor a host: {why}", plain(text)))
                 .advice("write a did:wba, the address of a description, or a host")
         };
         if text.starts_with("did:") {
@@ -82,7 +82,7 @@ pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError
         "localhost" if local_by_http => did.resolution_url_at(&format!("http://{}", did_authority(did))),
         _ => did.resolution_url(),
     };
-    Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} makes no address: {why}")))
+    Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} has no address: {why}")))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl DescriptionChecks {
         match refuted {
             None => Ok(()),
             Some((subject, why)) => {
-                Err(ClientError::new(Reason::Untrusted, format!("the agent is not to be trusted: {why}"))
+                Err(ClientError::new(Reason::Untrusted, format!("the agent cannot be trusted: {why}"))
                     .details(serde_json::json!({"subject": subject, "checks": self}))
                     .advice("nothing was sent to it; `nuncio show` lists everything that was checked"))
             }
@@ -131,7 +131,7 @@ pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: 
     let mut checks = DescriptionChecks::default();
     match lookup {
         DidLookup::None => {
-            checks.unverified(CheckSubject::Did, "it names no DID, so that anyone could have written it");
+            checks.unverified(CheckSubject::Did, "it names no DID, so anyone could have written it");
         }
         DidLookup::Unknown(why) => checks.unverified(CheckSubject::Did, why.clone()),
         DidLookup::Wrong(why) => checks.refuted(CheckSubject::Did, why.clone()),
@@ -148,8 +148,8 @@ pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: 
 fn did(checks: &mut DescriptionChecks, bound: &BoundDocument) {
     let did = bound.did();
     if bound.document().deactivated() {
-        let next = bound.document().successor().map(|next| format!("; {next} takes its place")).unwrap_or_default();
-        checks.refuted(CheckSubject::Did, format!("{did} is out of use{next}"));
+        let next = bound.document().successor().map(|next| format!("; its successor is {next}")).unwrap_or_default();
+        checks.refuted(CheckSubject::Did, format!("{did} is deactivated{next}"));
         return;
     }
     let how = match bound.binding() {
@@ -166,7 +166,7 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
     let leads_here = |endpoint: &str| Url::parse(endpoint).is_ok_and(|url| same(&url, claimed.url));
     match services().next() {
         _ if services().any(|service| leads_here(&service.endpoint)) => {
-            checks.verified(CheckSubject::Service, "the DID leads back to this description");
+            checks.verified(CheckSubject::Service, "the DID document names this description");
         }
         Some(other) => {
             let (endpoint, here) = (plain(&other.endpoint), display_url(claimed.url));
@@ -178,7 +178,8 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
             );
         }
         None => {
-            checks.unverified(CheckSubject::Service, format!("the document of {} names no description", bound.did()));
+            checks
+                .unverified(CheckSubject::Service, format!("the DID document of {} names no description", bound.did()));
         }
     }
 }
@@ -191,18 +192,18 @@ fn proof(
     now: Timestamp,
 ) -> bool {
     if !claimed.raw.contains_key("proof") {
-        checks.unverified(CheckSubject::Proof, "it carries no proof, so that its host could have changed it");
+        checks.unverified(CheckSubject::Proof, "it has no proof, so its host could have changed it");
         return false;
     }
     if let (Some(did), Some(signer)) = (claimed.did, claimed.signer())
         && did != signer
     {
-        let why = format!("its proof is by {}, and it is the description of {}", plain(signer), plain(did));
+        let why = format!("its proof is by {}, but it describes {}", plain(signer), plain(did));
         checks.refuted(CheckSubject::Proof, why);
         return false;
     }
     let Some(bound) = found else {
-        checks.unverified(CheckSubject::Proof, "the key of its proof is not known without the document of its DID");
+        checks.unverified(CheckSubject::Proof, "the key of its proof is unknown without the document of its DID");
         return false;
     };
     let host = authority(claimed.url);
@@ -236,10 +237,10 @@ fn domain(
     if signed && let Some(domain) = claim("domain") {
         checks.verified(CheckSubject::Domain, format!("its proof is for {}", plain(domain)));
         match claimed.challenge {
-            Some(_) => checks.verified(CheckSubject::Challenge, "its proof shows what was asked for"),
+            Some(_) => checks.verified(CheckSubject::Challenge, "its proof contains the requested challenge"),
             None => checks.unverified(
                 CheckSubject::Challenge,
-                "nobody here asked for its challenge; the proof may be an old one",
+                "this client did not send its challenge; the proof may be an old one",
             ),
         }
         return;
@@ -248,19 +249,21 @@ fn domain(
     let own = did_authority(bound.did());
     let here = authority(claimed.url);
     if own == here {
-        checks.verified(CheckSubject::Domain, format!("its DID is of {here}, where it came from"));
+        checks.verified(CheckSubject::Domain, format!("its DID belongs to {here}, from which it was fetched"));
     } else {
-        checks.unverified(CheckSubject::Domain, format!("its DID is of {own}, and it came from {here}"));
+        checks.unverified(CheckSubject::Domain, format!("its DID belongs to {own}, but it was fetched from {here}"));
     }
 }
 
 fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
     let Some(claim) = claimed.raw.get("url").and_then(Value::as_str) else { return };
     match Url::parse(claim) {
-        Ok(url) if same(&url, claimed.url) => checks.verified(CheckSubject::Address, "it is where it says it is"),
+        Ok(url) if same(&url, claimed.url) => {
+            checks.verified(CheckSubject::Address, "its url is the URL from which it was fetched")
+        }
         _ => checks.unverified(
             CheckSubject::Address,
-            format!("it says it is at {}, and came from {}", plain(claim), display_url(claimed.url)),
+            format!("its url is {}, but it was fetched from {}", plain(claim), display_url(claimed.url)),
         ),
     }
 }

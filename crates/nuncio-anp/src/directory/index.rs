@@ -137,7 +137,7 @@ impl DirectoryIndex {
         inner.may_register(target, by)?;
         let _alone = self.crawler.lock_host(target_authority(target).unwrap_or_default()).await;
         let Ok(_place) = inner.registration_slots.try_acquire() else {
-            let message = "this directory is checking as many agents as it can; register again in a minute";
+            let message = "this directory is checking too many agents now; register again in a minute";
             return Err(EngineError::new(Code::RateLimited, message));
         };
         let verified = inner.check(target, by).await.map_err(|fault| fault.error)?;
@@ -172,7 +172,8 @@ impl DirectoryIndex {
         let entry =
             agents.listings().into_iter().find(|entry| entry.id() == *id).ok_or_else(|| not_registered(id.as_str()))?;
         if !entry.may_be_removed_by(by) {
-            let message = "an entry is removed by whoever registered it, by the agent itself, or by an operator";
+            let message =
+                "an entry can be removed only by the caller who registered it, by the agent itself, or by an operator";
             return Err(EngineError::new(Code::RegistrationRefused, message));
         }
         agents.drop_entry(&entry).await?;
@@ -236,7 +237,9 @@ impl DirectoryIndexState {
         }
         match (self.options.accept, by) {
             (_, Principal::Operator) | (RegistrationPolicy::Anyone, _) => Ok(()),
-            (RegistrationPolicy::Nobody, _) => refused("this directory takes no registrations; ask its operator"),
+            (RegistrationPolicy::Nobody, _) => {
+                refused("this directory does not accept registrations; ask its operator")
+            }
             (RegistrationPolicy::Known, Principal::Local | Principal::Key(_)) => Ok(()),
             (RegistrationPolicy::Known, Principal::Did(did)) => match Did::parse(did) {
                 Ok(did) if target_authority(target) == Some(did_authority(&did)) => Ok(()),
@@ -257,7 +260,7 @@ impl DirectoryIndexState {
         if own {
             return Ok(());
         }
-        let message = format!("{text} may register itself, and {} is another", verified.did);
+        let message = format!("{text} may register only itself, and {} is another agent", verified.did);
         Err(EngineError::new(Code::RegistrationRefused, message))
     }
 
@@ -293,7 +296,7 @@ impl DirectoryIndexState {
         let (now, why) = (self.engine.now(), fault.error.message);
         let is_over = entry.verified.after(STALE_AFTER) <= now;
         if fault.kind == RefusalKind::Untrue || is_over {
-            tracing::info!(url = %entry.url, why, "an agent of another host is listed no more");
+            tracing::info!(url = %entry.url, why, "an agent of another host is no longer listed");
             return self.drop_entry(&entry).await;
         }
         if !entry.is_stale() {

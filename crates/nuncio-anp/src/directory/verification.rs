@@ -55,7 +55,7 @@ pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, L
         let more = report.errors.len() - 1;
         let more = if more > 0 { format!(", and {more} more faults") } else { String::new() };
         let (url, first) = (plain(described.url.as_str()), plain(&first.to_string()));
-        let message = format!("{url} is no valid description: {first}{more}; `nuncio validate` lists every fault");
+        let message = format!("{url} is not a valid description: {first}{more}; `nuncio validate` lists every fault");
         return Err(fault(Code::ValidationError, message));
     }
     let unverified = |subject: CheckSubject, why: &str| {
@@ -70,10 +70,12 @@ pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, L
                 return Err(unverified(subject, why));
             }
             None if subject == CheckSubject::Address => {}
-            None => return Err(unverified(subject, "it says nothing of it")),
+            None => return Err(unverified(subject, "the description does not state it")),
         }
     }
-    let Some(did) = described.did().cloned() else { return Err(unverified(CheckSubject::Did, "it is out of use")) };
+    let Some(did) = described.did().cloned() else {
+        return Err(unverified(CheckSubject::Did, "its DID is deactivated"));
+    };
     let verified = checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Verified { .. }));
     let verified = verified.map(|check| check.subject.as_str().to_owned()).collect();
     let listed = ListedAgent { verified, ..ListedAgent::of(&described.description) };

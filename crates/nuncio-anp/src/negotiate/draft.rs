@@ -38,7 +38,7 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, R
     let id = id.ok_or_else(|| wrong("candidateProtocols.protocol_id must be a text"))?.to_owned();
     let Some(digest) = fields.get("digest").and_then(Value::as_str) else {
         let missing = json!({"missing": ["candidateProtocols.digest"]});
-        let message = "Which document is meant is told by its digest";
+        let message = "The document must be named by its digest";
         return Err(RpcError::new(ErrorCode::MoreInformationRequired).with_message(message).with_details(missing));
     };
     let digest =
@@ -111,7 +111,9 @@ pub fn result(
             return Err(RpcError::new(ErrorCode::NegotiationExpired).with_message(message));
         }
         DraftState::Rejected { side: DraftSide::Us, .. } => {
-            return Err(RpcError::new(ErrorCode::NegotiationRejected).with_message("The draft was not accepted here"));
+            return Err(
+                RpcError::new(ErrorCode::NegotiationRejected).with_message("The agent's side rejected the draft")
+            );
         }
         DraftState::Rejected { side: DraftSide::Them, .. } => (false, false),
     };

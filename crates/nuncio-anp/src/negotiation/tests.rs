@@ -186,7 +186,7 @@ fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_f
     let Ok(InterfaceSelection::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
     assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
-    assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
+    assert_eq!(lost, ["is a natural-language interface, and a protocol was requested", "does not satisfy intent"]);
     wanted.constraints.allow_natural_language_fallback = Some(false);
     assert_eq!(refused(&offers, &wanted).0, ErrorCode::NoMatchingInterface);
     // A caller that does not support drafting is refused with that reason.

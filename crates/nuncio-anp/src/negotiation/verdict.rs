@@ -69,8 +69,8 @@ impl std::fmt::Display for NotChosenReason {
             Self::Lacks(constraints) => write!(f, "does not satisfy {}", constraints.names().join(", ")),
             Self::WeakerSecurity(profile) => write!(f, "would only be {}", profile.as_str()),
             Self::FewerPoints(by) => write!(f, "has {by} {} less", if *by == 1 { "point" } else { "points" }),
-            Self::LaterId => f.write_str("is as good, and its id comes later"),
-            Self::NotStructured => f.write_str("is natural language, and a protocol was asked for"),
+            Self::LaterId => f.write_str("has the same score, and its id sorts later"),
+            Self::NotStructured => f.write_str("is a natural-language interface, and a protocol was requested"),
             Self::NotGranted => f.write_str("would have been chosen, but you lack a scope"),
         }
     }
@@ -153,24 +153,27 @@ impl NegotiationRefusal {
     }
 
     pub(super) fn expired(created: Timestamp) -> Self {
-        let message = format!("The request is of {created}, more than {} seconds ago", MAX_AGE.as_secs());
+        let message = format!("The request was created at {created}, more than {} seconds ago", MAX_AGE.as_secs());
         Self::new(ErrorCode::NegotiationExpired, message)
     }
 
     pub(super) fn from_the_future(created: Timestamp) -> Self {
-        let message = format!("The request says it is of {created}, which is still to come");
+        let message = format!("The request was created at {created}, which is in the future");
         Self::new(ErrorCode::NegotiationRejected, message)
     }
 
     pub(super) fn more_information() -> Self {
         Self {
             missing: vec!["intent.intentTags", "intent.description"],
-            ..Self::new(ErrorCode::MoreInformationRequired, "The intent says nothing that could be compared")
+            ..Self::new(ErrorCode::MoreInformationRequired, "The intent has no words or tags that could be compared")
         }
     }
 
     pub(super) fn authorization_required() -> Self {
-        Self::new(ErrorCode::AuthorizationRequired, "What would do is only for callers who are known and allowed")
+        Self::new(
+            ErrorCode::AuthorizationRequired,
+            "A suitable interface exists, but only for authenticated callers with its permission",
+        )
     }
 
     pub(super) fn unsupported(cause: ErrorCode, unsupported: ConstraintSet, supported: Vec<String>) -> Self {
@@ -180,7 +183,7 @@ impl NegotiationRefusal {
             _ => "content type",
         };
         let there_is = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
-        let message = format!("No interface has a {what} that would do; there is {there_is}");
+        let message = format!("No interface has an acceptable {what}; supported: {there_is}");
         Self { unsupported, supported, ..Self::new(cause, message) }
     }
 

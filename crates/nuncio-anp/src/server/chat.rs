@@ -23,7 +23,7 @@ impl AnpServerState {
     ) -> Result<Value, RpcError> {
         if let Some(call) = arguments.shift_remove("call") {
             return match arguments.keys().next() {
-                Some(other) => Err(invalid_params(&format!("`call` stands alone, without `{other}`"))),
+                Some(other) => Err(invalid_params(&format!("`call` cannot be combined with `{other}`"))),
                 None => self.call_drafted(served, caller, call).await,
             };
         }
@@ -36,14 +36,14 @@ impl AnpServerState {
             Some(_) => return Err(invalid_params("`session` must be a text")),
         };
         if let Some(unknown) = arguments.keys().next() {
-            return Err(invalid_params(&format!("there is no `{unknown}`; it takes message and session")));
+            return Err(invalid_params(&format!("`{unknown}` is unknown; the arguments are message and session")));
         }
         let conversations = self.engine.conversations();
         let session = match session {
             Some(session) => {
                 let session = conversations.session(caller, &session).await?;
                 if session.agent != served.agent.name {
-                    return Err(invalid_params(&format!("`session` is one with {}", session.agent)));
+                    return Err(invalid_params(&format!("`session` belongs to a conversation with {}", session.agent)));
                 }
                 session.id
             }

@@ -45,7 +45,7 @@ impl AnpServerState {
         let text = text(request, &content_type)?;
         let served = self.addressee(request)?;
         if !served.agent.presence.conversation {
-            return Err(RpcError::new(ErrorCode::PolicyViolation).with_message("this agent takes no messages"));
+            return Err(RpcError::new(ErrorCode::PolicyViolation).with_message("this agent does not accept messages"));
         }
         let accepted = json!(DirectMessageReceipt {
             accepted: true,
@@ -58,7 +58,7 @@ impl AnpServerState {
             let answers = answers.as_str().unwrap_or_default();
             let matched =
                 self.engine.direct_messages().record_direct_reply(&served.agent.name, answers, &sender.0, text).await?;
-            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, matched, "an answer came");
+            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, matched, "received a reply");
             return Ok(accepted);
         }
         let from = ReplyAddress { to: sender.0, answers: message_id };
@@ -98,14 +98,15 @@ fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
     let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");
     let is_json = is_json(content_type);
     if !is_text && !is_json {
-        return Err(RpcError::new(ErrorCode::UnsupportedContentType).with_message("only text and JSON are read here"));
+        return Err(RpcError::new(ErrorCode::UnsupportedContentType)
+            .with_message("only the content type text/plain and JSON types are supported"));
     }
     let shapes = ["text", "payload", "payload_b64u"].map(|name| request.body.get(name));
     match shapes {
         [Some(Value::String(text)), None, None] if is_text && !text.is_empty() => Ok(text.clone()),
         [None, Some(payload @ Value::Object(_)), None] if is_json => Ok(payload.to_string()),
         [Some(_), None, None] | [None, Some(_), None] | [None, None, Some(_)] => Err(wrong(
-            "params.body must have a text where it is text/plain, and a payload, an object, where it is JSON",
+            "params.body must have `text` if the content type is text/plain, and `payload`, an object, if it is JSON",
         )),
         _ => Err(wrong("params.body must have exactly one of text, payload and payload_b64u")),
     }

@@ -50,7 +50,7 @@ impl Registration {
         let registration: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
         match (registration.url, registration.did) {
             (Some(url), None) => {
-                let mut url = Url::parse(&url).map_err(|why| wrong(format!("url is no address: {why}")))?;
+                let mut url = Url::parse(&url).map_err(|why| wrong(format!("url is not a valid address: {why}")))?;
                 if url.cannot_be_a_base() || !matches!(url.scheme(), "http" | "https") {
                     return Err(wrong("url must be an http: or https: address".to_owned()));
                 }
@@ -117,7 +117,7 @@ pub(super) async fn remove(State(anp): State<AnpServerState>, Path(id): Path<Str
 pub(super) async fn description(State(anp): State<AnpServerState>, headers: HeaderMap) -> Response {
     let did = anp.identities.service_did();
     let name = format!("directory {}", did.as_deref().unwrap_or_default());
-    anp.answer_document(&headers, name, "there is no directory here", || {
+    anp.answer_document(&headers, name, "this server has no directory", || {
         let takes = anp.directory.accepts() != RegistrationPolicy::Nobody;
         Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
     })
@@ -129,7 +129,7 @@ async fn finished<T: Send + 'static>(
 ) -> Result<T, EngineError> {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(EngineError::new(Code::Internal, "this went wrong here; try again")),
+        Err(_) => Err(EngineError::new(Code::Internal, "an internal error occurred; try again")),
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) async fn description(
     };
     // The cache name includes the DID, because a new key changes the DID and the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
-    anp.answer_document(&headers, format!("ad {name} {did} {form:?}"), "there is no such agent here", || {
+    anp.answer_document(&headers, format!("ad {name} {did} {form:?}"), "this server has no such agent", || {
         let agent = anp.agent(&name)?;
         let did = Some(did.as_str()).filter(|did| !did.is_empty());
         Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did)), form))
@@ -109,7 +109,7 @@ pub(super) async fn interface(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    anp.answer_document(&headers, format!("interface {name} {file}"), "there is no such interface here", || {
+    anp.answer_document(&headers, format!("interface {name} {file}"), "this agent has no such interface", || {
         let agent = anp.agent(&name)?;
         let set = ToolDocumentKind::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
         Some(json!(anp.host.openrpc(&agent, set)))
@@ -122,7 +122,7 @@ pub(super) async fn information(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let missing = "there is nothing of that name to read here";
+    let missing = "this agent publishes no information with that name";
     anp.answer_document(&headers, format!("information {name} {file}"), missing, || {
         let agent = anp.agent(&name)?;
         anp.identities.information(&agent.name, file.strip_suffix(".json")?)

@@ -139,7 +139,7 @@ pub(super) fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> Stri
 /// Returns the authenticated caller; an error without one, because drafts require authentication.
 fn identified(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
     caller.filter(|caller| caller.principal != Principal::Anonymous).ok_or_else(|| {
-        RpcError::new(ErrorCode::AuthorizationRequired).with_message("A protocol is drafted with who is known")
+        RpcError::new(ErrorCode::AuthorizationRequired).with_message("Drafting a protocol requires authentication")
     })
 }
 

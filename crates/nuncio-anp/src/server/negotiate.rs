@@ -85,7 +85,7 @@ impl AnpServerState {
         let is_target = |did: Option<String>| did.as_ref() == Some(&target.did);
         let agents = self.engine.agents().list();
         let agent = match (target.kind, agents.as_slice()) {
-            (TargetKind::Group, _) => return Err(wrong("groups do not negotiate here")),
+            (TargetKind::Group, _) => return Err(wrong("negotiation with groups is not supported")),
             (TargetKind::Service, _) if !is_target(self.identities.service_did()) => None,
             (TargetKind::Service, [only]) => Some(only),
             (TargetKind::Service, _) => return Err(wrong("name one agent by its DID")),

@@ -29,7 +29,7 @@ pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<Str
     let missing = |error: EngineError| refuse(&EngineError { code: Code::NotFound, ..error });
     let served = anp.engine.agents().agent(&name).map_err(missing)?;
     let Some(caller) = asked.caller.clone() else {
-        let refused = || refuse(&EngineError::new(Code::Unauthorized, "say who you are"));
+        let refused = || refuse(&EngineError::new(Code::Unauthorized, "authentication is required"));
         return Err(asked.challenge.take().unwrap_or_else(refused));
     };
     let refused = |code, message| {

@@ -69,7 +69,7 @@ impl AnpServerState {
         if let (Some(claimed), Some(shown)) = (&request.meta.sender_did, by_proof.as_ref().or(by_request))
             && claimed != shown
         {
-            let message = "meta.sender_did is not who signed";
+            let message = "meta.sender_did is not the DID that signed";
             return Err(RpcError::new(ErrorCode::Unauthorized).with_message(message));
         }
         let Some(did) = by_proof else { return Ok(caller) };

@@ -11,7 +11,7 @@ use crate::wire::{AgentDescription, Interface, PROTOCOL_TYPE, Product, method, p
 /// Spellings of the information member, the specification's first.
 const INFORMATION_MEMBERS: [&str; 3] = ["Infomations", "Informations", "informations"];
 /// Message and expected value of the fault for an id that occurs twice.
-const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "an id of its own");
+const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "a unique id");
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
@@ -23,8 +23,8 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         }
         _ => validator.need_word(node, "type", AgentDescription::TYPE),
     }
-    validator.need_text(node, "name", "what people call the agent");
-    validator.should_text(node, "description", "clients in use refuse agents that do not say what they are for");
+    validator.need_text(node, "name", "the name that people see");
+    validator.should_text(node, "description", "existing clients refuse agents without a description");
     validator.may_url(node, "url");
     validator.may_time(node, "created");
     if let Some(did) = node.get("did") {
@@ -63,14 +63,14 @@ fn check_did(validator: &mut DocumentValidator, did: &JsonNode<'_>) {
 fn check_security(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     match node.get("securityDefinitions") {
         Some(definitions) => security::definitions(validator, &definitions),
-        None => validator.missing(node, "securityDefinitions", "the ways to show who one is, by name"),
+        None => validator.missing(node, "securityDefinitions", "the authentication schemes by name"),
     }
     let Some(security) = node.get("security") else {
         validator.missing(node, "security", "the name of one of securityDefinitions");
         return;
     };
     if !security.value.is_string() {
-        validator.warning(&security, "should be one name; not everybody reads more", "the name of a definition");
+        validator.warning(&security, "should be one name; some clients read only one", "the name of a definition");
     }
     security::may_reference(validator, node, object_of(node, "securityDefinitions"));
 }
@@ -79,18 +79,22 @@ fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, sch
     let mut spelt = INFORMATION_MEMBERS.iter().filter_map(|name| Some((*name, node.get(name)?)));
     let Some((name, list)) = spelt.next() else { return };
     for (_, other) in spelt {
-        validator.error(&other, format!("must not stand beside {name}, which is the same"), "one of the spellings");
+        validator.error(
+            &other,
+            format!("must not be given together with {name}, which has the same meaning"),
+            "one of the spellings",
+        );
     }
     if name != INFORMATION_MEMBERS[0] {
         validator.warning(&list, "is spelt \"Infomations\" in the specification", INFORMATION_MEMBERS[0]);
     }
     validator.each_object(&list, |validator, item| {
-        validator.need_text(item, "type", "what sort of thing it is, such as \"Product\"");
-        validator.should_text(item, "description", "readers choose by it what to read");
+        validator.need_text(item, "type", "the kind of the document, such as \"Product\"");
+        validator.should_text(item, "description", "clients choose by it what to read");
         validator.may_url(item, "url");
         validator.may_say(item, "content");
         if item.get("url").is_none() && item.get("content").is_none() {
-            validator.missing(item, "url", "where it is");
+            validator.missing(item, "url", "the URL of the document");
         }
         security::may_reference(validator, item, schemes);
     });
@@ -112,7 +116,7 @@ fn check_capabilities(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 
 fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
     let Some(list) = node.get("interfaces") else {
-        validator.better(node, "interfaces", "nobody can use the agent");
+        validator.better(node, "interfaces", "without it clients cannot use the agent");
         return;
     };
     let capabilities: HashSet<&str> =
@@ -133,12 +137,12 @@ fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, sche
 }
 
 fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    let kind = validator.need_text(node, "type", "what sort of interface it is");
+    let kind = validator.need_text(node, "type", "the type of the interface");
     let schemes = [Interface::STRUCTURED, Interface::NATURAL_LANGUAGE, Interface::META];
     if let (Some(kind), Some(found)) = (kind, node.get("type"))
         && !schemes.contains(&kind)
     {
-        validator.warning(&found, "is not a type of interface readers know", schemes.to_vec());
+        validator.warning(&found, "is not a known type of interface", schemes.to_vec());
     }
     for name in ["version", "profile", "binding", "description"] {
         validator.may_text(node, name);
@@ -155,16 +159,16 @@ fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         return;
     }
     if protocol.is_none() && node.get("protocol").is_none() {
-        validator.missing(node, "protocol", "what it speaks, such as \"openrpc\"");
+        validator.missing(node, "protocol", "the protocol of the interface, such as \"openrpc\"");
     }
     if node.get("url").is_none() && node.get("content").is_none() {
-        validator.missing(node, "url", "where it is described; or content, which describes it here");
+        validator.missing(node, "url", "the URL of the interface document, or content with the document itself");
     }
     if let (Some(protocol_name), Some(found)) = (protocol, node.get("protocol"))
         && protocol_name.eq_ignore_ascii_case("openrpc")
     {
         if protocol_name != "openrpc" {
-            validator.warning(&found, "is spelt \"openrpc\"; clients in use compare to the letter", "openrpc");
+            validator.warning(&found, "must be spelt \"openrpc\"; existing clients compare the exact text", "openrpc");
         }
         if let Some(content) = node.get("content").filter(|content| !content.value.is_null())
             && validator.object(&content)
@@ -179,7 +183,7 @@ fn check_meta(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     validator.need_word(node, "profile", profile::NEGOTIATION);
     validator.need_word(node, "binding", "jsonrpc-2.0");
     if node.get("url").is_none() {
-        validator.missing(node, "url", "where negotiations are held");
+        validator.missing(node, "url", "the URL of the negotiation endpoint");
     }
     match node.get("methods") {
         None => validator.missing(node, "methods", &format!("a list with {:?}", method::NEGOTIATE)),
@@ -188,22 +192,22 @@ fn check_meta(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
     for name in ["id", "protocol", "version", "securityProfiles", "negotiates", "description"] {
         if node.get(name).is_none() {
-            validator.better(node, name, "a MetaProtocolInterface should say it");
+            validator.better(node, name, "a MetaProtocolInterface should have it");
         }
     }
 }
 
 fn check_proof(validator: &mut DocumentValidator, node: &JsonNode<'_>, did: Option<&str>) {
-    validator.need_text(node, "type", "by which rules it is made");
+    validator.need_text(node, "type", "the type of the proof");
     validator.need_text(node, "proofValue", "the signature");
     validator.may_time(node, "created");
     for name in ["proofPurpose", "domain", "challenge"] {
         validator.may_text(node, name);
     }
     if node.get("domain").is_some() && node.get("challenge").is_none() {
-        validator.missing(node, "challenge", "it must be said where domain is");
+        validator.missing(node, "challenge", "it is required if domain is given");
     }
-    let key = validator.need_text(node, "verificationMethod", "the key it is made with");
+    let key = validator.need_text(node, "verificationMethod", "the key that made the signature");
     let owner = key.map(|key| key.split('#').next().unwrap_or_default());
     if let (Some(owner), Some(did), Some(found)) = (owner, did, node.get("verificationMethod"))
         && !owner.is_empty()
@@ -229,7 +233,7 @@ pub(super) fn check_page(validator: &mut DocumentValidator, node: &JsonNode<'_>)
     };
     validator.each_object(&items, |validator, item| {
         if item.get("@id").is_none() {
-            validator.missing(item, "@id", "where the agent is described");
+            validator.missing(item, "@id", "the URL of the agent's description");
         }
         validator.may_url(item, "@id");
         validator.may_text(item, "@type");

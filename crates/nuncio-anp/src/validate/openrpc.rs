@@ -19,7 +19,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     match node.get("info") {
         None => validator.missing(node, "info", "a title and a version"),
         Some(info) if validator.object(&info) => {
-            validator.need_text(&info, "title", "what it is called");
+            validator.need_text(&info, "title", "the title of the interface");
             validator.need_text(&info, "version", "its own version");
             for name in ["description", "x-anp-protocol-type", "x-anp-protocol-version"] {
                 validator.may_text(&info, name);
@@ -36,14 +36,14 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         }
     }
     let Some(methods) = node.get("methods") else {
-        validator.missing(node, "methods", "a list of what can be called");
+        validator.missing(node, "methods", "a list of methods");
         return;
     };
     let mut names = HashSet::new();
-    let unique = ("must be unique: an earlier method has this name", "a name of its own");
+    let unique = ("must be unique: an earlier method has this name", "a unique name");
     validator.each_object(&methods, |validator, item| {
         if !is_reference(validator, node, item) {
-            if validator.need_text(item, "name", "what it is called").is_some() {
+            if validator.need_text(item, "name", "the name of the method").is_some() {
                 validator.unique(item, "name", &mut names, unique);
             }
             check_method(validator, node, item);
@@ -53,41 +53,43 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 
 fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     let Some(servers) = node.get("servers") else {
-        validator.better(node, "servers", "nobody knows where calls go");
+        validator.better(node, "servers", "callers do not know where to send calls");
         return;
     };
     if !validator.list(&servers) {
         return;
     }
     if servers.items().next().is_none() {
-        validator.warning(&servers, "is empty, so nobody knows where calls go", "an address");
+        validator.warning(&servers, "is empty, so callers do not know where to send calls", "an address");
     }
     for server in servers.items() {
         validator.may_text(&server, "name");
         validator.may_text(&server, "description");
-        if let Some(url) =
-            validator.object(&server).then(|| validator.need_text(&server, "url", "where calls go")).flatten()
+        if let Some(url) = validator
+            .object(&server)
+            .then(|| validator.need_text(&server, "url", "the URL that calls are sent to"))
+            .flatten()
             && !is_web_address(url)
             && let Some(found) = server.get("url")
         {
-            validator.warning(&found, "is no absolute http or https URL", "http or https URL");
+            validator.warning(&found, "is not an absolute http or https URL", "http or https URL");
         }
     }
 }
 
 fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
     validator.may_text(node, "summary");
-    validator.should_text(node, "description", "clients in use refuse methods that do not say what they do");
+    validator.should_text(node, "description", "existing clients refuse methods without a description");
     if let Some(found) = node.get("paramStructure")
         && !found.text().is_some_and(|structure| PARAM_STRUCTURES.contains(&structure))
     {
         validator.error(&found, format!("must be one of {}", PARAM_STRUCTURES.join(", ")), PARAM_STRUCTURES.to_vec());
     }
     match node.get("params") {
-        None => validator.missing(node, "params", "a list of what it takes"),
+        None => validator.missing(node, "params", "a list of parameters"),
         Some(params) => {
             let mut names = HashSet::new();
-            let unique = ("must be unique: an earlier parameter has this name", "a name of its own");
+            let unique = ("must be unique: an earlier parameter has this name", "a unique name");
             validator.each_object(&params, |validator, param| {
                 if !is_reference(validator, document, param) {
                     check_descriptor(validator, document, param);
@@ -97,7 +99,7 @@ fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
         }
     }
     match node.get("result") {
-        None => validator.better(node, "result", "clients in use refuse methods without one"),
+        None => validator.better(node, "result", "existing clients refuse methods without one"),
         Some(result) if validator.object(&result) && !is_reference(validator, document, &result) => {
             check_descriptor(validator, document, &result);
         }
@@ -106,7 +108,7 @@ fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
 }
 
 fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
-    validator.need_text(node, "name", "what it is called");
+    validator.need_text(node, "name", "the name of the parameter");
     validator.may_text(node, "description");
     validator.may_flag(node, "required");
     match node.get("schema") {
@@ -119,12 +121,12 @@ fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, 
 /// of schemas, which existing clients do not follow.
 fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
-    validator.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");
+    validator.warning(&reference, "is a reference, which existing clients follow only in schemas", "the object itself");
     if let Some(text) = validator.filled(&reference) {
         check_reference(validator, document, &reference, text);
     }
     if let Some((name, more)) = node.members().find(|(name, _)| *name != "$ref") {
-        validator.error(&more, format!("must not stand beside $ref, as {name} does"), "a reference alone");
+        validator.error(&more, format!("must be the only member, but {name} is present too"), "only the member $ref");
     }
     true
 }
@@ -135,13 +137,13 @@ fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
         return;
     }
     match node.value {
-        Value::Bool(_) => validator.warning(node, "is no object; clients in use read only objects", "an object"),
+        Value::Bool(_) => validator.warning(node, "is not an object; existing clients read only objects", "an object"),
         Value::Object(_) => {
             if let Err(error) = draft202012::meta::validate(node.value) {
                 let inside = error.instance_path().as_str();
                 let value = node.value.pointer(inside).unwrap_or(node.value);
                 let inside_node = JsonNode { value, path: format!("{}{inside}", node.path) };
-                validator.error(&inside_node, format!("is no JSON Schema: {error}"), "a JSON Schema");
+                validator.error(&inside_node, format!("is not a valid JSON Schema: {error}"), "a JSON Schema");
             }
             references(validator, document, node);
         }
@@ -162,9 +164,9 @@ fn references(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: 
 
 fn check_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>, reference: &str) {
     if !reference.starts_with("#/components/") {
-        let message = "does not lead to #/components/…; clients in use follow nothing else";
+        let message = "does not refer to #/components/…; existing clients follow no other references";
         validator.warning(node, message, "#/components/schemas/…");
     } else if document.value.pointer(&reference[1..]).is_none() {
-        validator.error(node, "leads nowhere", "something in the document's components");
+        validator.error(node, "refers to nothing in the document", "an entry of the document's components");
     }
 }

@@ -10,8 +10,8 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
     validator.need_text(node, "protocolVersion", "the version of the protocol, such as \"1.0.0\"");
     validator.need_word(node, "type", Product::TYPE);
-    validator.need_text(node, "name", "what people call it");
-    validator.need_text(node, "description", "what it is");
+    validator.need_text(node, "name", "the name that people see");
+    validator.need_text(node, "description", "a description of the product");
     validator.may_url(node, "url");
     for name in ["identifier", "sku", "category"] {
         validator.may_text(node, name);
@@ -33,7 +33,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
     if let Some(found) = node.get("security") {
         if found.value.is_string() {
-            let message = "is a definition in a product, not a name: there is nothing to look it up in";
+            let message = "must be a definition: a product document has no securityDefinitions in which a name could be looked up";
             validator.warning(&found, message, "an object");
         } else {
             security::may_reference(validator, node, None);

@@ -31,7 +31,7 @@ pub(super) fn definitions(validator: &mut DocumentValidator, node: &JsonNode<'_>
 }
 
 fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    let scheme = validator.need_text(node, "scheme", "which mechanism it is");
+    let scheme = validator.need_text(node, "scheme", "the authentication mechanism");
     validator.may_text(node, "type");
     validator.may_text(node, "description");
     let locations = SecurityLocation::ALL.map(SecurityLocation::as_str);
@@ -42,7 +42,7 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
             None
         }
         None if scheme == Some("nosec") => {
-            validator.better(node, "in", "the table of definitions asks for it, even here: \"auto\"");
+            validator.better(node, "in", "it should be \"auto\": the specification requires the member");
             None
         }
         None => {
@@ -52,10 +52,10 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     };
     match (location, node.get("name")) {
         (Some("auto"), Some(name)) => {
-            validator.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null);
+            validator.warning(&name, "should be absent if \"in\" is \"auto\"", Value::Null);
         }
         (Some("auto") | None, None) => {}
-        (Some(_), None) => validator.missing(node, "name", "what the parameter is called"),
+        (Some(_), None) => validator.missing(node, "name", "the name of the parameter"),
         (_, Some(name)) => {
             validator.filled(&name);
         }
@@ -65,7 +65,7 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         if SECRET_MEMBERS.contains(&plain.as_str()) {
             // The value is not repeated in the error, because it may be a real secret.
             let hidden = JsonNode { value: &Value::Null, path: member.path };
-            validator.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
+            validator.error(&hidden, "must not be here: a description never contains secrets", Value::Null);
         }
     }
 }

@@ -124,7 +124,7 @@ impl DocumentValidator {
     /// Checks an optional value of any type except null, which would be lost when written back.
     pub(super) fn may_say(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(value_found) = node.get(name) {
-            self.is(&value_found, |value| !value.is_null(), "something, not null");
+            self.is(&value_found, |value| !value.is_null(), "a value other than null");
         }
     }
 

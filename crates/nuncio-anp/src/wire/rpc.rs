@@ -158,7 +158,9 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
     }
     let method_name = members.get("method").and_then(Value::as_str).filter(|name| is_method(name));
     let Some(method_name) = method_name.map(str::to_owned) else {
-        return Err(invalid("The method must be lower-case parts between dots, and not begin with \"rpc.\""));
+        return Err(invalid(
+            "The method must consist of lower-case parts separated by dots, and must not begin with \"rpc.\"",
+        ));
     };
     let params = members.shift_remove("params");
     // Some callers ask for capabilities without parameters.
@@ -221,7 +223,7 @@ impl RequestMeta {
         let text = |name: &str| match meta.get(name) {
             None => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-            Some(_) => Err(shape_error(&format!("params.meta.{name}"), "a string with something in it")),
+            Some(_) => Err(shape_error(&format!("params.meta.{name}"), "a non-empty string")),
         };
         for older in ["sender_device_id", "recipient_device_id", "anp_version", "trace_id"] {
             text(older)?;
@@ -340,7 +342,7 @@ impl AnpResponse {
             return Err("the response must be an object".to_owned());
         };
         if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err("the response must say jsonrpc \"2.0\"".to_owned());
+            return Err("the response must contain jsonrpc \"2.0\"".to_owned());
         }
         let found = members.shift_remove("id").unwrap_or(Value::Null);
         match (members.shift_remove("result"), members.shift_remove("error")) {

@@ -231,7 +231,7 @@ async fn changing(change: impl Fn(&mut Value) + Send + Sync + 'static) -> TestSe
 
 #[tokio::test]
 async fn agreed_url_is_used_and_its_difference_from_the_description_is_reported() {
-    let described = "and the description has interface.hotel-assistant.tools at \
+    let described = "but the description has interface.hotel-assistant.tools at \
                      https://grand-hotel.example/agents/hotel-assistant/interfaces/tools.json";
     let own = "/agents/hotel-assistant/rpc";
     for (agreed, server, note) in [

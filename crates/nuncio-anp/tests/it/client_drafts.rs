@@ -248,7 +248,7 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
 async fn invalid_draft_artifact_is_refused() {
     type Wrong = (&'static str, bool, fn(&mut Value), Reason);
     let rows: [Wrong; 13] = [
-        ("changed on its way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
+        ("changed on the way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
         (
             "without a digest",
             false,

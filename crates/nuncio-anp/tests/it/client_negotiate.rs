@@ -105,7 +105,7 @@ async fn invalid_negotiation_result_is_refused() {
     type Change = fn(&mut Value);
     let rows: [(&str, bool, Change, Reason); 12] = [
         (
-            "changed on its way",
+            "changed on the way",
             false,
             |it| it["selected"]["url"] = json!("https://evil.example/x"),
             Reason::BadAgreement,
@@ -238,7 +238,11 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
         is(request, CAPABILITIES).then(|| rpc(request, Err(RpcError::new(ErrorCode::MethodNotFound))))
     })
     .await;
-    let rows = [(&silent, "declares no"), (&switched_off, "at this moment"), (&mute, "does not say what it can do")];
+    let rows = [
+        (&silent, "declares no"),
+        (&switched_off, "does not negotiate now"),
+        (&mute, "did not return its capabilities"),
+    ];
     for (server, said) in rows {
         let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = hotel_of(&world).await;

@@ -83,7 +83,7 @@ async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usabl
     let rows = [
         (&bare, CheckSubject::Proof, "no proof"),
         (&unknown, CheckSubject::Did, "answered 404"),
-        (&unknown, CheckSubject::Proof, "not known without the document"),
+        (&unknown, CheckSubject::Proof, "unknown without the document"),
         (&nameless, CheckSubject::Did, "no DID"),
         (&elsewhere, CheckSubject::Service, "names no description"),
     ];
@@ -196,11 +196,11 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
     .await;
     for (server, subject, said) in [
         (&changed, CheckSubject::Proof, "does not match the document"),
-        (&abroad, CheckSubject::Domain, "not the host"),
+        (&abroad, CheckSubject::Domain, "differs from the host"),
         (&moved, CheckSubject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
         (&forged, CheckSubject::Did, "not the document of"),
         (&mismatched, CheckSubject::Did, "not the document of"),
-        (&gone, CheckSubject::Did, "out of use"),
+        (&gone, CheckSubject::Did, "is deactivated"),
         (&strange, CheckSubject::Proof, "its proof is by did:wba:grand-hotel.example:"),
     ] {
         let world = TestClient::new(&[("grand-hotel.example", server)]);
@@ -273,7 +273,7 @@ async fn successor_did_is_followed_only_for_the_same_subject() {
             None => {
                 let agent = found.unwrap();
                 assert_eq!(agent.did(), Some(&next));
-                assert!(agent.notes.iter().any(|note| note.contains("has given way")), "{:?}", agent.notes);
+                assert!(agent.notes.iter().any(|note| note.contains("was replaced by")), "{:?}", agent.notes);
             }
             Some(said) => {
                 let error = found.unwrap_err();

@@ -75,19 +75,19 @@ fn invalid_description_members_are_errors() {
         (
             "/securityDefinitions/didwba_sc/name",
             no.clone(),
-            "/securityDefinitions/didwba_sc/name is missing: what the parameter is called",
+            "/securityDefinitions/didwba_sc/name is missing: the name of the parameter",
         ),
         (
             "/securityDefinitions/didwba_sc/client_secret",
             Some(json!("hunter2")),
-            "/securityDefinitions/didwba_sc/client_secret must not be here: a description never holds what opens a door (found null)",
+            "/securityDefinitions/didwba_sc/client_secret must not be here: a description never contains secrets (found null)",
         ),
         (
             "/Infomations/1/type",
             no.clone(),
-            r#"/Infomations/1/type is missing: what sort of thing it is, such as "Product""#,
+            r#"/Infomations/1/type is missing: the kind of the document, such as "Product""#,
         ),
-        ("/Infomations/0/url", no.clone(), "/Infomations/0/url is missing: where it is"),
+        ("/Infomations/0/url", no.clone(), "/Infomations/0/url is missing: the URL of the document"),
         (
             "/Infomations/0/security",
             Some(json!("x")),
@@ -96,12 +96,12 @@ fn invalid_description_members_are_errors() {
         (
             "/Informations",
             Some(json!([])),
-            "/Informations must not stand beside Infomations, which is the same (expected one of the spellings, found a list)",
+            "/Informations must not be given together with Infomations, which has the same meaning (expected one of the spellings, found a list)",
         ),
         (
             "/interfaces/0/url",
             no.clone(),
-            "/interfaces/0/url is missing: where it is described; or content, which describes it here",
+            "/interfaces/0/url is missing: the URL of the interface document, or content with the document itself",
         ),
         (
             "/interfaces/1/humanAuthorization",
@@ -111,17 +111,17 @@ fn invalid_description_members_are_errors() {
         (
             "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type",
             Some(json!("int")),
-            "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type is no JSON Schema: \"int\" is not valid under any of the schemas listed in the 'anyOf' keyword (expected a JSON Schema, found int)",
+            "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type is not a valid JSON Schema: \"int\" is not valid under any of the schemas listed in the 'anyOf' keyword (expected a JSON Schema, found int)",
         ),
         (
             "/capabilities",
             Some(json!([{"id": "c"}, {"id": "c"}])),
-            "/capabilities/1/id must be unique: an earlier one is the same (expected an id of its own, found c)",
+            "/capabilities/1/id must be unique: an earlier one is the same (expected a unique id, found c)",
         ),
         (
             "/proof/domain",
             Some(json!("grand-hotel.com")),
-            "/proof/challenge is missing: it must be said where domain is",
+            "/proof/challenge is missing: it is required if domain is given",
         ),
         (
             "/proof/verificationMethod",
@@ -140,30 +140,26 @@ fn invalid_description_members_are_errors() {
 #[test]
 fn valid_members_that_existing_clients_misread_get_warnings() {
     for (path, value, said) in [
-        (
-            "/description",
-            None,
-            "/description is missing: clients in use refuse agents that do not say what they are for",
-        ),
+        ("/description", None, "/description is missing: existing clients refuse agents without a description"),
         (
             "/security",
             Some(json!(["didwba_sc"])),
-            "/security should be one name; not everybody reads more (expected the name of a definition, found a list)",
+            "/security should be one name; some clients read only one (expected the name of a definition, found a list)",
         ),
         (
             "/securityDefinitions/didwba_sc/in",
             Some(json!("auto")),
-            r#"/securityDefinitions/didwba_sc/name should not be said where "in" is "auto" (found Authorization)"#,
+            r#"/securityDefinitions/didwba_sc/name should be absent if "in" is "auto" (found Authorization)"#,
         ),
         (
             "/interfaces/2/protocol",
             Some(json!("OpenRPC")),
-            r#"/interfaces/2/protocol is spelt "openrpc"; clients in use compare to the letter (found OpenRPC)"#,
+            r#"/interfaces/2/protocol must be spelt "openrpc"; existing clients compare the exact text (found OpenRPC)"#,
         ),
         (
             "/interfaces/0/type",
             Some(json!("Telepathy")),
-            "/interfaces/0/type is not a type of interface readers know (expected StructuredInterface, NaturalLanguageInterface, MetaProtocolInterface, found Telepathy)",
+            "/interfaces/0/type is not a known type of interface (expected StructuredInterface, NaturalLanguageInterface, MetaProtocolInterface, found Telepathy)",
         ),
         (
             "/interfaces/0/capabilityRefs",
@@ -184,7 +180,7 @@ fn invalid_negotiation_interface_members_are_errors() {
             r#"/interfaces/0/profile must be "anp.meta.negotiation.v1" (found anp.meta.negotiation.v2)"#,
         ),
         ("binding", None, r#"/interfaces/0/binding is missing: "jsonrpc-2.0""#),
-        ("url", None, "/interfaces/0/url is missing: where negotiations are held"),
+        ("url", None, "/interfaces/0/url is missing: the URL of the negotiation endpoint"),
         (
             "methods",
             Some(json!(["anp.get_capabilities"])),
@@ -210,12 +206,12 @@ fn invalid_openrpc_members_are_reported() {
             true,
             "/openrpc must be a version 1 of OpenRPC (expected 1.3.2, found 2.0.0)",
         ),
-        ("/info/title", None, true, "/info/title is missing: what it is called"),
+        ("/info/title", None, true, "/info/title is missing: the title of the interface"),
         (
             "/methods/1/name",
             Some(json!("searchRooms")),
             true,
-            "/methods/1/name must be unique: an earlier method has this name (expected a name of its own, found searchRooms)",
+            "/methods/1/name must be unique: an earlier method has this name (expected a unique name, found searchRooms)",
         ),
         ("/methods/0/params/0/schema", None, true, "/methods/0/params/0/schema is missing: a JSON Schema"),
         ("/methods/0/params", Some(json!({})), true, "/methods/0/params must be a list (found an object)"),
@@ -223,21 +219,21 @@ fn invalid_openrpc_members_are_reported() {
             "/components/schemas/Room",
             None,
             true,
-            "/methods/0/result/schema/properties/rooms/items/$ref leads nowhere (expected something in the document's components, found #/components/schemas/Room)",
+            "/methods/0/result/schema/properties/rooms/items/$ref refers to nothing in the document (expected an entry of the document's components, found #/components/schemas/Room)",
         ),
         (
             "/methods/0/description",
             None,
             false,
-            "/methods/0/description is missing: clients in use refuse methods that do not say what they do",
+            "/methods/0/description is missing: existing clients refuse methods without a description",
         ),
-        ("/methods/0/result", None, false, "/methods/0/result is missing: clients in use refuse methods without one"),
-        ("/servers", None, false, "/servers is missing: nobody knows where calls go"),
+        ("/methods/0/result", None, false, "/methods/0/result is missing: existing clients refuse methods without one"),
+        ("/servers", None, false, "/servers is missing: callers do not know where to send calls"),
         (
             "/methods/0/result/schema",
             Some(json!(true)),
             false,
-            "/methods/0/result/schema is no object; clients in use read only objects (expected an object, found true)",
+            "/methods/0/result/schema is not an object; existing clients read only objects (found true)",
         ),
     ] {
         assert_said(AnpDocumentType::OpenRpc, example("openrpc"), path, value, error, said);
@@ -249,7 +245,7 @@ fn invalid_agent_list_members_are_errors() {
     let page = || json!({"@type": "CollectionPage", "url": "https://a.example/x", "items": [{"@id": "https://a.example/ad.json"}]});
     for (path, value, said) in [
         ("/@type", None, r#"/@type is missing: "CollectionPage""#),
-        ("/items/0/@id", None, "/items/0/@id is missing: where the agent is described"),
+        ("/items/0/@id", None, "/items/0/@id is missing: the URL of the agent's description"),
         (
             "/items/0/@id",
             Some(json!("javascript:alert(1)")),

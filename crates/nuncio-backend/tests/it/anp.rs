@@ -127,6 +127,6 @@ async fn anp_tool_with_invalid_did_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     for target in ["did:wba:UPPER.example:a", "did:wba:127.0.0.1:a"] {
         let why = workshop.resolve(&tool("find", &format!("{{ anp = {target:?} }}"))).await.unwrap_err();
-        assert!(why.contains("is no agent and no host"), "{why}");
+        assert!(why.contains("is neither an agent nor a host"), "{why}");
     }
 }

@@ -21,13 +21,13 @@ pub(super) fn check(
     let mut notes = Vec::new();
     if result.negotiation_id != id {
         let found = plain(&result.negotiation_id);
-        return Err(bad(format!("the result is of the negotiation {found:?}, and {id:?} was asked for")));
+        return Err(bad(format!("the result belongs to the negotiation {found:?}, not to {id:?}")));
     }
     if !result.is_intact() {
-        return Err(bad("the digest of the result is not its own: it was changed on its way"));
+        return Err(bad("the digest does not match the result, which was changed on the way"));
     }
     if result.negotiation_digest.is_none() {
-        notes.push("the result carries no digest".to_owned());
+        notes.push("the result has no digest".to_owned());
     }
     let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
     match result.status {
@@ -37,20 +37,23 @@ pub(super) fn check(
             return Ok(notes);
         }
         Status::Rejected => {
-            return Err(ClientError::new(Reason::NotAgreed, format!("the agent does not want to{why}")));
+            return Err(ClientError::new(Reason::NotAgreed, format!("the agent rejected the request{why}")));
         }
         Status::NeedsMoreInformation => {
-            let error = ClientError::new(Reason::NotAgreed, format!("the agent must know more{why}"));
-            return Err(error.advice("say more of what you want, or add tags"));
+            let error = ClientError::new(Reason::NotAgreed, format!("the agent needs more information{why}"));
+            return Err(error.advice("describe the intent in more words, or add tags"));
         }
     }
     match result.valid_until.as_deref().map(|text| (text, rfc3339::read(text))) {
-        Some((_, Some(until))) if until <= now => return Err(bad(format!("the result ran out at {until}"))),
-        Some((text, None)) => return Err(bad(format!("{:?} is no moment until which a result holds", plain(text)))),
+        Some((_, Some(until))) if until <= now => return Err(bad(format!("the result expired at {until}"))),
+        Some((text, None)) => {
+            return Err(bad(format!("{:?} is not a time until which a result can be valid", plain(text))));
+        }
         Some((_, Some(_))) => {}
-        None => notes.push("the result does not say until when it holds".to_owned()),
+        None => notes.push("the result does not say how long it is valid".to_owned()),
     }
-    let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing"))?;
+    let selected =
+        result.selected.as_ref().ok_or_else(|| bad("the agent accepted the request and chose no interface"))?;
     check_security_profile(selected, needs)?;
     check_offer(selected, needs)?;
     check_artifact(selected, result, needs, agent, &mut notes)?;
@@ -78,17 +81,17 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match (selected.security_profile.as_deref(), needs.security) {
         (Some(text), _) => SecurityProfile::parse(text)
-            .ok_or_else(|| weaker(format!("{:?} is no security profile that is known", plain(text))))?,
+            .ok_or_else(|| weaker(format!("{:?} is not a known security profile", plain(text))))?,
         (None, Some(wanted)) => {
-            return Err(weaker(format!("{} was asked for, and the result does not say any", wanted.as_str())));
+            return Err(weaker(format!("{} was required, and the result names none", wanted.as_str())));
         }
         (None, None) => SecurityProfile::TransportProtected,
     };
     if let Some(wanted) = needs.security.filter(|wanted| *wanted != found) {
-        return Err(weaker(format!("{} was asked for, and {} was chosen", wanted.as_str(), found.as_str())));
+        return Err(weaker(format!("{} was required, and {} was chosen", wanted.as_str(), found.as_str())));
     }
     if !needs.securities().contains(&found) {
-        return Err(weaker(format!("{} was chosen, which we did not offer", found.as_str())));
+        return Err(weaker(format!("{} was chosen, which this client did not offer", found.as_str())));
     }
     Ok(())
 }
@@ -97,11 +100,11 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
 /// one, if the request requires any.
 fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
-        return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
+        return Err(bad(format!("the profile {:?} was chosen, which this client does not support", plain(profile))));
     }
     let is_offered = |kind: &str| NegotiationRequest::CONTENT_TYPES.contains(&kind);
     if let Some(kind) = selected.content_type.as_deref().filter(|kind| !is_offered(kind)) {
-        return Err(bad(format!("the content type {:?} was chosen, which we do not write", plain(kind))));
+        return Err(bad(format!("the content type {:?} was chosen, which this client does not support", plain(kind))));
     }
     let Some(capability) = selected.capability.as_deref() else { return Ok(()) };
     if !needs.required.is_empty() && !needs.required.iter().any(|wanted| is_below(capability, wanted)) {
@@ -125,16 +128,16 @@ fn check_artifact(
     }
     match &selected.protocol_artifact {
         Some(Value::Object(_)) | None if drafts => {
-            return Err(bad("a protocol was drafted, and nobody asked for one"));
+            return Err(bad("a protocol was drafted without a request for one"));
         }
         None => {}
         Some(raw @ Value::Object(_)) => {
             let artifact: Option<ProtocolArtifact> = serde_json::from_value(raw.clone()).ok();
             if !artifact.is_some_and(|artifact| artifact.is_intact()) {
-                return Err(bad("the protocol artifact is not what its digest says"));
+                return Err(bad("the protocol artifact does not match its digest"));
             }
         }
-        Some(_) => notes.push("it names a protocol artifact, which was not read".to_owned()),
+        Some(_) => notes.push("it refers to a protocol artifact, which was not fetched".to_owned()),
     }
     Ok(())
 }

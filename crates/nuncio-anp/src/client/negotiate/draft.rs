@@ -37,32 +37,35 @@ pub(super) fn check(
     };
     let raw = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.clone());
     let Some(raw @ Value::Object(_)) = raw else {
-        return Err(bad("a protocol was drafted and is not shown".to_owned()));
+        return Err(bad("a protocol was drafted, but the result does not contain it".to_owned()));
     };
     let artifact: ProtocolArtifact = serde_json::from_value(raw)
-        .map_err(|why| bad(format!("the protocol artifact is none: {}", plain(&why.to_string()))))?;
+        .map_err(|why| bad(format!("the protocol artifact is not valid: {}", plain(&why.to_string()))))?;
     if !artifact.is_intact() {
-        return Err(bad("the protocol artifact is not what its digest says".to_owned()));
+        return Err(bad("the protocol artifact does not match its digest".to_owned()));
     }
     let is_named = |decision: &DraftDecision| {
         artifact.digest.as_ref() == Some(&decision.digest) && artifact.protocol_id.as_ref() == Some(&decision.protocol)
     };
     if !needs.draft_decision.as_ref().is_none_or(is_named) {
-        return Err(bad("another protocol came back than the one that was named".to_owned()));
+        return Err(bad("the result has another protocol than the named one".to_owned()));
     }
     if let (Some(publisher), Some(agent)) = (&artifact.publisher, agent)
         && publisher != agent.as_str()
     {
-        return Err(bad(format!("the protocol is of {:?}, and the agent is {agent}", plain(publisher))));
+        return Err(bad(format!("the protocol was published by {:?}, but the agent is {agent}", plain(publisher))));
     }
     if let Some(unknown_field) =
         artifact.extra.keys().chain(artifact.methods.iter().flat_map(|it| it.extra.keys())).next()
     {
-        return Err(bad(format!("the protocol has a field {:?}, which is not read", plain(unknown_field))));
+        return Err(bad(format!("the protocol has the unknown field {:?}", plain(unknown_field))));
     }
     let securities: Vec<_> = needs.securities().iter().map(|it| it.as_str()).collect();
     if let Some(other) = artifact.security_profiles.iter().find(|it| !securities.contains(&it.as_str())) {
-        return Err(ClientError::new(Reason::Downgrade, format!("it would be protected by {:?}", plain(other))));
+        return Err(ClientError::new(
+            Reason::Downgrade,
+            format!("the protocol needs the security profile {:?}, which was not requested", plain(other)),
+        ));
     }
     let methods = artifact.methods.iter().map(|method| {
         json!({
@@ -76,6 +79,6 @@ pub(super) fn check(
     });
     ProtocolDefinition::read(written).map(drop).map_err(|faults| {
         let messages: Vec<_> = faults.iter().take(3).map(|fault| plain(&fault.to_string())).collect();
-        bad(format!("the protocol does not hold what it says: {}", messages.join("; ")))
+        bad(format!("the protocol is not valid: {}", messages.join("; ")))
     })
 }

@@ -36,11 +36,11 @@ pub(super) fn choose(
     let result = match offers.choose(&request, now) {
         Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY)),
         Ok(InterfaceSelection::Draft(_)) => {
-            return Err(ClientError::new(Reason::NotAgreed, "nothing that is described does what is wanted"));
+            return Err(ClientError::new(Reason::NotAgreed, "no described interface fits the request"));
         }
         Err(refusal) => return Err(ClientError::rpc_failure(&agent.url, RpcError::from(&refusal))),
     };
-    let notes = vec![format!("chosen here, by its description alone: {why}")];
+    let notes = vec![format!("chosen by this client, from the description alone: {why}")];
     Ok(Agreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
 }
 

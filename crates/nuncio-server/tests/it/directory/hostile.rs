@@ -34,7 +34,7 @@ const CASES: &[HostileListingCase] = &[
         },
         422,
         "peer_untrusted",
-        "not to be trusted",
+        "cannot be trusted",
     ),
     (
         "signed with another key",
@@ -44,14 +44,14 @@ const CASES: &[HostileListingCase] = &[
         },
         422,
         "peer_untrusted",
-        "not to be trusted",
+        "cannot be trusted",
     ),
     (
         "signed for another host",
         |peer, it, now| it.publish(peer, &signed(&it.description, &it.someone.key, &it.someone.did, "a.example", now)),
         422,
         "peer_untrusted",
-        "not to be trusted",
+        "cannot be trusted",
     ),
     (
         "a DID of another host",

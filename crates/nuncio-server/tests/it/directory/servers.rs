@@ -242,5 +242,5 @@ async fn directory_description_names_the_registration_endpoint_unless_closed() {
     assert!(description["interfaces"].as_array().unwrap().iter().all(|it| it.get("profile").is_none()));
     let inn = registering(&closed, "inn", &agent("inn", "Rooms.", "\"hotel\"")).await;
     let state = eventually("it was tried", async || told(&inn).await.pop().filter(|told| told["failures"] == 1)).await;
-    assert!(state["problem"].as_str().unwrap().contains("names no place to register agents"), "{state}");
+    assert!(state["problem"].as_str().unwrap().contains("names no endpoint for registrations"), "{state}");
 }
