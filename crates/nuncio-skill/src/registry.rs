@@ -93,7 +93,7 @@ impl RegistryQuery {
             }
         }
         let after = match query.cursor.as_deref().map(|cursor| cursor.split_once(' ')) {
-            Some(None) => return Err("`cursor` is not one this server gave".to_owned()),
+            Some(None) => return Err("`cursor` is not a cursor of this server".to_owned()),
             position => position.flatten().map(|(origin, id)| (origin.to_owned(), id.to_owned())),
         };
         let provider = providers.last().map(|name| name.trim().to_lowercase());

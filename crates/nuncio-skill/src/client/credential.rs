@@ -99,7 +99,7 @@ impl Consumer {
         let auth = match (config.r#type, credential) {
             (AuthType::None, Credential::None) => InvocationAuth::Nothing,
             (AuthType::None, _) => {
-                self.progress.note("the skill asks for no credential, so none is sent");
+                self.progress.note("the skill requires no credential, so none is sent");
                 InvocationAuth::Nothing
             }
             (AuthType::ApiKey, Credential::ApiKey(key)) => self.key_header(config, key),
@@ -116,14 +116,17 @@ impl Consumer {
             (AuthType::Custom, Credential::Signature(secret)) => InvocationAuth::Signed(secret.clone()),
             (_, Credential::None) => return self.without_credential(described),
             _ => {
-                let message = format!("the skill wants {}, not what was given", requirement_text(config));
+                let message = format!(
+                    "the skill requires {}, but another kind of credential was given",
+                    requirement_text(config)
+                );
                 return Err(credential_error(Reason::CredentialUnfit, message, config));
             }
         };
         if !matches!(auth, InvocationAuth::Nothing) {
             check_recipient(described, meant_for)?;
             if address::is_in_clear(&described.endpoint) {
-                self.progress.note("the credential goes over plain http, which others can read");
+                self.progress.note("the credential is sent over plain http, where others can read it");
             }
         }
         Ok(auth)
@@ -136,7 +139,7 @@ impl Consumer {
         if described.named_host.is_local() && address::is_local(&described.endpoint) {
             return Ok(InvocationAuth::Nothing);
         }
-        let message = format!("{:?} wants {}", plain(&described.descriptor.id), requirement_text(config));
+        let message = format!("{:?} requires {}", plain(&described.descriptor.id), requirement_text(config));
         Err(credential_error(Reason::CredentialMissing, message, config))
     }
 
@@ -220,10 +223,10 @@ pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>
         return Ok(());
     }
     let to = authority(endpoint);
-    let message = format!("the credential would go to {to}, which {named_host} does not vouch for");
+    let message = format!("the credential would be sent to {to}, which does not belong to {named_host}");
     let details = json!({"named": named_host.to_string(), "descriptor": authority(url), "endpoint": to});
     let error = ConsumerError::new(Reason::CredentialElsewhere, message).details(details);
-    Err(error.advice(format!("if it is meant for {to}, say so (--credential-for {to})")))
+    Err(error.advice(format!("if you want to send it to {to}, use --credential-for {to}")))
 }
 
 fn requirement_text(config: &AuthConfig) -> String {

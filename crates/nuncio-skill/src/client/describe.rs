@@ -39,7 +39,7 @@ impl Consumer {
             SkillTarget::Skill { id, .. } => {
                 let entry = self.find(target, id, credential).await?;
                 let url = Url::parse(&entry.descriptor_url).map_err(|error| {
-                    let message = format!("the descriptor of {:?} is nowhere: {error}", plain(id));
+                    let message = format!("the URL of the descriptor of {:?} is not valid: {error}", plain(id));
                     ConsumerError::new(Reason::InvalidDocument, message)
                 })?;
                 self.descriptor(&url, &named_host, credential, Some(&entry)).await
@@ -95,7 +95,7 @@ impl Consumer {
         let endpoint = Url::parse(&descriptor.endpoint.url).map_err(|error| {
             ConsumerError::new(
                 Reason::InvalidDocument,
-                format!("the endpoint of {} is no URL: {error}", display_url(url)),
+                format!("the endpoint of {} is not a URL: {error}", display_url(url)),
             )
         })?;
         let mut notes = got.warnings;
@@ -160,7 +160,7 @@ fn disagreements(entry: &SkillIndexEntry, descriptor: &SkillDescriptor) -> Vec<S
         ("capability_type", entry.capability_type.as_str().to_owned(), descriptor.capability_type.as_str().to_owned()),
     ];
     let differs = |(what, index, own): (&str, String, String)| {
-        (index != own).then(|| format!("the index says {what} {index}, the descriptor {own}; the descriptor counts"))
+        (index != own).then(|| format!("the index has {what} {index}, the descriptor {own}; the descriptor is used"))
     };
     pairs.into_iter().filter_map(differs).collect()
 }

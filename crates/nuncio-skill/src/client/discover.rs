@@ -59,7 +59,11 @@ impl Consumer {
         let mut next = next_page(&url, &first.answer);
         while let Some(page) = next {
             if page.origin() != url.origin() {
-                let message = format!("{} goes on at {}, which is another host", display_url(&url), display_url(&page));
+                let message = format!(
+                    "the next page of {} is {}, which is on another host",
+                    display_url(&url),
+                    display_url(&page)
+                );
                 return Err(unusable(message));
             }
             if seen.len() >= self.options.pages || !seen.insert(page.clone()) {
@@ -95,7 +99,7 @@ fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> 
 }
 
 fn unusable(message: String) -> ConsumerError {
-    ConsumerError::new(Reason::InvalidDocument, message).advice("the index is its provider's to put right")
+    ConsumerError::new(Reason::InvalidDocument, message).advice("only its provider can correct the index")
 }
 
 /// Resolves the `rel="next"` target of the `Link` header.

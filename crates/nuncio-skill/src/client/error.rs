@@ -160,11 +160,11 @@ impl ConsumerError {
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
         let advice = match report.kind {
             SkillDocumentType::SkillIndex | SkillDocumentType::SkillDescriptor => {
-                "it is its provider's to put right; nothing was invoked"
+                "only its provider can correct it; nothing was invoked"
             }
-            _ => "it is its provider's to put right; the execution may still run there",
+            _ => "only its provider can correct it; the execution may still run there",
         };
-        Self::new(Reason::InvalidDocument, format!("{} is no valid {what}: {first}{more}", display_url(url)))
+        Self::new(Reason::InvalidDocument, format!("{} is not a valid {what}: {first}{more}", display_url(url)))
             .advice(advice)
             .details(json!(report.errors))
     }

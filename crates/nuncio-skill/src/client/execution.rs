@@ -42,7 +42,7 @@ impl RemoteExecution {
         let (descriptor, endpoint) = (&described.descriptor, &described.endpoint);
         let id = response.execution_id.clone();
         if id.is_empty() || id.len() > MAX_ID {
-            let message = format!("{} gave an execution id of {} bytes", display_url(endpoint), id.len());
+            let message = format!("{} returned an execution id of {} bytes", display_url(endpoint), id.len());
             return Err(ConsumerError::new(Reason::InvalidDocument, message));
         }
         if response.skill_id != descriptor.id {
@@ -52,9 +52,9 @@ impl RemoteExecution {
         let status_url = parsed(descriptor.endpoint.status_of(&id));
         if status_url.is_none() && !response.status.is_terminal() {
             let message =
-                format!("{} took it on, but its descriptor does not say where its status is", display_url(endpoint));
+                format!("{} accepted the request, but its descriptor has no status_url", display_url(endpoint));
             let error = ConsumerError::new(Reason::NoStatusUrl, message).of(&id);
-            return Err(error.advice("the provider must say a status_url; what became of it cannot be known"));
+            return Err(error.advice("the provider must add a status_url to the descriptor; the outcome is unknown"));
         }
         Ok(Self {
             response,
@@ -101,7 +101,8 @@ impl RemoteExecution {
         }
         let (before, now) = (self.status(), response.status);
         if rank(now) < rank(before) {
-            let message = format!("{} says {}, after it had said {}", display_url(url), now.as_str(), before.as_str());
+            let message =
+                format!("{} reports {} after it had reported {}", display_url(url), now.as_str(), before.as_str());
             let error = ConsumerError::new(Reason::Backwards, message);
             return Err(error.advice("an execution never returns to an earlier state; its result is unknown"));
         }
@@ -135,7 +136,7 @@ impl RemoteExecution {
 
     fn failure(&self, reason: Reason) -> ConsumerError {
         let Some(error) = &self.response.error else {
-            return ConsumerError::new(reason, "it failed, and the provider does not say why").of(self.id());
+            return ConsumerError::new(reason, "it failed, and the provider gave no reason").of(self.id());
         };
         let code = match reason {
             Reason::TimedOut => FailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
@@ -143,7 +144,7 @@ impl RemoteExecution {
         };
         let mut failure = ConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());
         if code == FailureCode::ExecutionFailed && error.code != code.as_str() {
-            failure = failure.advice(format!("the provider calls it {}", plain(&error.code)));
+            failure = failure.advice(format!("the provider's error code is {}", plain(&error.code)));
         }
         if let Some(details) = &error.details {
             failure = failure.details(details.clone());
@@ -162,7 +163,7 @@ fn rank(status: ExecutionStatus) -> u8 {
 
 fn changed(url: &Url, what: &str, expected: &str, found: &str) -> ConsumerError {
     let (expected, found) = (plain(expected), plain(found));
-    let message = format!("{} speaks of the {what} {found:?}, but {expected:?} was asked for", display_url(url));
+    let message = format!("{} returned the {what} {found:?}, but {expected:?} was requested", display_url(url));
     let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": expected, "actual": found}));
-    error.advice("the provider mixes things up; its answer is not used")
+    error.advice("the answer does not match the request and is not used")
 }

@@ -71,11 +71,14 @@ impl Consumer {
     /// Asks the provider to cancel an execution.
     pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
-            return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));
+            return Err(ConsumerError::new(
+                Reason::NoStatusUrl,
+                "the descriptor has no URL with which it could be cancelled",
+            ));
         };
         let answer = self.request_about("DELETE", execution, &url).await?;
         self.check_status(&url, &answer)
-            .map_err(|error| error.of(execution.id()).advice("the provider does not let its callers stop it"))
+            .map_err(|error| error.of(execution.id()).advice("the provider does not offer cancellation"))
     }
 
     async fn request_about(
@@ -104,8 +107,8 @@ fn gave_up(execution: &RemoteExecution) -> ConsumerError {
     let id = execution.id().to_owned();
     let address = execution.status_url().map(display_url).unwrap_or_default();
     let status = execution.status().as_str();
-    ConsumerError::new(Reason::GaveUp, format!("it was still {status} when the time was over"))
+    ConsumerError::new(Reason::GaveUp, format!("it was still {status} at the end of the time limit"))
         .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": address}))
-        .advice(format!("it may go on there: {address}"))
+        .advice(format!("it may still run there: {address}"))
         .of(&id)
 }

@@ -116,13 +116,16 @@ impl TokenSource {
 
 fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, ConsumerError> {
     described.descriptor.auth.oauth2.as_ref().ok_or_else(|| {
-        ConsumerError::new(Reason::CredentialUnfit, format!("{:?} takes no tokens", plain(&described.descriptor.id)))
+        ConsumerError::new(
+            Reason::CredentialUnfit,
+            format!("{:?} does not accept access tokens", plain(&described.descriptor.id)),
+        )
     })
 }
 
 fn absolute(text: &str) -> Result<Url, ConsumerError> {
     Url::parse(text).map_err(|error| {
-        ConsumerError::new(Reason::InvalidDocument, format!("{:?} is no address: {error}", plain(text)))
+        ConsumerError::new(Reason::InvalidDocument, format!("{:?} is not an address: {error}", plain(text)))
     })
 }
 

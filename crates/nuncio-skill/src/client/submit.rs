@@ -223,7 +223,7 @@ fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
     if nuncio_core::json::is_json(kind) {
         return Ok(kind.to_owned());
     }
-    let message = format!("the skill takes requests as {:?}; only JSON is written here", plain(kind));
+    let message = format!("the skill requires requests of type {:?}; this client can send only JSON", plain(kind));
     Err(ConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
 }
 

@@ -28,7 +28,7 @@ impl SkillTarget {
     /// localhost means `http:`.
     pub fn parse(text: &str) -> Result<Self, ConsumerError> {
         let wrong = |why: &str| {
-            ConsumerError::new(Reason::BadTarget, format!("{:?} is no skill and no host: {why}", plain(text)))
+            ConsumerError::new(Reason::BadTarget, format!("{:?} is neither a skill nor a host: {why}", plain(text)))
                 .advice("write SKILL-ID@HOST, a host, or the address of a descriptor")
         };
         if !text.contains("://")
@@ -39,7 +39,7 @@ impl SkillTarget {
             }
             let host = address::read(host).map_err(|why| wrong(&why))?;
             if host.path() != "/" || host.query().is_some() {
-                return Err(wrong("behind the '@' stands a host without a path"));
+                return Err(wrong("after the '@' there must be a host without a path"));
             }
             return Ok(Self::Skill { id: id.to_owned(), host: root(&host) });
         }

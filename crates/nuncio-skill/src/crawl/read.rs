@@ -99,7 +99,12 @@ impl<'a> DomainReader<'a> {
             }
         };
         let document = document.map_err(|what| {
-            FetchFailure::unusable(format!("{} is no valid {}: {}", display_url(url), T::KIND.as_str(), plain(&what)))
+            FetchFailure::unusable(format!(
+                "{} is not a valid {}: {}",
+                display_url(url),
+                T::KIND.as_str(),
+                plain(&what)
+            ))
         })?;
         let etag = answer.header("etag").filter(|etag| is_tag(etag)).map(str::to_owned);
         Ok(ConditionalFetch::New { document, etag, answer })

@@ -127,7 +127,7 @@ impl<'a> DomainVisit<'a> {
         while let Some(url) = next {
             if url.origin() != first.origin() {
                 return Err(FetchFailure::unusable(format!(
-                    "the index goes on at {}, another host",
+                    "the next page of the index is {}, which is on another host",
                     display_url(&url)
                 )));
             }
@@ -196,7 +196,7 @@ impl<'a> DomainVisit<'a> {
                 continue;
             }
             if self.began.after(VISIT_TIMEOUT) <= now {
-                let why = Some("the visit took too long; the other skills are read at the next".to_owned());
+                let why = Some("the visit took too long; the remaining skills are read at the next visit".to_owned());
                 return Ok(Some(DescriptorSkipReason { why, retry_after: None }));
             }
             let outcome = self.descriptor(&snapshot.skills[at]).await;
@@ -224,7 +224,7 @@ impl<'a> DomainVisit<'a> {
 
     async fn descriptor(&mut self, skill: &SnapshotSkill) -> Result<ConditionalFetch<SkillDescriptor>, FetchFailure> {
         let url = Url::parse(&skill.entry.descriptor_url)
-            .map_err(|error| FetchFailure::unusable(format!("its descriptor is nowhere: {error}")))?;
+            .map_err(|error| FetchFailure::unusable(format!("the URL of its descriptor is not valid: {error}")))?;
         self.reader.read(&url, skill.etag.as_deref()).await
     }
 }
@@ -261,7 +261,7 @@ fn record_outcome(
 fn usable(skill: &SnapshotSkill, descriptor: SkillDescriptor) -> DescriptorState {
     if descriptor.id != skill.entry.id {
         return DescriptorState::Unusable {
-            why: format!("its descriptor is of another skill, {:?}", plain(&descriptor.id)),
+            why: format!("its descriptor belongs to another skill, {:?}", plain(&descriptor.id)),
         };
     }
     if descriptor.access == SkillAccess::Private {

@@ -79,7 +79,7 @@ fn error_about_an_invalid_registry_query_parameter_names_it() {
         (&[("type", "TASK")][..], "`type` is one of plugin, api, knowledge, task"),
         (&[("limit", "0")], "`limit` must be a number from 1 to 1000"),
         (&[("limit", "1001")], "`limit` must be a number from 1 to 1000"),
-        (&[("cursor", "x")], "`cursor` is not one this server gave"),
+        (&[("cursor", "x")], "`cursor` is not a cursor of this server"),
         (&[("q", &long)], "`q` must have at most 500 bytes"),
         (&many, "`tag` may occur at most 20 times"),
     ] {

@@ -61,7 +61,7 @@ impl SkillError {
 
     /// Error 405 for a method that the skill does not support.
     pub(super) fn method(allowed: &str) -> Self {
-        let message = format!("this address takes {allowed}");
+        let message = format!("this address accepts {allowed}");
         let body = ErrorResponse::new(ErrorCode::ValidationError, message);
         let mut error = Self::new(405, body.with_details(json!({"reason": Code::MethodNotAllowed})));
         error.headers.push((header::ALLOW, allowed.to_owned()));

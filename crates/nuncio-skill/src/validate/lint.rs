@@ -68,7 +68,7 @@ impl<'a> DocumentLint<'a> {
             let Some(id) = skill.get("id").and_then(Value::as_str) else { continue };
             if let Some(first) = seen.insert(id, index) {
                 let message = format!("must be unique: /skills/{first}/id is the same");
-                self.error(&format!("{path}/id"), message, "an id no other skill of the index has");
+                self.error(&format!("{path}/id"), message, "an id that no other skill of the index has");
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'a> DocumentLint<'a> {
     fn auth(&mut self) {
         let kind = self.text("/auth/type");
         if kind == Some("api_key") && self.document.pointer("/auth/header").is_none() {
-            let message = "is not said, so callers cannot know where the key goes";
+            let message = "is missing, so callers cannot know in which header to send the key";
             let fault = DocumentFault::new("/auth/header", message, "the name of a header", super::shape::MISSING);
             self.warnings.push(fault);
         }
@@ -123,7 +123,7 @@ impl<'a> DocumentLint<'a> {
         }
         let access = self.text("/access").filter(|access| matches!(*access, "restricted" | "private"));
         if let (Some("none"), Some(access)) = (kind, access) {
-            let message = format!("needs callers to say who they are, but auth.type is none ({access})");
+            let message = format!("needs authenticated callers, but auth.type is none ({access})");
             self.warning("/access", message, "public, or an auth.type other than none");
         }
         self.url("/auth/oauth2/authorization_url");
@@ -205,7 +205,7 @@ impl<'a> DocumentLint<'a> {
             match text::time(text) {
                 None => self.error(path, "must be an ISO 8601 time", "ISO 8601 time"),
                 Some(text::Iso8601Time::Local) => {
-                    self.warning(path, "says no offset, so its moment is not known", "a time with an offset or Z");
+                    self.warning(path, "has no offset, so the exact time is unknown", "a time with an offset or Z");
                 }
                 Some(text::Iso8601Time::Moment(moment)) => {
                     if let Some((before, _)) = last.filter(|(_, at)| *at > moment) {

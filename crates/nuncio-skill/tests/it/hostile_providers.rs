@@ -48,7 +48,7 @@ async fn skill_with_invalid_descriptor_is_not_invoked() {
         let bad = provider_answering(DESCRIPTOR, changed(change)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, code, hits), (Reason::InvalidDocument, ErrorCode::ValidationError, 0), "{said}");
-        assert!(said.starts_with("https://good.example/b.json is no valid SkillDescriptor: "), "{said}");
+        assert!(said.starts_with("https://good.example/b.json is not a valid SkillDescriptor: "), "{said}");
     }
 }
 
@@ -293,7 +293,7 @@ async fn status_change_from_running_back_to_accepted_is_refused() {
     .await;
     let (reason, _, _, said) = outcome(&bad).await;
     assert_eq!(reason, Reason::Backwards);
-    assert!(said.contains("says accepted, after it had said running"), "{said}");
+    assert!(said.contains("reports accepted after it had reported running"), "{said}");
 }
 
 #[tokio::test]

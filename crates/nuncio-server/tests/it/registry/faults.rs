@@ -61,11 +61,11 @@ async fn skill_with_a_contradicting_descriptor_is_not_listed() {
     let state = follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["good"]);
     for (id, says) in [
-        ("other", "of another skill, \"somebody-else\""),
+        ("other", "belongs to another skill, \"somebody-else\""),
         ("broken", "/capability_type"),
         ("gone", "answered 410"),
         ("newer", "2.0.0 is not compatible"),
-        ("text", "no valid SkillDescriptor"),
+        ("text", "not a valid SkillDescriptor"),
     ] {
         assert!(why(&state, id).contains(says), "{id}: {}", why(&state, id));
     }
@@ -124,10 +124,10 @@ async fn invalid_index_keeps_the_previous_listing() {
     newer["protocol"]["version"] = json!("2.0.0");
     stub.document(&descriptor_path("new"), &stub.descriptor("new"));
     for (document, says) in [
-        (index(&twice), "no valid SkillIndex"),
+        (index(&twice), "not a valid SkillIndex"),
         (unversioned, "/protocol/version"),
         (newer, "2.0.0 is not compatible"),
-        (json!([]), "no valid SkillIndex"),
+        (json!([]), "not a valid SkillIndex"),
     ] {
         stub.document(INDEX, &document);
         let state = follow(&here, &stub.url()).await;

@@ -43,7 +43,7 @@ impl FileTokenStore {
         }
         let text = fs::read(&self.path).map_err(io_error)?;
         serde_json::from_slice(&text)
-            .map_err(|_| format!("{path_text} is not ours to read; remove it and log in again"))
+            .map_err(|_| format!("{path_text} is not a valid token file; remove it and log in again"))
     }
 
     fn write(&self, all: &BTreeMap<String, OAuthTokens>) -> Result<(), String> {

@@ -21,7 +21,7 @@ const MAX_REQUESTS: usize = 50;
 const SUCCESS_PAGE: &str =
     "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>You are logged in. This page can be closed.";
 const FAILURE_PAGE: &str =
-    "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>The login did not come about. The terminal says why.";
+    "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>The login failed. The terminal shows the reason.";
 
 /// Listener that accepts one OAuth redirect.
 pub(super) struct RedirectListener {
@@ -54,7 +54,7 @@ impl RedirectListener {
             let mut stream = tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    Err(error) => return Err(refused(format!("the browser cannot be heard: {error}"))),
+                    Err(error) => return Err(refused(format!("the connection of the browser cannot be accepted: {error}"))),
                 },
                 () = &mut too_late => return Err(refused("the browser did not return from the login in time".to_owned())),
             };
@@ -73,7 +73,7 @@ impl RedirectListener {
                 }
             }
         }
-        Err(refused("something else keeps asking the port for the browser".to_owned()))
+        Err(refused("another program keeps sending requests to the port for the login".to_owned()))
     }
 }
 
@@ -89,7 +89,7 @@ fn outcome(back: &Url, state: &str) -> Option<Result<String, String>> {
             Some(Err(format!("{}{more}", plain(&error))))
         }
         (Some(code), None) if !code.is_empty() => Some(Ok(code)),
-        _ => Some(Err("it came back with nothing".to_owned())),
+        _ => Some(Err("the browser returned without a code".to_owned())),
     }
 }
 

@@ -67,7 +67,7 @@ impl Consumer {
                 ((tokens.client_id, tokens.client_secret), grant)
             }
             _ => {
-                let error = ConsumerError::new(Reason::TokenRefused, "the login has ended");
+                let error = ConsumerError::new(Reason::TokenRefused, "the login has expired");
                 return Err(error.advice("log in again with --login"));
             }
         };
@@ -83,7 +83,7 @@ impl Consumer {
 
     pub(super) fn store_tokens(&self, source: &TokenSource, tokens: &OAuthTokens) {
         if let Err(why) = self.tokens.save(&source.key, Some(tokens)) {
-            self.progress.note(format!("the token is not kept: {why}"));
+            self.progress.note(format!("the token is not stored: {why}"));
         }
     }
 
@@ -142,12 +142,12 @@ impl Consumer {
         let refused =
             |why: &str| ConsumerError::new(Reason::TokenRefused, format!("{} {why}", display_url(&source.token_url)));
         let granted: TokenResponse =
-            serde_json::from_slice(&answer.body).map_err(|_| refused("gave no token that can be read"))?;
+            serde_json::from_slice(&answer.body).map_err(|_| refused("returned a token that cannot be parsed"))?;
         if !granted.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(refused("gave a token of a kind we do not know"));
+            return Err(refused("returned a token of an unknown type"));
         }
         if granted.access_token.is_empty() || !granted.access_token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(refused("gave a token that cannot be sent"));
+            return Err(refused("returned a token that cannot be sent in a header"));
         }
         Ok(OAuthTokens {
             access: Secret::new(granted.access_token),
@@ -163,11 +163,11 @@ fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
     let address = display_url(url);
     let response: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
     let Some(response) = response else {
-        return ConsumerError::new(Reason::TokenRefused, format!("{address} gave no token: it answered {status}"));
+        return ConsumerError::new(Reason::TokenRefused, format!("{address} returned no token: it answered {status}"));
     };
     let error = plain(&response.error);
     let why = response.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
-    let failure = ConsumerError::new(Reason::TokenRefused, format!("{address} gave no token ({error}{why})"));
+    let failure = ConsumerError::new(Reason::TokenRefused, format!("{address} returned no token ({error}{why})"));
     let advice = match error.as_str() {
         "invalid_client" => "check the client's id and secret",
         "invalid_scope" => "ask for fewer scopes with --scope",

@@ -21,7 +21,7 @@ impl DocumentLint<'_> {
             if let Some(name) = parameter.get("name").and_then(Value::as_str)
                 && !names.insert(name)
             {
-                self.warning(&format!("{here}/name"), "is the name of an earlier parameter too", "a name of its own");
+                self.warning(&format!("{here}/name"), "is already the name of an earlier parameter", "a unique name");
             }
             let kind = parameter.get("type").and_then(Value::as_str);
             if kind.is_some_and(|kind| !SCHEMA_TYPES.contains(&kind)) {
@@ -32,7 +32,7 @@ impl DocumentLint<'_> {
             let fits_schema = |value| schema.as_ref().is_none_or(|schema| schema.check(value).is_ok());
             let default = parameter.get("default");
             if default.is_some_and(|value| !fits_type(value) || !fits_schema(value)) {
-                let expected = kind.unwrap_or("what its schema says");
+                let expected = kind.unwrap_or("a value that fits its schema");
                 self.warning(&format!("{here}/default"), "does not fit the parameter's own type and schema", expected);
             }
         }
@@ -50,7 +50,11 @@ impl DocumentLint<'_> {
         match Schema::compile(source.clone()) {
             Ok(schema) => Some(schema),
             Err(why) => {
-                self.warning(path, format!("cannot be used here: {why}"), "a JSON Schema 2020-12 that stands alone");
+                self.warning(
+                    path,
+                    format!("cannot be used here: {why}"),
+                    "a JSON Schema 2020-12 without external references",
+                );
                 None
             }
         }
