@@ -34,8 +34,10 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>])
     };
     let answer = table.required("answer", "what to say");
     if let Some(item) = answer.as_ref().filter(|item| !table.has("tool") && item.value.as_str() == Some("")) {
-        item.position
-            .fault("is empty", "needed: what to say, because the intent has no tool whose result could be said");
+        item.position.fault(
+            "is empty",
+            "needed: the text of the answer, because the intent has no tool whose result could be the answer",
+        );
     }
     let answer = answer.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let failure = if table.has("tool") {

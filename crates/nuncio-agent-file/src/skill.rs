@@ -126,6 +126,10 @@ fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillNamespace
     let position = table.key_position("auth").unwrap_or_else(|| table.position.clone());
     position.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),
-        format!("until `nuncio grant create anonymous {} {}` they are refused", publisher.shown_name(), cut(scope)),
+        format!(
+            "they are refused until you run `nuncio grant create anonymous {} {}`",
+            publisher.shown_name(),
+            cut(scope)
+        ),
     );
 }

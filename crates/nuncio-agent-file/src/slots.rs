@@ -120,7 +120,7 @@ fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
             similar::list(choices.iter().filter_map(|entry| SlotKind::spellings(entry).next()))
         }
         SlotKind::Pattern(pattern) if Regex::new(pattern).is_ok_and(|regex| !regex.is_match(&written)) => {
-            format!("what matches {:?}", cut(pattern))
+            format!("a text that matches {:?}", cut(pattern))
         }
         _ => return Some(written),
     };

@@ -114,7 +114,7 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
     {
         return item.position.reject(
             format!("cannot be rendered: {}", error.reason()),
-            "allowed: a template that gives a text whatever its values are",
+            "allowed: a template that can be rendered with any values",
         );
     }
     Some(template)

@@ -102,7 +102,7 @@ fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     if templates::secrets_in(&template).next().is_none() {
         item.position.note(
             "it is written out here, where anyone who can read the file gets it",
-            "write {{ secrets.NAME }}, and say in [secrets] where it comes from",
+            "write {{ secrets.NAME }}, and declare its source in [secrets]",
         );
     }
     Some(template)

@@ -59,7 +59,7 @@ pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_sco
     }
     if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
         return item.position.reject(
-            format!("a {} skill needs authenticated callers, which this does not authenticate", access.as_str()),
+            format!("a {} skill needs authenticated callers, but this method authenticates none", access.as_str()),
             r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
         );
     }

@@ -375,7 +375,7 @@ agent.toml:11:11: intent "go".slot "a".default: found "two"
 agent.toml:16:11: intent "go".slot "b".default: found "z"
   allowed: "x", "y"
 agent.toml:21:11: intent "go".slot "c".default: found "z"
-  allowed: what matches "^[0-9]+$"
+  allowed: a text that matches "^[0-9]+$"
 agent.toml:25:11: intent "go".slot "d".default: found the number 5
   allowed: a text
 "#;

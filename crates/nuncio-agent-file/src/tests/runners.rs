@@ -275,7 +275,7 @@ r#"
 agent.toml:12:28: tool "find".run.skill.target: the credential is sent unencrypted
   use a URL that begins with "https://"
 agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where anyone who can read the file gets it
-  write {{ secrets.NAME }}, and say in [secrets] where it comes from
+  write {{ secrets.NAME }}, and declare its source in [secrets]
 agent.toml:17:84: tool "b".run.skill.token: "args" is unknown and will be left out
   known: secrets
 "#;

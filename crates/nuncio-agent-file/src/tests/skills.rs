@@ -252,11 +252,11 @@ sensitivity = "low"
 "#
 =>
 r#"
-agent.toml:9:56: tool "find".skill.auth: a restricted skill needs authenticated callers, which this does not authenticate
+agent.toml:9:56: tool "find".skill.auth: a restricted skill needs authenticated callers, but this method authenticates none
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
-agent.toml:15:53: tool "b".skill.auth: a private skill needs authenticated callers, which this does not authenticate
+agent.toml:15:53: tool "b".skill.auth: a private skill needs authenticated callers, but this method authenticates none
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
-agent.toml:22:33: tool "c".skill.auth: a restricted skill needs authenticated callers, which this does not authenticate
+agent.toml:22:33: tool "c".skill.auth: a restricted skill needs authenticated callers, but this method authenticates none
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
 "#;
 
@@ -460,7 +460,7 @@ skill = { type = "api", access = "public", auth = "none" }
 =>
 r#"
 agent.toml:18:44: tool "find".skill.auth: its callers are "anonymous", and the tool needs "s"
-  until `nuncio grant create anonymous a s` they are refused
+  they are refused until you run `nuncio grant create anonymous a s`
 "#;
 
 object_and_array_inputs_of_get_skill_get_warning:

@@ -70,9 +70,9 @@ answer = ""
 =>
 r#"
 agent.toml:7:10: intent "a".answer: cannot be rendered: missing argument
-  allowed: a template that gives a text whatever its values are
+  allowed: a template that can be rendered with any values
 agent.toml:11:10: intent "b".answer: is empty
-  needed: what to say, because the intent has no tool whose result could be said
+  needed: the text of the answer, because the intent has no tool whose result could be the answer
 "#;
 
 plain_answer_that_does_not_fit_the_output_schema_is_refused:
