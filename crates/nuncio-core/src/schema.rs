@@ -34,7 +34,7 @@ pub enum SchemaError {
     #[error("the schema is larger than {MAX_SCHEMA_BYTES} bytes")]
     TooLarge,
     /// A schema of tool arguments must require an object.
-    #[error("the schema of a tool's arguments must say `type = \"object\"`")]
+    #[error("the schema of a tool's arguments must contain `type = \"object\"`")]
     NotAnObject,
     #[error("{0}")]
     Invalid(String),

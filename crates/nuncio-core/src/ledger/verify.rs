@@ -84,7 +84,7 @@ pub enum LedgerFault {
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
     UnknownDevice { seq: u64, device: DeviceId },
     /// The signature of an entry is invalid: the entry was changed, or another key signed it.
-    #[error("entry {0} is not what its device signed")]
+    #[error("entry {0} does not match the signature of its device")]
     BadSignature(u64),
 }
 
