@@ -37,14 +37,14 @@ pub enum ProofError {
     #[error("there is no proof, or it is not one object")]
     Missing,
     /// The named member is missing or not a string.
-    #[error("the proof has no text in {0}")]
+    #[error("the proof has no text member {0}")]
     Field(&'static str),
     #[error("proofs of type {0:?} are not supported")]
     Type(String),
     #[error("the purpose of the proof must be assertionMethod, not {0:?}")]
     Purpose(String),
     /// The named timestamp is not RFC 3339 with a time zone, or is in the past.
-    #[error("{0} of the proof is not a moment such as 2026-01-01T00:00:00Z, or has passed")]
+    #[error("{0} of the proof is not a time such as 2026-01-01T00:00:00Z, or has passed")]
     Moment(&'static str),
     #[error("the proof must name its key by a full DID URL, not {0:?}")]
     VerificationMethod(String),

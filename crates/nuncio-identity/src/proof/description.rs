@@ -102,14 +102,16 @@ fn check_audience(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> R
     if let Some(domain) = text("domain") {
         let without_port = |host: &str| host.rsplit_once(':').map(|(host, _)| host.to_owned());
         if rules.host.is_some_and(|host| domain != host && Some(domain) != without_port(host).as_deref()) {
-            return Err(ProofError::Audience("its domain is not the host the description came from"));
+            return Err(ProofError::Audience(
+                "its domain differs from the host from which the description was fetched",
+            ));
         }
         if text("challenge").is_none() {
             return Err(ProofError::Audience("it has a domain, but no challenge"));
         }
     }
     if rules.challenge.is_some_and(|challenge| text("challenge") != Some(challenge)) {
-        return Err(ProofError::Audience("its challenge is not the one that was sent"));
+        return Err(ProofError::Audience("its challenge differs from the challenge that was sent"));
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub enum DistrustReason {
     #[error("an older set of its keys was presented")]
     OldBundle,
     /// The device was stateful and now claims to be stateless.
-    #[error("it gives up forward secrecy, which it had")]
+    #[error("it no longer has forward secrecy")]
     Downgraded,
     /// The bundle's signature is invalid, or the bundle belongs to another owner.
     #[error("its keys are not signed correctly")]
