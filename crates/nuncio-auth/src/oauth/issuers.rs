@@ -247,7 +247,7 @@ impl TrustedIssuers {
             return Err(TokenRefusal::Invalid("its issuer says that it is not valid".to_owned()));
         }
         if claims.iss.as_deref().is_some_and(|iss| iss != setting.url.as_str()) {
-            return Err(TokenRefusal::Invalid("its issuer is not the one asked".to_owned()));
+            return Err(TokenRefusal::Invalid("its issuer differs from the configured issuer".to_owned()));
         }
         let now = self.clock.now();
         let verified = claims.verify(setting, now).map_err(TokenRefusal::Invalid)?;
