@@ -136,7 +136,7 @@ impl SqliteKeyStore {
     }
 
     fn connection(&self) -> Result<MutexGuard<'_, Connection>, KeyStoreError> {
-        self.connection.lock().map_err(|_| KeyStoreError("another thread died while it was writing".to_owned()))
+        self.connection.lock().map_err(|_| KeyStoreError("another thread failed while it was writing".to_owned()))
     }
 }
 

@@ -103,7 +103,7 @@ impl Store for SqliteStore {
     async fn check(&self) -> Result<StoreCheckResult, StoreError> {
         let path = self.path.clone();
         let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
-        checked.map_err(|error| StoreError::Unavailable(format!("the check was given up: {error}")))?
+        checked.map_err(|error| StoreError::Unavailable(format!("the check was stopped: {error}")))?
     }
 
     async fn compact(&self) -> Result<(), StoreError> {

@@ -97,19 +97,19 @@ pub async fn commits_whose_callers_gave_up_are_stored_completely_or_not_at_all(p
     for task in &waiting {
         task.abort();
     }
-    let mut told = Vec::new();
+    let mut confirmed = Vec::new();
     for task in waiting {
-        told.push(matches!(task.await, Ok(Ok(()))));
+        confirmed.push(matches!(task.await, Ok(Ok(()))));
     }
     drop(store);
 
     let store = place.open().await;
     assert!(store.session(&session_id("last")).await.unwrap().is_some());
-    for (n, told) in told.into_iter().enumerate() {
+    for (n, confirmed) in confirmed.into_iter().enumerate() {
         let id = session_id(&format!("s{n}"));
         let there = store.session(&id).await.unwrap().is_some();
         assert_eq!(store.messages(&id, 0).await.unwrap().len(), usize::from(there), "{n}: all or none");
-        assert!(there || !told, "{n}: what was told is there");
+        assert!(there || !confirmed, "{n}: a confirmed commit is stored");
     }
 }
 

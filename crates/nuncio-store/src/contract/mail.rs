@@ -56,7 +56,7 @@ pub async fn each_mail_reader_has_its_own_read_position(place: &dyn TestDatabase
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [read(&ada, "dev_1", 5)]).await;
-    assert_eq!(store.mail_read(&ada, "dev_1").await.unwrap(), 0, "nothing was told yet");
+    assert_eq!(store.mail_read(&ada, "dev_1").await.unwrap(), 0, "no read number is stored yet");
     made(&*store, [tell(&ada, 1, 0), tell(&ada, 2, 0), tell(&ada, 3, 0)]).await;
     made(&*store, [read(&ada, "dev_1", 2), read(&ada, "dev_2", 99)]).await;
     made(&*store, [read(&ada, "dev_1", 1)]).await;

@@ -98,7 +98,7 @@ pub async fn turn_ends_only_once(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [sample::end("s", 3)]).await, Conflict::TurnOver);
     assert_eq!(store.turn(&session_id("s"), 1).await.unwrap(), first);
     assert_eq!(store.turn_events(&session_id("s"), 1).await.unwrap().map(|events| events.len()), Some(5));
-    assert!(store.session(&session_id("s")).await.unwrap().unwrap().running, "the second turn goes on");
+    assert!(store.session(&session_id("s")).await.unwrap().unwrap().running, "the second turn is still running");
 }
 
 pub async fn running_turns_are_listed(place: &dyn TestDatabase) {

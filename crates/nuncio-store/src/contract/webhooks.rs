@@ -86,7 +86,7 @@ pub async fn mail_to_webhook_agent_creates_delivery(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("agt_1"), agent("agt_1"), agent("agt_2"));
     made(&*store, [tell(&hotel, 1, 0), put_webhook("agt_1", Reachable)]).await;
-    assert_eq!(due(&*store, 99).await, [], "told before");
+    assert_eq!(due(&*store, 99).await, [], "the notification precedes the webhook");
     made(&*store, [tell(&ada, 2, 1), tell(&other, 3, 2), tell(&hotel, 4, 3)]).await;
     assert_eq!(due(&*store, 2).await, []);
     let found = store.deliveries(later(3), &[], 9).await.unwrap();
@@ -156,7 +156,11 @@ pub async fn deliveries_of_one_conversation_become_due_one_after_another(place: 
     made(&*store, [end("agt_1", 1, 3)]).await;
     assert_eq!(numbers(&*store, 9).await, [4, 6]);
     made(&*store, [end("agt_1", 4, 3), notify_of(&hotel, "cnv_a", 4)]).await;
-    assert_eq!(numbers(&*store, 9).await, [6, 7], "a lane that was empty begins anew");
+    assert_eq!(
+        numbers(&*store, 9).await,
+        [6, 7],
+        "a conversation without pending deliveries has its next one due at once"
+    );
     made(&*store, [notify_of(&agent("agt_2"), "cnv_a", 4)]).await;
     assert_eq!(due(&*store, 9).await.len(), 3, "lanes are of one agent");
 }

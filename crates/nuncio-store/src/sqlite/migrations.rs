@@ -46,7 +46,7 @@ fn run_migrations(connection: &Connection) -> Result<(), SqlProblem> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)) else {
         return Err(SqlProblem::Damaged(format!(
-            "its schema is version {version}, and this version of Nuncio knows no later one than {}; use the newer Nuncio that wrote it",
+            "its schema is version {version}, and this version of Nuncio supports versions up to {}; use the newer Nuncio that wrote it",
             STEPS.len()
         )));
     };

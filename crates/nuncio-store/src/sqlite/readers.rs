@@ -55,7 +55,7 @@ impl ReaderPool {
         let lease = ReaderLease::take(Arc::clone(&self.idle), permit);
         tokio::task::spawn_blocking(move || lease.with(read))
             .await
-            .map_err(|error| StoreError::Unavailable(format!("a read was given up: {error}")))?
+            .map_err(|error| StoreError::Unavailable(format!("a read was stopped: {error}")))?
     }
 
     /// Reads the first row of a query on the calling thread.

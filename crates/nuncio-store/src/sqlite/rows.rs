@@ -82,7 +82,7 @@ pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlPro
 }
 
 pub(super) fn to_integer(number: u64) -> Result<i64, SqlProblem> {
-    i64::try_from(number).map_err(|_| SqlProblem::Unwritable(format!("{number} is too large a number to be kept")))
+    i64::try_from(number).map_err(|_| SqlProblem::Unwritable(format!("{number} is too large a number to be stored")))
 }
 
 /// Clamps a number to the range of SQLite integers, for comparisons.
@@ -102,7 +102,7 @@ pub(super) fn text_or_empty(after: Option<&impl ToString>) -> String {
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
     serde_json::from_str(text(row, column)?).map_err(|error| {
         // Without the message of the JSON parser, which may quote stored content.
-        let what = if error.is_data() { "JSON of another shape" } else { "not JSON" };
+        let what = if error.is_data() { "JSON of an unexpected form" } else { "not JSON" };
         damaged(row, column, &format!("{what}, at line {} column {}", error.line(), error.column()))
     })
 }
@@ -131,7 +131,7 @@ pub(super) fn text_form<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Re
 }
 
 pub(super) fn parsed<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, SqlProblem> {
-    parse(text(row, column)?).ok_or_else(|| damaged(row, column, "the text is not what belongs there"))
+    parse(text(row, column)?).ok_or_else(|| damaged(row, column, "the text does not have the expected form"))
 }
 
 pub(super) fn digest(row: &Row<'_>, column: usize) -> Result<Digest, SqlProblem> {

@@ -159,7 +159,9 @@ fn compact(connection: &Connection) -> Result<(), SqlProblem> {
             return Ok(());
         }
     }
-    Err(SqlProblem::Unwritable("its log is being read all the time and could not be emptied; try again".to_owned()))
+    Err(SqlProblem::Unwritable(
+        "its write-ahead log could not be emptied, because it is being read; try again".to_owned(),
+    ))
 }
 
 /// Commits a group in one transaction, with a result per commit.

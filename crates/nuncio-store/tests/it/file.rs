@@ -46,7 +46,7 @@ fn store_with_a_newer_schema_is_refused_and_unchanged() {
     assert_eq!(
         said,
         format!(
-            "its schema is version {}, and this version of Nuncio knows no later one than {known}; use the newer Nuncio that wrote it",
+            "its schema is version {}, and this version of Nuncio supports versions up to {known}; use the newer Nuncio that wrote it",
             known + 1
         )
     );
@@ -98,8 +98,8 @@ async fn error_of_an_unreadable_value_names_its_column_but_not_its_content() {
 
     for (tampering, said) in [
         ("settings = '{\"tools\": '", "column settings: not JSON, at line 1 column 10"),
-        ("settings = '{\"tools\": \"a secret\"}'", "column settings: JSON of another shape, at line 1 column 20"),
-        ("settings = '{}', owner = 'a secret'", "column owner: the text is not what belongs there"),
+        ("settings = '{\"tools\": \"a secret\"}'", "column settings: JSON of an unexpected form, at line 1 column 20"),
+        ("settings = '{}', owner = 'a secret'", "column owner: the text does not have the expected form"),
     ] {
         tamper(&file, &format!("UPDATE sessions SET {tampering}"));
         assert_eq!(damage(store.session(&id).await.unwrap_err()), said);
