@@ -97,9 +97,9 @@ pub async fn lagging_listener_still_receives_a_notice_of_every_kind(bus: Arc<dyn
     for _ in 0..100_000 {
         bus.publish(BusNotice::Approvals).await;
     }
-    let mut heard: HashSet<Discriminant<BusNotice>> = HashSet::new();
-    while heard.len() < 2 {
-        let Some(notice) = listener.next().await else { panic!("the stream ended after {heard:?}") };
-        heard.insert(discriminant(&notice));
+    let mut received: HashSet<Discriminant<BusNotice>> = HashSet::new();
+    while received.len() < 2 {
+        let Some(notice) = listener.next().await else { panic!("the stream ended after {received:?}") };
+        received.insert(discriminant(&notice));
     }
 }
