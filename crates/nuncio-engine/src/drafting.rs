@@ -194,7 +194,7 @@ impl DraftService {
             }
             other => {
                 other?;
-                tracing::info!(draft = %next.id, state = next.state.word(), "a draft moved on");
+                tracing::info!(draft = %next.id, state = next.state.word(), "the state of a draft changed");
                 Ok(next)
             }
         }

@@ -48,7 +48,7 @@ impl AuditChainService {
             AuditEventRecord { event, subject: found.or(record.subject.clone()), at: self.context.now(), ..record };
         if let Err(error) = self.record_command(over).await {
             // Only logged, because the start of the command is already recorded.
-            tracing::error!(%error, "the outcome of an order could not be recorded");
+            tracing::error!(%error, "the outcome of an operator command could not be recorded");
         }
         result
     }

@@ -60,7 +60,9 @@ impl PersonService {
         }
         let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };
         if entry != *signed {
-            return to_sign("the signed entry is not the requested one, or something has changed since it was drafted");
+            return to_sign(
+                "the signed entry differs from the requested one, or the consent has changed since the entry was drafted",
+            );
         }
         if !Ed25519Verifier.holds(&device.key, &entry.message(), &signature) {
             let message = format!("the signature is not valid under the key of device {}", device.id);

@@ -46,7 +46,7 @@ pub enum PermissionResponder {
 }
 
 /// History entry of a tool call that the client never answered.
-const ABANDONED_RESULT: &str = "Tool call not run: the conversation went on without it";
+const ABANDONED_RESULT: &str = "Tool call not run: the conversation continued without an answer to it";
 
 impl ConversationService {
     /// Begins a turn, or returns the one that the same request began before. The turn runs whether or not anyone reads

@@ -481,7 +481,7 @@ fn fits(value: &Value, left: &mut usize) -> bool {
 /// Ends an execution in memory; a second end is logged.
 pub(crate) fn ends(execution: &mut Execution, state: ExecutionState, at: Timestamp) {
     if let Err(illegal) = execution.end(state, at) {
-        tracing::error!(execution = %execution.id, %illegal, "an execution was to end twice");
+        tracing::error!(execution = %execution.id, %illegal, "an execution that had ended was ended again");
     }
 }
 

@@ -267,7 +267,7 @@ fn last_attempt(execution: &Execution, attempt: u32) -> ExecutionAttempt {
 fn mark_running(live: &LiveExecution, at: Timestamp) {
     live.update(|execution| {
         if let Err(illegal) = execution.begin(at) {
-            tracing::error!(id = %execution.id, %illegal, "an execution that is over was begun");
+            tracing::error!(id = %execution.id, %illegal, "an execution that had ended was started again");
         }
     });
 }
@@ -277,9 +277,9 @@ fn log_end(execution: &Execution) {
     let (state, attempt) = (execution.state.as_str(), execution.attempt);
     match &execution.state {
         ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {
-            tracing::info!(state, attempt, why = failure.code.as_str(), "execution over");
+            tracing::info!(state, attempt, why = failure.code.as_str(), "execution ended");
         }
-        _ => tracing::debug!(state, attempt, "execution over"),
+        _ => tracing::debug!(state, attempt, "execution ended"),
     }
 }
 

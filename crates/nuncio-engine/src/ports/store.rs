@@ -75,13 +75,13 @@ pub enum Conflict {
     TurnRunning,
     #[error("the turn is not running")]
     TurnOver,
-    #[error("it already exists")]
+    #[error("a record with this id already exists")]
     Exists,
     #[error("the approval was decided in the meantime")]
     ApprovalMoved,
     #[error("the grant was used in the meantime")]
     GrantUsed,
-    #[error("it does not exist")]
+    #[error("the record does not exist")]
     Missing,
     /// The execution is over, owned by another incarnation, or at another attempt.
     #[error("the execution is over or run by another process")]
@@ -91,7 +91,7 @@ pub enum Conflict {
     #[error("the task was changed in the meantime")]
     TaskMoved,
     /// The object changed since it was read.
-    #[error("it was changed in the meantime")]
+    #[error("the record was changed in the meantime")]
     Moved,
 }
 

@@ -347,7 +347,7 @@ async fn new_user_message_closes_pending_calls_without_running_them() {
     assert_eq!(answer["messages"][0]["content"][0]["text"], "[\"user\",\"assistant\",\"tool\",\"tool\",\"user\"]");
     let history = aap.history(&session).await;
     for call in ["c1", "c2"] {
-        assert_eq!(result_of(&history, call), "Tool call not run: the conversation went on without it");
+        assert_eq!(result_of(&history, call), "Tool call not run: the conversation continued without an answer to it");
     }
     let late = json!([
         {"role": "tool_permission", "toolCallId": "c1", "granted": true},

@@ -222,7 +222,7 @@ fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
             current = name;
         } else if let Some(name) = &current {
             // The result that closes an abandoned call belongs to the next turn.
-            if !message["content"].to_string().contains("the conversation went on without it") {
+            if !message["content"].to_string().contains("the conversation continued without an answer to it") {
                 turns.get_mut(name).unwrap().push(message.clone());
             }
         }
