@@ -79,7 +79,7 @@ impl InvocationDelegate for LoggedCall<'_> {
                     tracing::warn!(%agent, %tool, negotiation, note, "the agreement differs from the description");
                 }
                 if method.asks_a_person {
-                    tracing::info!(%agent, %tool, negotiation, "a person at the other agent must agree to the call");
+                    tracing::info!(%agent, %tool, negotiation, "a person of the other agent must approve the call");
                 }
             }
             InvocationStep::Outdated(error) => {

@@ -51,7 +51,7 @@ fn transport(error: &DynamicTransportError, ended: &str) -> String {
     match error.downcast_ref() {
         // The outermost error names the URL, whose query may contain a token; the innermost does not.
         Some(StreamableHttpError::<reqwest::Error>::Client(error)) => text(causes(error).last().unwrap_or(error)),
-        Some(StreamableHttpError::AuthRequired(_)) => "it asks for other credentials".into(),
+        Some(StreamableHttpError::AuthRequired(_)) => "it requires other credentials".into(),
         _ => text(error),
     }
 }
