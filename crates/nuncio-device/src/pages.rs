@@ -99,7 +99,9 @@ fn loopback_address(listener: &TcpListener) -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     match address.ip().is_loopback() {
         true => Ok(address),
-        false => Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1")),
+        false => {
+            Err(std::io::Error::other("the pages of a device can be opened only on this machine: listen on 127.0.0.1"))
+        }
     }
 }
 

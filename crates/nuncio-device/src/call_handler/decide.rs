@@ -280,7 +280,7 @@ impl CallHandler {
         let late = self.context.config.clock.sleep_until(self.context.now().after(permitted.time));
         let done = tokio::select! {
             done = tool.run_for(caller, &call.arguments, permitted.time) => done,
-            () = late => Err(ToolFailure::Failed("it took longer than its time".to_owned())),
+            () = late => Err(ToolFailure::Failed("the tool did not answer within its time limit".to_owned())),
         };
         match done {
             Ok(result) => match result.to_string().len() {

@@ -51,7 +51,7 @@ pub struct Keyring {
 
 impl Keyring {
     pub async fn open(desktop: &DesktopEnvironment) -> Result<Self, KeyringError> {
-        let none = || KeyringError::Absent("the session bus has no known address".to_owned());
+        let none = || KeyringError::Absent("the address of the session bus is not set".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
         within(CALL_TIMEOUT, async {
             let bus = Bus::open(&address).await?;

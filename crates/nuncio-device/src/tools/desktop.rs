@@ -119,7 +119,7 @@ impl LocalTool for DesktopNotificationTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let (title, body) = Self::title_and_body(arguments)?;
         let Some(address) = self.0.session_bus() else {
-            return Err(dbus::no_desktop("the session bus has no known address"));
+            return Err(dbus::no_desktop("the address of the session bus is not set"));
         };
         dbus::notify(&address, &title, &body, time).await?;
         Ok(json!({"shown": true}))

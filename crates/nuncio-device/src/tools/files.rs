@@ -33,7 +33,7 @@ impl SharedFolders {
             let real = folder.canonicalize().map_err(is_inside)?;
             match real.is_dir() {
                 true => Ok(real),
-                false => Err(std::io::Error::other(format!("{} is no folder", folder.display()))),
+                false => Err(std::io::Error::other(format!("{} is not a folder", folder.display()))),
             }
         };
         folders.into_iter().map(real).collect::<Result<_, _>>().map(Self)
