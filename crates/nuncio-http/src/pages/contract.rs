@@ -52,9 +52,9 @@ fn entries(catalog: &str) -> Result<BTreeMap<String, String>, String> {
     let table: toml::Table = catalog.parse().map_err(|why| format!("{why}"))?;
     let mut entries = BTreeMap::new();
     for (section, texts) in &table {
-        let texts = texts.as_table().ok_or_else(|| format!("{section} is no section"))?;
+        let texts = texts.as_table().ok_or_else(|| format!("{section} is not a table"))?;
         for (key, text) in texts {
-            let text = text.as_str().ok_or_else(|| format!("{section}.{key} is no text"))?;
+            let text = text.as_str().ok_or_else(|| format!("{section}.{key} is not a text"))?;
             entries.insert(format!("{section}.{key}"), text.to_owned());
         }
     }
