@@ -81,12 +81,11 @@ pub enum HotelError {
 
     /// The database failed; a change may or may not have been stored.
     #[error(
-        "The hotel's ledger does not answer ({0}). Try again; before repeating a booking or a \
-         cancellation, look whether it took place."
+        "The hotel's ledger does not answer ({0}). Try again; before you repeat a booking or a cancellation, check whether it took place."
     )]
     Ledger(#[from] rusqlite::Error),
 
     /// The database task ended before it answered.
-    #[error("The front desk dropped this request. Look whether it took place before repeating it.")]
+    #[error("The request was dropped. Check whether it took place before you repeat it.")]
     Dropped,
 }
