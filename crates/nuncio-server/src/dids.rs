@@ -104,7 +104,7 @@ impl Dids {
 
     /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
     pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
-        let none = "no server has made any yet; `nuncio serve` does".to_owned();
+        let none = "no server has created any yet; `nuncio serve` creates them".to_owned();
         let did_base = RecordedBase::read(&files)?.map_or(Err(none), |recorded| DidBase::at(&recorded.base));
         Self::load(files, did_base, clock)
     }

@@ -281,7 +281,7 @@ impl Server {
         for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
             tracing::warn!(
                 issuer = issuer.url.as_str(),
-                "[[issuer]] does not say whether its subjects are people who use this server themselves: they are admitted only with a scope of an agent, and approve nothing; write `people = true` or `people = false`"
+                "[[issuer]] does not set `people`, so its subjects do not count as people who use this server themselves: they are admitted only with a scope of an agent and cannot approve calls; write `people = true` or `people = false`"
             );
         }
         let has_credentials = engine.access().has_keys() || !issuers.is_empty();

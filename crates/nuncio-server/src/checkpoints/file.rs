@@ -35,7 +35,7 @@ impl CheckpointFile {
             .map(|(index, line)| {
                 parse(line).map_err(|error| {
                     let message = format!(
-                        "{}, line {}: {error}; remove this line if nobody changed the file on purpose",
+                        "{}, line {}: {error}; if the file was not changed on purpose, remove this line",
                         self.path.display(),
                         index + 1
                     );

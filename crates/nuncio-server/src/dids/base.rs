@@ -98,7 +98,7 @@ impl RecordedBase {
 /// The error of a start with another public URL than before.
 pub(super) fn url_changed(from: &str, to: &str) -> OperatorError {
     let message = format!(
-        "the DIDs here were made for {from}, and under {to} nobody could resolve them; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
+        "the DIDs here were made for {from}, and under {to} they could not be resolved; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
     );
     OperatorError::new(Code::PublicUrlChanged, message)
 }
