@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Write a commented agent file to start from
     Init(Init),
-    /// Check agent files, and list what each protocol cannot express; starts nothing and connects nowhere
+    /// Check agent files, and list what each protocol cannot express; starts no program and opens no connection
     Lint {
         /// An agent file, or a folder as `serve` takes it
         #[arg(default_value = ".")]
@@ -200,7 +200,7 @@ pub(crate) struct Serve {
 
 fn listen(text: &str) -> Result<ListenAddress, String> {
     ListenAddress::parse(text).map_err(|_| match text.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() => format!("{port:?} is no port; it is a number from 0 to 65535"),
+        Some((host, port)) if !host.is_empty() => format!("{port:?} is not a port; a port is a number from 0 to 65535"),
         None if text.parse::<u16>().is_ok() => format!("the host is missing; write localhost:{text}"),
         _ => "write HOST:PORT, such as localhost:7400 or 0.0.0.0:7400".to_owned(),
     })
@@ -311,7 +311,7 @@ pub(crate) enum GrantSubcommand {
         /// Scopes to grant
         #[arg(required = true, value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// End of the grant: a span such as 12h or 30d, a day or a time such as 2027-01-01T00:00:00Z
+        /// End of the grant: a duration such as 12h or 30d, a day or a time such as 2027-01-01T00:00:00Z
         #[arg(long, value_name = "TIME", conflicts_with = "once")]
         until: Option<String>,
         /// Grant for one call only
@@ -509,7 +509,7 @@ pub(crate) enum DidSubcommand {
     Links,
     /// Make a new key; an agent then gets a new DID, which its old DID document names
     #[command(
-        after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens it gave are worthless.\nThe address is changed while the server is stopped."
+        after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens that it issued stop working.\nStop the server before you change its address."
     )]
     #[command(group = ArgGroup::new("which").args(["agent", "service", "to"]).required(true))]
     Rotate {

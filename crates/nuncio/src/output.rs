@@ -96,8 +96,8 @@ fn chat_advice(error: &ChatError) -> Option<&'static str> {
     match error {
         ChatError::Unreachable(why) if readable_error(why) != *why => None,
         ChatError::Unreachable(_) => Some("see whether a server runs there; `nuncio serve` starts one here"),
-        ChatError::Refused { status: 401, .. } => Some("show a key with --key, or in NUNCIO_KEY"),
-        ChatError::NotAap(_) => Some("name the address below which it speaks AAP, such as https://example.com/aap"),
+        ChatError::Refused { status: 401, .. } => Some("send a key with --key or NUNCIO_KEY"),
+        ChatError::NotAap(_) => Some("name the base address of AAP on that server, such as https://example.com/aap"),
         _ => None,
     }
 }

@@ -84,7 +84,7 @@ fn print_rotated(reply: RotatedDids) {
             Some(old) => println!("  {}  {}", "instead of".dimmed(), text(old)),
             None => println!(
                 "  {}",
-                "The DID is the same; its key is new, and the tokens given so far are worthless.".dimmed()
+                "The DID is the same; its key is new, and the tokens issued so far stop working.".dimmed()
             ),
         }
     }

@@ -148,13 +148,15 @@ fn key_term(text: &str) -> Result<KeyTerm, String> {
     match span_seconds(text) {
         Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
         None => moment(text).map(KeyTerm::Until).map_err(|_| {
-            format!("--expires {text:?}: write a span such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z")
+            format!(
+                "--expires {text:?}: write a duration such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z"
+            )
         }),
     }
 }
 
 fn overlap_seconds(text: &str) -> Result<u64, String> {
-    span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a span of time such as 30m, 12h or 3d"))
+    span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a duration such as 30m, 12h or 3d"))
 }
 
 #[cfg(test)]

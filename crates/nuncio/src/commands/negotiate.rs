@@ -75,7 +75,7 @@ fn print_agreement(agent: &VerifiedDescription, agreement: &Agreement) {
         let limit = execution.timeout_ms.map(|limit| format!(", at most {limit} ms")).unwrap_or_default();
         print_fact("how", Some(&format!("{}{limit}", execution.mode.replace('_', " "))));
         if execution.requires_human_authorization == Some(true) {
-            print_fact("and", Some("a person there must agree to each call"));
+            print_fact("and", Some("a person of that agent must approve each call"));
         }
     }
     if let Some(why) = result.score.as_ref().map(describe_score) {
@@ -112,7 +112,7 @@ fn print_draft(result: &NegotiationResult) {
             println!("  {} --accept {} --digest {}", "to accept it:".dimmed(), clean(&id), clean(&digest));
         }
         Some((Value::Bool(true), Value::Bool(false))) => {
-            println!("  {}", "you accepted it; the other side has not yet".dimmed());
+            println!("  {}", "you accepted it; the other side has not accepted it yet".dimmed());
         }
         Some((Value::Bool(true), Value::Bool(true))) => {
             println!(
@@ -127,7 +127,7 @@ fn print_draft(result: &NegotiationResult) {
 fn print_alternative(other: &Alternative) {
     let id = other.interface.as_deref().unwrap_or("?");
     println!("  {}  {}", clean(id), clean(other.capability.as_deref().unwrap_or_default()).dimmed());
-    let mut why = other.reason.clone().unwrap_or_else(|| "it does not say why".to_owned());
+    let mut why = other.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
     if let Some(score) = &other.score {
         why.push_str(&format!(" ({} points)", score.total));
     }
@@ -139,7 +139,7 @@ fn describe_score(score: &Score) -> String {
     let matched = match score.intent_by.as_str() {
         "tags" => "by its tags",
         "words" => "by its words",
-        _ => "by nothing in particular",
+        _ => "by neither tags nor words",
     };
     let mut parts = vec![format!("intent {} {matched}", score.intent)];
     for (name, points) in

@@ -228,7 +228,7 @@ pub(crate) async fn audit(
         AuditSubcommand::Verify => {
             run_command(&data, AdminCommand::AuditVerify, json, |chain: AuditVerification| {
                 println!(
-                    "{} {}, each following from the one before; {} signed checkpoints agree.",
+                    "{} {}: the hash chain is complete, and {} signed checkpoints match it.",
                     "intact:".green().bold(),
                     counted(chain.records, "record"),
                     chain.checkpoints

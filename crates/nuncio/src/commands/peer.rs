@@ -146,7 +146,7 @@ impl AgentOverview {
             facts.extend(interface.protocol.as_deref());
             facts.extend(interface.profile.as_deref());
             if interface.asks_a_person() {
-                facts.push("a person must agree");
+                facts.push("a person must approve");
             }
             println!("  {}  {}", clean(id), clean(&facts.join(", ")).dimmed());
             println!(
@@ -165,7 +165,7 @@ impl AgentOverview {
                 method.input["properties"].as_object().into_iter().flatten().map(|(name, _)| {
                     if needed.iter().any(|it| *it == name) { name.clone() } else { format!("[{name}]") }
                 });
-            let person = if method.asks_a_person { "  a person must agree" } else { "" };
+            let person = if method.asks_a_person { "  a person must approve" } else { "" };
             let names = names.collect::<Vec<_>>().join(", ");
             println!("  {}({}){}", clean(&method.name), clean(&names), person.yellow());
             method.description.iter().for_each(|text| println!("{}", wrapped(text, "    ").dimmed()));

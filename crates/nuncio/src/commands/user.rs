@@ -47,7 +47,7 @@ fn invite_seconds(text: &str) -> Result<u64, String> {
     const MONTH_SECONDS: u64 = 30 * 86_400;
     span_seconds(text)
         .filter(|seconds| (1..=MONTH_SECONDS).contains(seconds))
-        .ok_or_else(|| format!("{text:?} is no time for an invite: write 30m, 12h or 3d, at most 30d"))
+        .ok_or_else(|| format!("{text:?} is not a duration for an invite: write 30m, 12h or 3d, at most 30d"))
 }
 
 /// Prints the link alone on standard output, so that it can be piped; the rest on standard error. While no server

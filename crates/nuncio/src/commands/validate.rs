@@ -56,7 +56,8 @@ pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
 async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
     let document = options.document.as_str();
     if document.contains("://") {
-        let url = address::read(document).map_err(|why| WrongUsage(format!("{document:?} is no address: {why}")))?;
+        let url =
+            address::read(document).map_err(|why| WrongUsage(format!("{document:?} is not an address: {why}")))?;
         return Ok(consumer(&options.outbound, print_notes(json))?.download(&url, MAX_BYTES).await?.to_vec());
     }
     let name = if document == "-" { "standard input" } else { document };

@@ -5,8 +5,8 @@ const CERTIFICATE_ERROR_PREFIX: &str = "invalid peer certificate: ";
 
 /// Certificate error names of the TLS library with readable texts. Other errors are readable already.
 const CERTIFICATE_FAULTS: [(&str, &str); 9] = [
-    ("CaUsedAsEndEntity", "it is an authority's own; a server needs one that an authority signed for it"),
-    ("UnknownIssuer", "no authority that is known here signed it; --extra-ca FILE names one more"),
+    ("CaUsedAsEndEntity", "it is the certificate of an authority; a server needs one that an authority issued to it"),
+    ("UnknownIssuer", "no trusted authority signed it; --extra-ca FILE adds one"),
     ("UnsupportedCertVersion", "it is of an old version; version 3 is needed"),
     ("BadSignature", "its signature is wrong"),
     ("BadEncoding", "it cannot be read"),
@@ -18,8 +18,8 @@ const CERTIFICATE_FAULTS: [(&str, &str); 9] = [
 
 /// Texts for errors caused by http on a TLS port, or TLS on an http port.
 const WRONG_SCHEME: [(&str, &str); 2] = [
-    ("received corrupt message of type InvalidContentType", "it does not speak TLS there; perhaps it is at http:"),
-    ("invalid HTTP version parsed", "it does not speak plain http there; perhaps it is at https:"),
+    ("received corrupt message of type InvalidContentType", "it does not use TLS on this port; perhaps it is at http:"),
+    ("invalid HTTP version parsed", "it does not use plain http on this port; perhaps it is at https:"),
 ];
 
 /// Replaces error names of the TLS library in a message by readable texts.
@@ -44,7 +44,7 @@ mod tests {
         let explain = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
         let prefix = "a cannot be reached: its certificate is not accepted: ";
         let authority = explain("Other(OtherError(CaUsedAsEndEntity))");
-        assert!(authority.starts_with(&format!("{prefix}it is an authority's own")));
+        assert!(authority.starts_with(&format!("{prefix}it is the certificate of an authority")));
         assert_eq!(explain("BadSignature; try again"), format!("{prefix}its signature is wrong; try again"));
         let sentence = "certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")";
         assert_eq!(explain(sentence), format!("{prefix}{sentence}"), "a readable error stays as it is");

@@ -182,7 +182,7 @@ fn listen_address_that_is_in_use_or_malformed_is_reported() {
     let no_addresses = [
         ("7400", "write localhost:7400"),
         ("localhost", "write HOST:PORT"),
-        ("localhost:99999", "\"99999\" is no port"),
+        ("localhost:99999", "\"99999\" is not a port"),
         ("localhost:many", "from 0 to 65535"),
     ];
     for (listen, expected) in no_addresses {

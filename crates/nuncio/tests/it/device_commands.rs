@@ -296,7 +296,10 @@ async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_no
     for wrong in [cut, own, "https://agents.example/join#inv_1.short"] {
         let refused = laptop.home.nuncio(&["device", "join", wrong, "--home"]).arg(laptop.home.path("tablet")).run();
         assert_eq!(refused.status, Some(2), "{refused:?}");
-        assert!(refused.stderr.contains("this is no invite link") && !refused.stderr.contains("inv_"), "{refused:?}");
+        assert!(
+            refused.stderr.contains("this is not an invite link") && !refused.stderr.contains("inv_"),
+            "{refused:?}"
+        );
     }
     // A link with the key of another server is refused before anything of the device is used.
     let other = laptop.home.json_command(&["user", "invite", "eve"]).json();

@@ -62,7 +62,7 @@ fn printed_next_command_keeps_address_and_ca_options() {
     assert!(left.stdout.contains(&again), "{left:?}");
     let (code, message) = home.nuncio(&["--json", "chat", server.url()]).run().failure();
     assert_eq!(code, "endpoint_unreachable");
-    assert!(message.contains("its certificate is not accepted: no authority"), "{message}");
+    assert!(message.contains("its certificate is not accepted: no trusted authority"), "{message}");
     let plain = server.url().replace("https:", "http:");
     let ran = home.nuncio(&["chat", &plain]).run();
     assert!(ran.stderr.contains("at https:") && ran.stderr.contains("explain endpoint_unreachable"), "{ran:?}");

@@ -28,7 +28,7 @@ impl DeviceAuditExport {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let unusable = |why: &dyn std::fmt::Display| {
             let message = format!(
-                "{} is no record of a device: {why}; write one with `nuncio device audit --json`",
+                "{} is not an audit record of a device: {why}; write one with `nuncio device audit --json`",
                 path.display()
             );
             fault(Code::BadRequest, message)

@@ -5,7 +5,7 @@ use url::Url;
 
 /// The base URLs at which AAP may be served, the likeliest first.
 pub(super) fn candidates(target: &str) -> Result<Vec<Url>, String> {
-    let mut url = address::read(target).map_err(|why| format!("{target:?} is no address of a server: {why}"))?;
+    let mut url = address::read(target).map_err(|why| format!("{target:?} is not the address of a server: {why}"))?;
     url.set_query(None);
     url.set_fragment(None);
     if url.path().trim_matches('/').is_empty() {

@@ -46,7 +46,7 @@ impl LocalTool {
     /// Reads a tool's file.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        Self::parse(&text).map_err(|why| wrong_usage(format!("{} is no tool: {why}", file.display())))
+        Self::parse(&text).map_err(|why| wrong_usage(format!("{} is not a valid tool file: {why}", file.display())))
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -134,6 +134,6 @@ pub(super) async fn accept(home: &DeviceHomeOptions, agent: &str, yes: bool, jso
 /// Parses a duration: a whole number of minutes, hours or days, at most 366 days.
 fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     let seconds = span_seconds(text).filter(|seconds| (1..=366 * 86_400).contains(seconds));
-    let invalid = || format!("{text:?} is no span of time: write 30m, 12h or 3d");
+    let invalid = || format!("{text:?} is not a duration: write 30m, 12h or 3d");
     seconds.map(std::time::Duration::from_secs).ok_or_else(invalid)
 }

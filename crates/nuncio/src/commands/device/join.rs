@@ -62,7 +62,7 @@ fn run_again(home: &DeviceHomeOptions, folders: &[PathBuf], port: Option<u16>) -
 
 /// Reads an invite link; the error does not repeat it, because it is a secret.
 pub(super) fn invitation(link: &str) -> anyhow::Result<Invitation> {
-    let link = InviteLink::parse(link).map_err(|why| wrong_usage(format!("this is no invite link: {why}")))?;
+    let link = InviteLink::parse(link).map_err(|why| wrong_usage(format!("this is not an invite link: {why}")))?;
     Ok(Invitation {
         url: link.server,
         trust: AddressTrust::Configured,

@@ -49,7 +49,7 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
         let name = BackendName::parse(name).map_err(|why| config_error(&path, &format!("the file's name: {why}")))?;
         let transport = transport(&file).map_err(|why| config_error(&path, &why))?;
         if file.scope.is_none() && file.tools.is_empty() {
-            let message = "`scope` says under which permission its tools run, or [tools] says it for each of them";
+            let message = "`scope` is missing: name the permission of its tools here, or of each tool below [tools]";
             return Err(config_error(&path, &message));
         }
         let runners = match &runners {
@@ -94,7 +94,7 @@ fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
                 }
             }
         }
-        _ => Err("either `command` or `url` says how to reach it, not both".to_owned()),
+        _ => Err("give either `command` or `url`, not both".to_owned()),
     }
 }
 

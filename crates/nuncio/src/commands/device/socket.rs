@@ -122,7 +122,7 @@ async fn send(folder: &Path, command: &DeviceCommand, limit: Duration) -> anyhow
         Ok(Ok(Some(CommandReply::Failed { code, message }))) => Err(fault(code, message)),
         Ok(Ok(Some(CommandReply::Usage { message }))) => Err(WrongUsage(message).into()),
         Ok(Err(why)) if matches!(why.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => {
-            Err(no_reply(&"it broke off"))
+            Err(no_reply(&"the connection ended early"))
         }
         Ok(Err(why)) => Err(no_reply(&why)),
         Err(_) => Err(no_reply(&"it took too long")),

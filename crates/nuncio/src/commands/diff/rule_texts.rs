@@ -4,7 +4,7 @@ pub(super) fn of(rule: &str) -> Option<&'static str> {
     Some(match rule {
         // Breaking, independent of the schemas.
         "unreadable" => "cannot be parsed, so it counts as changed",
-        "manifest_added" => "is the first manifest; nobody has agreed to anything before",
+        "manifest_added" => "is the first manifest; people have not agreed to anything before",
         "schema_version_changed" => "uses another format",
         "scope_added" => "is a permission that people were not asked for",
         "scope_readded" => "is a permission that was removed and added again",

@@ -128,7 +128,7 @@ impl ModelName {
             _ => {
                 let providers = Provider::ALL.map(Provider::as_str).join(", ");
                 let message =
-                    format!("--model {text}: say PROVIDER/MODEL, such as ollama/qwen3; providers: {providers}");
+                    format!("--model {text}: write PROVIDER/MODEL, such as ollama/qwen3; providers: {providers}");
                 Err(wrong_usage(message))
             }
         }

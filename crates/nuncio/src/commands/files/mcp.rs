@@ -199,7 +199,7 @@ fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
     match words.first() {
         _ if quote.is_some() => Err("a quote is not closed"),
         Some(first) if !first.is_empty() => Ok(words),
-        _ => Err("say the command that starts the server, or its address"),
+        _ => Err("name the command that starts the server, or its address"),
     }
 }
 

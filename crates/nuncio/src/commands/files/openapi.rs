@@ -126,7 +126,7 @@ fn compiled(operation: ImportedOperation, scope_prefix: &str) -> Result<Imported
     match nuncio_agent_file::parse("agent.toml", &file) {
         Ok(_) => Ok(operation),
         Err(faults) => Err(format!(
-            "it makes no valid tool: {}",
+            "it does not give a valid tool: {}",
             faults.0.first().map(|fault| fault.found.as_str()).unwrap_or_default()
         )),
     }

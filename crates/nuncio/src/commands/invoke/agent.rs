@@ -56,7 +56,7 @@ fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
             }))
         }
         None => {
-            let message = "name the method, or say what you want with --intent; `nuncio show` lists the methods";
+            let message = "name the method, or describe what you want with --intent; `nuncio show` lists the methods";
             Err(wrong_usage(message))
         }
     }
@@ -88,11 +88,11 @@ impl InvocationDelegate for InvocationReporter {
                     warn(&format!("the method is on another host: {}", method.server), self.json);
                 }
                 if method.asks_a_person {
-                    warn("a person there must agree to it first", self.json);
+                    warn("a person of that agent must approve it first", self.json);
                 }
             }
             InvocationStep::Outdated(error) => {
-                warn(&format!("it is negotiated again, because {}", error.message), self.json);
+                warn(&format!("negotiating again, because {}", error.message), self.json);
             }
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)
             };
             inputs.push((name.to_owned(), InputValue::Text(value)));
         } else {
-            return Err(wrong_usage(format!("{text:?} is no input; write NAME=VALUE or a JSON object")));
+            return Err(wrong_usage(format!("{text:?} is not an input; write NAME=VALUE or a JSON object")));
         }
     }
     Ok(inputs)

@@ -8,7 +8,7 @@ use super::display::plain;
 pub(super) fn parse(form: Option<&Value>, arguments: &[String]) -> Result<Value, String> {
     let Some(form) = form else {
         return if arguments.is_empty() {
-            Err("say the result as one text, in quotes".to_owned())
+            Err("give the result as one text, in quotes".to_owned())
         } else {
             Ok(Value::String(arguments.join(" ")))
         };
@@ -16,7 +16,7 @@ pub(super) fn parse(form: Option<&Value>, arguments: &[String]) -> Result<Value,
     if form["properties"].is_null() && form["type"] != "object" {
         return match arguments {
             [argument] => value(form, form, argument, "the result"),
-            _ => Err("say the result as one value, or with --output JSON".to_owned()),
+            _ => Err("give the result as one value, or with --output JSON".to_owned()),
         };
     }
     let mut result = Map::new();

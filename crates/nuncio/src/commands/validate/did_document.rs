@@ -22,7 +22,7 @@ pub(super) fn check(bytes: &[u8], now: Timestamp) -> (Vec<DocumentFault>, Vec<Do
         warnings.push(fault("/service", "has no AgentDescription, so the agent cannot be found by its DID".to_owned()));
     }
     if document.deactivated() {
-        warnings.push(fault("/deactivated", "says that the DID is out of use".to_owned()));
+        warnings.push(fault("/deactivated", "says that the DID is deactivated".to_owned()));
     }
     let did = document.id().clone();
     let errors = match document.bind(&did, now, K1ProofRule::Optional) {

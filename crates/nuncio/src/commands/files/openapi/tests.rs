@@ -303,7 +303,7 @@ fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
             "GET /x: its parameter \"filter\" is an object",
             "GET /x: its parameter \"doc\" is a document, not a value",
             "POST /x: its request body is multipart/form-data; JSON and plain text can be sent",
-            "GET /a/../b: it makes no valid tool: the address \"https://pets.example/v1/a/../b\" contains `.` or `..` \
+            "GET /a/../b: it does not give a valid tool: the address \"https://pets.example/v1/a/../b\" contains `.` or `..` \
              as a segment of its path",
         ]
     );
