@@ -66,7 +66,7 @@ impl ProtocolFront for A2hFront {
 
     fn documents(&self, agent: &Agent) -> Vec<SampleRequest> {
         let manifest = || {
-            let title = title("What it may do on your devices", "它可在您的设备上做什么");
+            let title = title("What it may do on your devices", "它可在你的设备上做什么");
             SampleRequest::document(title, format!("/a2h/agents/{}", agent.name))
         };
         agent.device_tools().next().map(|_| manifest()).into_iter().collect()

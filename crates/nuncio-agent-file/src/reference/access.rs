@@ -12,7 +12,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Sections],
         "",
         "A permission. Callers get it with `nuncio grant create`, with a key (`nuncio key create --scope`) or with an access token; people give it to an agent on their device.",
-        "一项权限。调用者通过 `nuncio grant create`、密钥（`nuncio key create --scope`）或访问令牌取得；用户在自己的设备上授予智能体。",
+        "一项权限。调用方通过 `nuncio grant create`、密钥（`nuncio key create --scope`）或访问令牌取得；用户在自己的设备上授予智能体。",
     )
     .seen_by(&[Skill, A2h]),
     key(
@@ -36,9 +36,9 @@ pub(super) const KEYS: &[AgentFileKey] = &[
     key(
         "scope.description",
         &[TextByLanguage],
-        r#"{ en = "Adds to your notes.", zh-CN = "添加到您的笔记。" }"#,
+        r#"{ en = "Adds to your notes.", zh-CN = "添加到你的笔记。" }"#,
         "What the permission allows, for the person who is asked.",
-        "权限允许做什么，显示给被询问的人。",
+        "权限允许做什么，显示给被询问的用户。",
     )
     .default_text("the label", "与 label 相同")
     .seen_by(&[A2h]),
@@ -47,7 +47,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Word(&["low", "medium", "high"])],
         r#""medium""#,
         "How sensitive the permission is. Calls under a \"high\" scope need approval.",
-        "权限的敏感程度。\"high\" 权限下的调用需要批准。",
+        "权限的敏感度。\"high\" 权限下的调用需要批准。",
     )
     .required()
     .seen_by(&[Anp, A2h]),
@@ -126,7 +126,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "The permission that callers of the imported tools need: the id of a [[scope]].",
         "调用导入的工具需要的权限，即某个 [[scope]] 的 id。",
     )
-    .default_text("callers need no permission", "调用者无需权限")
+    .default_text("callers need no permission", "调用方无需权限")
     .only_with("import"),
     key(
         "mcp.expose",

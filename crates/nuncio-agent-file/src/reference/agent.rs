@@ -36,7 +36,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[TextsByLanguage],
         r#"["What can you do?"]"#,
         "Messages that the chat page offers before the first message: at most 8, of at most 200 characters each.",
-        "聊天页面在第一条消息之前建议的消息：最多 8 条，每条最多 200 个字符。",
+        "对话页面在第一条消息之前建议的消息：最多 8 条，每条最多 200 个字符。",
     ),
     key("agent.owner", &[Table], "", "The organisation or person responsible for the agent.", "对智能体负责的组织或个人。")
         .seen_by(&[Skill, Anp]),

@@ -17,7 +17,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Word(&["rules", "script", "model", "process", "aap"])],
         r#""rules""#,
         "\"rules\" matches messages with the [[intent]] sections, \"model\" asks a language model, \"process\" runs a program of yours, \"aap\" asks an agent on another AAP server, \"script\" plays scripts from the user's message, for tests.",
-        "\"rules\" 用 [[intent]] 匹配消息；\"model\" 调用语言模型；\"process\" 运行您自己的程序；\"aap\" 转发给另一个 AAP 服务器上的智能体；\"script\" 执行用户消息中的脚本，用于测试。",
+        "\"rules\" 用 [[intent]] 匹配消息；\"model\" 调用语言模型；\"process\" 运行你自己的程序；\"aap\" 转发给另一个 AAP 服务器上的智能体；\"script\" 执行用户消息中的脚本，用于测试。",
     )
     .required(),
     key(
@@ -34,11 +34,11 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Word(&["openai", "anthropic", "gemini", "ollama", "openrouter", "deepseek", "mistral", "groq"])],
         r#""anthropic""#,
         "Provider of the model. \"openai\" with base_url is any compatible server.",
-        "模型的提供方。\"openai\" 加上 base_url 可用于任何兼容的服务器。",
+        "模型的提供商。\"openai\" 加上 base_url 可用于任何兼容的服务器。",
     )
     .required()
     .only_if("kind", &["model"]),
-    key("brain.model", &[Text], r#""claude-sonnet-4-5""#, "The provider's name of the model.", "提供方对该模型的命名。")
+    key("brain.model", &[Text], r#""claude-sonnet-4-5""#, "The provider's name of the model.", "提供商对该模型的命名。")
         .required()
         .only_if("kind", &["model"]),
     key(
@@ -48,7 +48,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "Address of the model's interface.",
         "模型接口的地址。",
     )
-    .default_text("the provider's own", "提供方的地址")
+    .default_text("the provider's own", "提供商的地址")
     .only_if("kind", &["model"]),
     key(
         "brain.key",
@@ -67,7 +67,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
     )
     .only_if("kind", &["model"]),
     key("brain.temperature", &[Number(0.0, 2.0)], "0.2", "Sampling temperature.", "采样温度。")
-        .default_text("the provider's", "由提供方决定")
+        .default_text("the provider's", "由提供商决定")
         .only_if("kind", &["model"]),
     key(
         "brain.max_tokens",
@@ -76,7 +76,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "Longest answer of the model, in tokens.",
         "模型回答的最大长度，单位 token。",
     )
-    .default_text("the provider's; 8192 for Anthropic", "由提供方决定；Anthropic 为 8192")
+    .default_text("the provider's; 8192 for Anthropic", "由提供商决定；Anthropic 为 8192")
     .only_if("kind", &["model"]),
     key(
         "brain.window_tokens",
@@ -92,7 +92,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Table],
         "",
         "Options with which a session may choose another model, temperature or key.",
-        "会话可以用哪些选项改变模型、温度或密钥。",
+        "对话可以用哪些选项改变模型、温度或密钥。",
     )
     .only_if("kind", &["model"]),
     key("brain.options.model", &[Text], r#""model""#, "Name of the [[option]] that replaces model.", "替换 model 的 [[option]] 名称。"),

@@ -171,7 +171,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Flag],
         "true",
         "Whether the agent is useless to a person who does not grant the tool's scope; a relation without it is refused.",
-        "该工具的权限是否为建立关系所必需；不授予该权限的关系会被拒绝。",
+        "该工具的权限是否为建立授权关系所必需；不授予该权限就不能建立授权关系。",
     )
     .default("false")
     .seen_by(&[A2h]),

@@ -5,7 +5,7 @@ use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap};
 
 pub(super) const KEYS: &[AgentFileKey] = &[
-    key("option", &[Sections], "", "A setting that an app may choose for its session.", "应用可以为会话设置的选项。")
+    key("option", &[Sections], "", "A setting that an app may choose for its session.", "应用可以为对话设置的选项。")
         .seen_by(&[Aap]),
     key(
         "option.name",
@@ -49,7 +49,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Words(&["compacted", "full"])],
         r#"["full"]"#,
         "Forms in which clients may read a session's history.",
-        "客户端可以读取的会话历史形式。",
+        "客户端可以读取的对话历史形式。",
     )
     .default(r#"["compacted", "full"]"#)
     .seen_by(&[Aap]),
@@ -85,7 +85,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Flags],
         "{ supports_voice = false }",
         "Flags of the A2H manifest, by name.",
-        "A2H 清单中的能力标志，按名称列出。",
+        "A2H 能力清单中的能力标志，按名称列出。",
     )
     .seen_by(&[A2h]),
 ];

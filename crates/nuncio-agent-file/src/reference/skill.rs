@@ -51,7 +51,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Word(&["public", "restricted", "private"])],
         r#""restricted""#,
         "Who finds and calls the skill. \"public\": anyone finds it, callers that auth admits call it; \"restricted\": anyone finds it, known callers with the scope call it; \"private\": only those callers see it.",
-        "谁能发现和调用技能。\"public\"：任何人都能发现，通过 auth 的调用者可以调用；\"restricted\"：任何人都能发现，只有具备权限的已知调用者可以调用；\"private\"：只有这些调用者能看到。",
+        "谁能发现和调用技能。\"public\"：任何人都能发现，通过 auth 的调用方可以调用；\"restricted\"：任何人都能发现，只有具备权限的已知调用方可以调用；\"private\"：只有这些调用方能看到。",
     )
     .default_text("\"restricted\" with a scope, otherwise \"public\"", "有 scope 时为 \"restricted\"，否则为 \"public\"")
     .seen_by(&[Skill]),
@@ -60,11 +60,11 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Word(&["none", "api_key", "oauth2", "custom"]), Table],
         r#""api_key""#,
         "How callers authenticate: with nothing, a key of this server, an access token or a signature; a table gives the header or the issuer.",
-        "调用者如何认证：无需认证、本服务器的密钥、访问令牌或签名；用表可指定请求头或颁发者。",
+        "调用方如何认证：无需认证、本服务器的密钥、访问令牌或签名；用表可指定请求头或签发方。",
     )
     .default_text("\"api_key\"; \"none\" if it is public and needs no scope", "\"api_key\"；公开且无需权限时为 \"none\"")
     .seen_by(&[Skill]),
-    key("tool.skill.auth.api_key", &[Text], r#""X-Hotel-Key""#, "Header in which callers send their key.", "调用者发送密钥的请求头。")
+    key("tool.skill.auth.api_key", &[Text], r#""X-Hotel-Key""#, "Header in which callers send their key.", "调用方发送密钥的请求头。")
         .one_of()
         .seen_by(&[Skill]),
     key(
@@ -72,7 +72,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[WebAddress],
         r#""https://login.example.com""#,
         "The only issuer whose access tokens count.",
-        "只接受该颁发者的访问令牌。",
+        "只接受该签发方的访问令牌。",
     )
     .one_of()
     .seen_by(&[Skill]),

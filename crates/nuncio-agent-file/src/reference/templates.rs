@@ -102,7 +102,7 @@ pub const VARIABLES: &[TemplateVariable] = &[
         &["intent.answer", "intent.failure", "intent.slot.ask", "brain.fallback", "brain.instructions"],
         "{{ options.language }}",
         "Options of the session, except secret ones.",
-        "会话的选项，机密选项除外。",
+        "对话的选项，机密选项除外。",
     ),
     variable(
         "text",

@@ -10,7 +10,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Sections],
         "",
         "Something that the agent can do. The brain and callers call it by its name.",
-        "智能体能做的一件事。brain 和调用者按名称调用。",
+        "智能体能做的一件事。brain 和调用方按名称调用。",
     )
     .seen_by(&[Aap, Skill, Anp, A2h]),
     key(
@@ -30,7 +30,7 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Text],
         r#""Adds a note.""#,
         "What the tool does, for brains and callers.",
-        "工具的用途，供 brain 和调用者查看。",
+        "工具的用途，供 brain 和调用方查看。",
     )
     .required()
     .seen_by(&[Aap, Skill, Anp, A2h]),
@@ -59,9 +59,9 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         &[Text],
         r#""notes:write""#,
         "The permission that a caller needs: the id of a [[scope]]. A device tool must have one.",
-        "调用者需要的权限，即某个 [[scope]] 的 id。设备工具必须有。",
+        "调用方需要的权限，即某个 [[scope]] 的 id。设备工具必须有。",
     )
-    .default_text("callers need no permission", "调用者无需权限")
+    .default_text("callers need no permission", "调用方无需权限")
     .seen_by(&[Skill, Anp, A2h]),
     key(
         "tool.human_authorization",

@@ -187,7 +187,7 @@ async fn audit_page_lists_calls_newest_first_and_filters_them() {
     assert_eq!(count("day=1999-01-01&offset=60").await, 0);
     let narrow = reader.get("/happened?outcome=denied&lang=zh-CN").await;
     assert!(narrow.body.contains("href=\"/happened?outcome=denied&#38;lang=en\""), "{}", narrow.body);
-    assert!(narrow.body.contains("符合条件的有 2 条。") && narrow.body.contains("您拒绝了。"), "{}", narrow.body);
+    assert!(narrow.body.contains("符合条件的有 2 条。") && narrow.body.contains("你拒绝了。"), "{}", narrow.body);
     assert!(narrow.body.contains("<option value=\"denied\" selected>"), "what was chosen stays chosen");
 }
 

@@ -12,13 +12,13 @@ pub(super) fn not_understood(language: Language, abilities: &[String]) -> String
 }
 
 pub(super) fn dropped(language: Language) -> String {
-    language.choose("All right, never mind. What else can I do for you?", "好的，那就算了。还有什么可以帮您？").into()
+    language.choose("All right, never mind. What else can I do for you?", "好的，那就算了。还需要什么帮助？").into()
 }
 
 pub(super) fn switched_off(language: Language, tool: &str) -> String {
     match language {
         English => format!("For this I need the tool {tool}, which must be switched on for this session first."),
-        Chinese => format!("这需要用到工具 {tool}，请先在本次会话中启用它。"),
+        Chinese => format!("这需要用到工具 {tool}，请先在本次对话中启用它。"),
     }
 }
 

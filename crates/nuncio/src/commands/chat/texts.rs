@@ -10,7 +10,7 @@ texts_by_language! { ChatTexts {
         "输入 /help 查看说明；Ctrl-C 停止智能体，Ctrl-D 退出。";
     help:
         "/help      this list\n/tools     the tools of this conversation\n/options   the agent's options and their values\n/set N V   set option N to V, from your next message on\n/history   the messages so far\n/session   this conversation's id\n/new       start a new conversation\n/quit      leave; also Ctrl-D\nCtrl-C stops the agent, not the program.",
-        "/help      本说明\n/tools     本次会话的工具\n/options   智能体的选项及其当前值\n/set N V   将选项 N 设为 V，从下一条消息起生效\n/history   已有的对话\n/session   会话编号\n/new       重新开始\n/quit      退出，也可用 Ctrl-D\nCtrl-C 停止智能体，不退出程序。";
+        "/help      本说明\n/tools     本次对话的工具\n/options   智能体的选项及其当前值\n/set N V   将选项 N 设为 V，从下一条消息起生效\n/history   已有的对话\n/session   对话编号\n/new       重新开始\n/quit      退出，也可用 Ctrl-D\nCtrl-C 停止智能体，不退出程序。";
     again_to_leave: "Ctrl-C again to leave.", "再按一次 Ctrl-C 退出。";
     stopping: "Stopping.", "正在停止。";
     stopped: "Stopped.", "已停止。";
@@ -24,16 +24,16 @@ texts_by_language! { ChatTexts {
     refusal: "The agent refused.", "智能体拒绝回答。";
     failed: "The turn failed:", "本轮失败：";
     allow: "Allow {tool}?", "允许 {tool}？";
-    choices: "[y]es once / [a]lways this session / [n]o (reason)", "[y] 允许一次 / [a] 本会话始终允许 / [n] 拒绝（理由）";
+    choices: "[y]es once / [a]lways this session / [n]o (reason)", "[y] 允许一次 / [a] 本次对话始终允许 / [n] 拒绝（理由）";
     again: "Please answer y, a, or n with a reason if you like.", "请回答 y、a，或 n（可附理由）。";
-    left_unanswered: "The calls stay unanswered; your next message abandons them.", "调用尚未答复；您的下一条消息会放弃它们。";
+    left_unanswered: "The calls stay unanswered; your next message abandons them.", "调用尚未答复；你的下一条消息会放弃它们。";
     still_running: "The last turn is still running; its output:", "上一轮仍在进行，内容如下：";
     key_in_clear: "Warning: your key is sent over plain http, where others can read it.", "警告：密钥将通过明文 http 发送，可能被他人看到。";
-    session: "Session", "会话";
+    session: "Session", "对话";
     go_on_with: "Resume with:", "以后继续：";
     unknown_command: "is not a command; /help lists them.", "不是命令；/help 列出全部命令。";
     their_tools: "The agent's tools:", "智能体的工具：";
-    your_tools: "Your tools:", "您的工具：";
+    your_tools: "Your tools:", "你的工具：";
     no_tools: "No tools.", "没有工具。";
     trusted: "runs without asking", "无需询问";
     asked: "asks first", "先询问";

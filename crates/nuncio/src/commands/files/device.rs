@@ -27,14 +27,14 @@ const SCOPES: &str = r#"
 # What people allow. Their device asks them before a `medium` permission is used, and each time before a `high` one.
 [[scope]]
 id = "filesystem:read"
-label = { en = "Read files in folders that you share", zh-CN = "读取您共享的文件夹中的文件" }
-description = { en = "Opens files that you ask about, and lists folders.", zh-CN = "打开您询问的文件，列出文件夹内容。" }
+label = { en = "Read files in folders that you share", zh-CN = "读取你共享的文件夹中的文件" }
+description = { en = "Opens files that you ask about, and lists folders.", zh-CN = "打开你询问的文件，列出文件夹内容。" }
 sensitivity = "medium"
 
 [[scope]]
 id = "notification:send"
 label = { en = "Show notifications", zh-CN = "显示通知" }
-description = { en = "Shows a notification on your screen.", zh-CN = "在您的屏幕上显示一条通知。" }
+description = { en = "Shows a notification on your screen.", zh-CN = "在你的屏幕上显示一条通知。" }
 sensitivity = "low"
 "#;
 

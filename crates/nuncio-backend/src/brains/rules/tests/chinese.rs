@@ -70,11 +70,11 @@ fn chinese_cancel_phrase_abandons_the_current_intent() {
         "guest: 取消预订
         says: 要取消哪个预订？请告诉我预订号，例如 GH-7K3QXM。
         guest: 算了吧
-        says: 好的，那就算了。还有什么可以帮您？
+        says: 好的，那就算了。还需要什么帮助？
         guest: 订房
         says: 好的。请问您哪天入住？
         guest: 取消
-        says: 好的，那就算了。还有什么可以帮您？",
+        says: 好的，那就算了。还需要什么帮助？",
     );
 }
 
