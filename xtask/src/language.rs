@@ -29,6 +29,14 @@ const BANNED_IN_TEST_NAMES: &[&str] = &[
     "at_stake",
     "voice",
     "letters",
+    "said",
+    "yours",
+    "ours",
+    "vouches",
+    "worthless",
+    "goes_on",
+    "went_on",
+    "gives_way",
 ];
 
 /// Words that are ignored when a comment is compared with the name below it.

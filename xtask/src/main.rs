@@ -16,6 +16,7 @@ mod schema;
 mod simulate;
 mod test;
 mod tidy;
+mod wording;
 
 use std::path::{Path, PathBuf};
 
