@@ -264,7 +264,7 @@ async fn turn_in_deleted_session_fails_with_404_and_adds_no_message() {
     let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
     let refused = ClientError::Refused { status: 404, message: "Session not found".into(), code: None };
     assert_eq!(items, [Err(refused)]);
-    assert!(conversation.messages().is_empty(), "what was not taken was not said");
+    assert!(conversation.messages().is_empty(), "a refused message is not in the history");
 }
 
 #[tokio::test]

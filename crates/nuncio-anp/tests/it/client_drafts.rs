@@ -256,7 +256,12 @@ async fn invalid_draft_artifact_is_refused() {
             Reason::BadAgreement,
         ),
         ("only an address", true, |it| *it = json!("https://evil.example/p"), Reason::BadAgreement),
-        ("of somebody else", true, |it| it["publisher"] = json!("did:wba:evil.example"), Reason::BadAgreement),
+        (
+            "published by another agent",
+            true,
+            |it| it["publisher"] = json!("did:wba:evil.example"),
+            Reason::BadAgreement,
+        ),
         ("with code", true, |it| it["code"] = json!("import os"), Reason::BadAgreement),
         ("with code in a method", true, |it| it["methods"][0]["run"] = json!("sh"), Reason::BadAgreement),
         ("weaker", true, |it| it["security_profiles"] = json!(["none"]), Reason::Downgrade),

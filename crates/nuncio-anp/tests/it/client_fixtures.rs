@@ -368,7 +368,7 @@ pub(crate) fn negotiated(request: &PeerRequest) -> Result<Value, RpcError> {
             let id = body.negotiation_id.unwrap();
             Ok(json!(nuncio_anp::negotiate::result(&accepted, id, NOW.after(Duration::from_secs(600)))))
         }
-        Ok(InterfaceSelection::Draft(_)) => panic!("nobody drafts"),
+        Ok(InterfaceSelection::Draft(_)) => panic!("no draft was requested"),
         Err(refusal) => Err(RpcError::from(&refusal)),
     }
 }

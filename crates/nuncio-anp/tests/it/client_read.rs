@@ -154,7 +154,7 @@ async fn literal_proof_is_requested_and_leaves_the_address_of_the_description_un
         assert_eq!((agent.url.as_str(), hotel.hits(&literal_line), hotel.hits(AD_LINE)), (AD, number + 1, 0));
     }
     described_with(&hotel, AD, AcceptedProofForms::DataIntegrity).await;
-    assert_eq!(hotel.hits(AD_LINE), 1, "nobody asked for the literal form");
+    assert_eq!(hotel.hits(AD_LINE), 1, "the literal form was not requested");
 }
 
 #[tokio::test]

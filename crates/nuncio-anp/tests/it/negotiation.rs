@@ -216,7 +216,7 @@ fn open_and_accepted_drafts_have_a_result_and_expired_and_rejected_ones_an_error
         description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned())
     };
     assert!(says(&host, &agent));
-    assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
+    assert!(!says(&host, &hotel()), "the brain of this agent cannot draft a protocol");
     assert!(!says(&HostDocumentSettings::new("https://grand-hotel.example"), &agent), "where it is off");
     let chat = |host: &HostDocumentSettings| {
         let document = json!(host.openrpc(&agent, ToolDocumentKind::Tools));

@@ -119,7 +119,7 @@ async fn method_not_found_reloads_a_cached_agent_description_once() {
     failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
     assert_eq!((hits("GET /ad.json"), hits("POST")), (1, 1), "it was read just now");
     failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
-    assert_eq!((hits("GET /ad.json"), hits("POST")), (2, 3), "what was kept is read anew");
+    assert_eq!((hits("GET /ad.json"), hits("POST")), (2, 3), "the cached description is fetched again");
 }
 
 #[tokio::test]

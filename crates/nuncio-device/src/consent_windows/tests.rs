@@ -19,7 +19,7 @@ fn consent_window_closes_a_day_after_last_use_or_with_a_new_ledger_entry() {
     let window_key =
         ConsentWindowKey { agent: &agent, by: &by, conversation: &conversation, scope: &scope, source: None };
     let open = |now: Timestamp, ledger| is_open(&records, window_key, ledger, now).unwrap();
-    assert!(!open(at(100), 1), "nobody said yes");
+    assert!(!open(at(100), 1), "the call was not approved");
     records.save(vec![used(window_key, 1, at(100))]).unwrap();
     let last = Timestamp::from_millis(124 * HOUR - 1);
     assert_eq!([open(at(100), 1), open(last, 1), open(at(124), 1)], [true, true, false]);

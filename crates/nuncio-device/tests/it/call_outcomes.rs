@@ -164,7 +164,7 @@ async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setti
     read().await.unwrap();
     scene.clock.jump(Duration::from_secs(20 * 3600));
     read().await.unwrap();
-    assert_eq!(ada.prompt.count(), 1, "each use opens it anew");
+    assert_eq!(ada.prompt.count(), 1, "each use within 24 hours extends the permission");
     scene.clock.jump(Duration::from_secs(25 * 3600));
     ada.prompt.will_say(&[PromptAnswer::No]);
     assert_eq!(read().await, denied(DenialReason::UserRefused));

@@ -75,7 +75,7 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     scene.allow(&ada, &["filesystem:read", "notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.prompt.will_say(&[PromptAnswer::Yes]);
     scene.call("read_file", arguments).await.unwrap();
-    assert_eq!(ada.prompt.count(), 2, "a new yes is asked about anew");
+    assert_eq!(ada.prompt.count(), 2, "a renewed consent asks again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -208,7 +208,7 @@ async fn recovery_from_backup_makes_grants_of_a_lost_device_count_on_the_new_dev
         let known = phone.device.consents().refresh(&scene.id).await.unwrap();
         known.standing(&phone.device.identity().person).is_some()
     };
-    assert!(!standing().await, "nobody vouched for the device that signed it");
+    assert!(!standing().await, "no known device endorses the device that signed it");
     assert_eq!(code(phone.device.backups().recover("correct horse batterx").await), Code::BackupUnreadable);
     assert!(!standing().await);
     assert_eq!(phone.device.backups().recover(PHRASE).await.unwrap(), *id(&lost));

@@ -496,7 +496,7 @@ async fn page_event_stream_reports_new_audit_entries_and_device_changes() {
         while !heard.contains(what) {
             let mut bytes = [0; 4096];
             let count = stream.read(&mut bytes).await.unwrap();
-            assert_ne!(count, 0, "the page was left alone: {heard}");
+            assert_ne!(count, 0, "the event stream of the page ended: {heard}");
             heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
     };

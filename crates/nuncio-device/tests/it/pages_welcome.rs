@@ -108,7 +108,7 @@ async fn enrolment_page_refuses_invalid_invites_and_is_replaced_by_device_pages_
     drop(silent);
     assert_eq!(device.identity().person.as_str(), "ada");
     let page = reader.get("/devices").await;
-    assert_eq!(page.status, 200, "whoever came in stays in");
+    assert_eq!(page.status, 200, "the opened session stays valid");
     assert!(page.body.contains("<bdi>desk</bdi>") && page.body.contains("class=\"ways\""), "{}", page.body);
 }
 

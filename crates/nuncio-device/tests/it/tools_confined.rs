@@ -95,7 +95,7 @@ async fn confined_program_accesses_only_allowed_files() {
         ("ls /tmp".to_owned(), None),
     ];
     for (line, allowed_by) in &tries {
-        assert!(!place.does(line, &ConfinementRules::default()).await, "nobody allowed it: {line}");
+        assert!(!place.does(line, &ConfinementRules::default()).await, "no rule allows it: {line}");
         if let Some(reach) = allowed_by {
             assert!(place.does(line, reach).await, "it was allowed: {line}");
         }
@@ -170,7 +170,7 @@ async fn confined_program_has_network_only_if_allowed_and_unix_sockets_never() {
     ];
     let network = ConfinementRules { network: true, ..ConfinementRules::default() };
     for line in &lines {
-        assert!(!place.does(line, &ConfinementRules::default()).await, "nobody allowed it: {line}");
+        assert!(!place.does(line, &ConfinementRules::default()).await, "no rule allows it: {line}");
         assert!(place.does(line, &network).await, "it was allowed: {line}");
     }
     // Services could act for the program, so their Unix sockets are never reachable.

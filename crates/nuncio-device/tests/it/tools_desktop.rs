@@ -121,7 +121,7 @@ async fn markup_in_a_desktop_notification_is_escaped() {
     let bus = TestDbus::start();
     let desktop = bus.desktop(&[]);
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
-    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
+    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "no notification service runs yet: {nobody:?}");
 
     let _daemon = notification_daemon(&bus, &desktop).await;
     let body = "Grüße, <a href=\"https://example.com\">here</a> & now\u{202e}";

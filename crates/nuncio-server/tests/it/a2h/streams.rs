@@ -376,7 +376,7 @@ async fn streams_to_a_slowly_reading_socket_are_aborted_and_its_messages_still_a
             _ => {}
         }
     }
-    assert!(!lost.is_empty(), "{heard} pieces were heard");
+    assert!(!lost.is_empty(), "{heard} pieces were received");
     assert!(lost.iter().all(|frame| frame["reason"] == "slow"), "{lost:?}");
     assert!(heard < 32 * 59, "{heard}");
     // The device also gets streams that begin afterwards.

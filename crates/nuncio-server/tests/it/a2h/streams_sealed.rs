@@ -83,7 +83,7 @@ impl RemoteAgentSetup {
 }
 
 async fn heard(device: &SealedDevice, streams: &[&str]) {
-    eventually(&format!("{streams:?} are heard"), async || (device.streams() == streams).then_some(())).await;
+    eventually(&format!("{streams:?} are received"), async || (device.streams() == streams).then_some(())).await;
 }
 
 async fn came(device: &SealedDevice, texts: &[&str]) {

@@ -23,7 +23,7 @@ async fn failed_webhook_is_retried_eight_times_on_schedule_and_then_given_up() {
         let again = receiver.sent().pop().unwrap();
         assert_eq!((&again.body, again.header("webhook-id")), (&first.body, first.header("webhook-id")));
         let seconds = hooked.world.clock.now().as_millis() / 1000;
-        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "signed anew");
+        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "each attempt is signed at its own time");
         assert_signed(&again, &hooked.secret, &hooked.agent);
     }
     hooked.nothing_waits().await;

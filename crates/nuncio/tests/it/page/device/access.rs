@@ -144,7 +144,7 @@ async fn cross_site_page_cannot_approve_a_call() {
         assert_eq!(posted.status(), 403, "{name}: {value}");
     }
     let answer = answer.await.unwrap();
-    assert!(answer.contains("did not answer in time"), "nobody said yes: {answer}");
+    assert!(answer.contains("did not answer in time"), "the call was not approved: {answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
