@@ -49,7 +49,7 @@ const FILLERS: &[&str] = &[
 /// Finds every violation in the Rust sources of the workspace.
 pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     let mut files = Vec::new();
-    for folder in ["crates", "attacks", "benches", "conformance", "fuzz", "xtask"] {
+    for folder in ["crates", "attacks", "benches", "conformance", "fuzz", "simulator", "xtask"] {
         rust_files(&root.join(folder), &mut files)?;
     }
     files.sort();

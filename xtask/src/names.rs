@@ -13,8 +13,19 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const DECISIONS: &str = "docs/decisions";
 
 /// Folders whose files the documents name.
-const FOLDERS: &[&str] =
-    &["attacks", "benches", "conformance", "crates", "docs", "examples", "fuzz", "packaging", "schema", "xtask"];
+const FOLDERS: &[&str] = &[
+    "attacks",
+    "benches",
+    "conformance",
+    "crates",
+    "docs",
+    "examples",
+    "fuzz",
+    "packaging",
+    "schema",
+    "simulator",
+    "xtask",
+];
 
 /// Names of other projects.
 const FOREIGN: &[&str] = &["webc/web_stream.rs"];

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use toml::Table;
 
 use crate::names::{self, CrateDependencies};
-use crate::{language, links, methods};
+use crate::{language, links, methods, wording};
 
 /// Each crate of the workspace, and the workspace crates it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -149,6 +149,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     language::check(root, &mut faults)?;
     methods::check(root, &mut faults)?;
+    wording::check(root, &mut faults)?;
     links::check(root, &mut faults)?;
     names::check(root, &crate_dependencies(&manifests), &mut faults)?;
     if faults.is_empty() {
@@ -158,7 +159,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 }
 
 fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
-    let outside = ["xtask", "conformance", "benches", "attacks", "fuzz"];
+    let outside = ["xtask", "conformance", "benches", "attacks", "fuzz", "simulator"];
     let mut folders: Vec<_> = outside.iter().map(|folder| root.join(folder)).collect();
     for entry in fs::read_dir(root.join("crates"))? {
         folders.push(entry?.path());

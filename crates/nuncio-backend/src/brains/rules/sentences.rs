@@ -27,7 +27,7 @@ pub(super) fn no_person(language: Language) -> String {
         .choose(
             "For this I need a device of yours, but no person is linked to this app yet. Ask the operator of this server \
              to invite you (nuncio user invite NAME) and to create the app's key with --person NAME.",
-            "这需要用到您的设备，但这个应用还没有关联到任何人。请让服务器管理员邀请您（nuncio user invite NAME），并在为应用\
+            "这需要用到你的设备，但这个应用还没有关联到任何人。请让服务器管理员邀请你（nuncio user invite NAME），并在为应用\
              创建密钥时加上 --person NAME。",
         )
         .into()

@@ -11,7 +11,7 @@ texts_by_language! { DeviceTexts {
     stop_and_start: "Stop it with Ctrl+C; start it again with `{command}`.", "按 Ctrl+C 停止；再次启动：`{command}`。";
     no_device_yet:
         "There is no device here yet. Enrol this machine at: {link}",
-        "这里还没有设备。请在此页面上将这台机器设为您的设备：{link}";
+        "这里还没有设备。请在此页面上将这台机器设为你的设备：{link}";
     answers_at: "{device} of {person} answers at {url}.", "{person} 的设备 {device} 已连接 {url}。";
     one_time_link: "One-time link to its pages: {link}", "页面的一次性链接：{link}";
     data_encrypted_with: "Its stored data is encrypted with {source}.", "存储数据的加密方式：{source}。";
@@ -42,7 +42,7 @@ texts_by_language! { DeviceTexts {
     agent_heading: "AGENT", "智能体";
     name_heading: "NAME", "名称";
     allowed_heading: "ALLOWED", "已允许";
-    may_now: "{agent} may now, and nothing else: {scopes}", "{agent} 现在只能做以下各项：{scopes}";
+    may_now: "{agent} is now allowed only this: {scopes}", "{agent} 现在只能做以下各项：{scopes}";
     asks_for: "{agent} ({id}) asks for:", "{agent}（{id}）请求以下权限：";
     scope_heading: "SCOPE", "权限";
     stake_heading: "STAKE", "风险";
@@ -56,7 +56,7 @@ texts_by_language! { DeviceTexts {
     nothing_allowed:
         "Nothing was allowed. Name the scopes to allow, or use --all-low.",
         "没有授予任何权限。请写出要授予的权限，或使用 --all-low。";
-    may_nothing: "{agent} may do nothing here now.", "{agent} 现在不能在这里做任何事。";
+    may_nothing: "{agent} is now allowed nothing on this device.", "{agent} 现在不能在这里做任何事。";
     number_why:
         "The agent's owner sees the same number unless someone intercepts your messages.",
         "如果没有人截取消息，智能体的所有者会看到相同的数字。";
@@ -78,31 +78,31 @@ texts_by_language! { DeviceTexts {
     trusted: "trusted", "已信任";
     waiting: "waiting", "等待确认";
     own_fingerprint: "Fingerprint of this device, for comparison:", "本设备的指纹，供核对：";
-    waits_for_you: "{device} waits for your confirmation.", "{device} 等待您确认。";
-    if_yours: "If it is yours, its own screen shows the same:", "如果它是您的设备，它的屏幕上会显示相同的内容：";
+    waits_for_you: "{device} waits for your confirmation.", "{device} 等待你确认。";
+    if_yours: "If it is yours, its own screen shows the same:", "如果它是你的设备，它的屏幕上会显示相同的内容：";
     then: "then:", "然后：";
     number: "number", "数字";
     key: "key", "指纹";
-    can_join_until: "Your other device can join until {time} with this link:", "在 {time} 之前，您的另一台设备可以用此链接加入：";
+    can_join_until: "Your other device can join until {time} with this link:", "在 {time} 之前，你的另一台设备可以用此链接加入：";
     run_there:
         "On the other device, run `nuncio device join LINK`; `--folder DIR` also shares a folder with agents that you allow.",
         "在另一台设备上运行 `nuncio device join LINK`；加上 `--folder DIR` 还会把一个文件夹共享给你允许的智能体。";
     then_compare:
         "Then compare the number on both screens; here it is shown by:",
         "然后核对两台设备上的数字；在这里用以下命令查看：";
-    is_yours: "{device} is yours: what it signed counts here.", "{device} 是您的设备：它授予的权限在这里有效。";
-    says_yours: "{device} says that it is yours.", "{device} 自称是您的设备。";
+    is_yours: "{device} is yours: what it signed counts here.", "{device} 是你的设备：它授予的权限在这里有效。";
+    says_yours: "{device} says that it is yours.", "{device} 自称是你的设备。";
     must_show: "Its own screen must show:", "它的屏幕上应显示：";
     is_it_same: "Is it the same?", "两者一致吗？";
-    no_longer_acts: "{device} no longer acts for you.", "{device} 不再代表您。";
-    grants_stay: "Permissions that you granted on it stay valid.", "您在它上面授予的权限仍然有效。";
+    no_longer_acts: "{device} no longer acts for you.", "{device} 不再代表你。";
+    grants_stay: "Permissions that you granted on it stay valid.", "你在它上面授予的权限仍然有效。";
     kept_at: "The keys of {device} are kept at {url}.", "{device} 的密钥已备份到 {url}。";
     also_in_file: "They are in {file} too.", "同时保存在 {file} 中。";
     keep_apart:
-        "Nobody can open the backup without the passphrase; keep the two apart.",
+        "The backup can be opened only with the passphrase; keep the two apart.",
         "没有口令谁也打不开备份；请将两者分开保管。";
-    vouches: "{device} vouches for this device.", "{device} 已为本设备担保。";
-    grants_valid: "Permissions that you granted on it are valid here.", "您在它上面授予的权限在这里有效。";
+    vouches: "{device} endorses this device.", "{device} 已为本设备担保。";
+    grants_valid: "Permissions that you granted on it are valid here.", "你在它上面授予的权限在这里有效。";
     if_lost: "if it is lost:", "如果它已丢失：";
 
     // Record and status.
@@ -129,18 +129,18 @@ texts_by_language! { DeviceTexts {
         "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的运营者。";
     removed_advice:
         "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
-        "这台设备已从您的账户中移除，智能体不能再使用它。如果这不是您的意思，请联系服务器的运营者。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
+        "这台设备已从你的账户中移除，智能体不能再使用它。如果这不是你的意思，请联系服务器的运营者。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
 
     // Questions in the terminal.
-    too_late: "{agent} {tool}: too late, or answered elsewhere.", "{agent} {tool}：已超时，或已在别处答复。";
+    too_late: "{agent} {tool}: the answer came too late, or another device answered first.", "{agent} {tool}：已超时，或已在别处答复。";
     too_soon: "Ignored: the answer came too soon after the question.", "已忽略：问题刚显示就收到了回答。";
-    first_contact: "known by its keys since first contact", "凭它与您首次联系时出示的密钥";
+    first_contact: "known by its keys since first contact", "凭它与你首次联系时出示的密钥";
     by_did: "its keys are confirmed by {did}", "它的密钥由 {did} 担保";
     wants: "{agent} ({id}) wants to run {tool}", "{agent}（{id}）想要运行 {tool}";
     verified: "verified", "确认方式";
     for_app: "for app ", "应用    ";
-    talk: "talk    ", "会话    ";
-    single_call: "a single call, outside any conversation", "单次调用，不属于任何会话";
+    talk: "talk    ", "对话    ";
+    single_call: "a single call, outside any conversation", "单次调用，不属于任何对话";
     unnamed_key_of:
         "an app with a key created on {date}, which has no name",
         "使用 {date} 创建的密钥的应用（密钥没有名称）";
@@ -155,13 +155,13 @@ texts_by_language! { DeviceTexts {
     allow_once: "Allow this once?", "允许这一次吗？";
     allow_day_app:
         "y: for 24 hours in this app and conversation; o: only once\nAllow it?",
-        "y：在这个应用的这个会话中允许 24 小时；o：仅允许这一次\n允许吗？";
+        "y：在这个应用的这个对话中允许 24 小时；o：仅允许这一次\n允许吗？";
     allow_day_single:
         "y: for 24 hours for single calls of this app; o: only once\nAllow it?",
         "y：允许这个应用的单次调用 24 小时；o：仅允许这一次\n允许吗？";
     allow_day:
         "y: for 24 hours in your conversation with this agent; o: only once\nAllow it?",
-        "y：在您与这个智能体的会话中允许 24 小时；o：仅允许这一次\n允许吗？";
+        "y：在你与这个智能体的对话中允许 24 小时；o：仅允许这一次\n允许吗？";
     seconds_left: "[{answers}, {seconds} seconds]", "[{answers}，剩余 {seconds} 秒]";
 } }
 
