@@ -48,16 +48,24 @@ async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String,
 }
 
 async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdict {
-    // The first execution occupies the only slot; the others wait.
-    let first = queued(api, 400, "normal").await?;
-    let low = queued(api, 0, "low").await?;
-    let high = queued(api, 0, "high").await?;
-    let ends = |over: Value| time(&over["timestamps"], "completed_at").map(str::to_owned);
-    let (low, high) = (api.wait_until_over(&low).await?, api.wait_until_over(&high).await?);
-    ended(&low, "completed")?;
-    ended(&api.wait_until_over(&first).await?, "completed")?;
-    let (low, high) = (ends(low)?, ends(high)?);
-    ensure(high <= low, || format!("expected high before low, got {high} and {low}"))
+    // The first execution occupies the only slot; the others wait. On a busy machine it may end before both are
+    // queued, which shows nothing; it then takes longer the next time.
+    let mut verdict = Ok(());
+    for occupied_ms in [400, 2_000, 8_000] {
+        let first = queued(api, occupied_ms, "normal").await?;
+        let low = queued(api, 0, "low").await?;
+        let high = queued(api, 0, "high").await?;
+        let ends = |over: Value| time(&over["timestamps"], "completed_at").map(str::to_owned);
+        let (low, high) = (api.wait_until_over(&low).await?, api.wait_until_over(&high).await?);
+        ended(&low, "completed")?;
+        ended(&api.wait_until_over(&first).await?, "completed")?;
+        let (low, high) = (ends(low)?, ends(high)?);
+        verdict = ensure(high <= low, || format!("expected high before low, got {high} and {low}"));
+        if verdict.is_ok() {
+            break;
+        }
+    }
+    verdict
 }
 
 async fn context_with_invalid_timeout_is_400(api: &SkillServer) -> CheckVerdict {

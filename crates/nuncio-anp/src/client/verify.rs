@@ -259,7 +259,7 @@ fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
     let Some(claim) = claimed.raw.get("url").and_then(Value::as_str) else { return };
     match Url::parse(claim) {
         Ok(url) if same(&url, claimed.url) => {
-            checks.verified(CheckSubject::Address, "its url is the URL from which it was fetched")
+            checks.verified(CheckSubject::Address, "its url is the URL from which it was fetched");
         }
         _ => checks.unverified(
             CheckSubject::Address,

@@ -360,7 +360,7 @@ fn collect_tested<'t>(condition: &Expr<'t>, tested: &mut Vec<ReadVariable<'t>>) 
 fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<ReadVariable<'t>>) {
     match (condition, holds) {
         (Expr::UnaryOp(it), _) if matches!(it.op, ast::UnaryOpKind::Not) => {
-            collect_existing(&it.expr, !holds, existing)
+            collect_existing(&it.expr, !holds, existing);
         }
         (Expr::BinOp(it), true) if matches!(it.op, ast::BinOpKind::ScAnd) => {
             collect_existing(&it.left, true, existing);
@@ -370,10 +370,8 @@ fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<Re
             collect_existing(&it.left, false, existing);
             collect_existing(&it.right, false, existing);
         }
-        (Expr::Test(it), _) if tests_existence(it.name) => {
-            if (it.name == "defined") == holds {
-                existing.extend(read_variable(&it.expr).filter(|read| !read.is_computed));
-            }
+        (Expr::Test(it), _) if tests_existence(it.name) && (it.name == "defined") == holds => {
+            existing.extend(read_variable(&it.expr).filter(|read| !read.is_computed));
         }
         (Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_), true) => {
             existing.extend(read_variable(condition).filter(|read| !read.is_computed));

@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_engine::invoke::SubmitError;
-use nuncio_engine::ports::store::{CallStore as _, NodeStore as _};
+use nuncio_engine::ports::store::{CallStore as _, NodeState, NodeStore as _};
 use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
@@ -130,8 +130,9 @@ async fn program_start_recorded(gateway: &Gateway, execution: &Execution) {
     nuncio_testkit::eventually("the start of the program is recorded", async || {
         let data = gateway.data_as_after_a_crash();
         let store = SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
-        let node = store.nodes().await.unwrap().pop().unwrap().incarnation;
-        let begun = store.begun_calls(&node).await.unwrap();
+        let mut nodes = store.nodes().await.unwrap();
+        nodes.retain(|node| node.state == NodeState::Alive);
+        let begun = store.begun_calls(&nodes.remove(0).incarnation).await.unwrap();
         begun.iter().any(|(begun, call)| begun.id == execution.id && call.started).then_some(())
     })
     .await;

@@ -379,8 +379,10 @@ pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabas
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("node_{n}"))]);
-    assert_one_winner(&race(&store, claims).await, Conflict::OwnerChanged);
-    let (_, holder) = unfinished(&*store).await.remove(0);
+    let outcomes = race(&store, claims).await;
+    assert_one_winner(&outcomes, Conflict::OwnerChanged);
+    let holder = format!("node_{}", outcomes.iter().position(Result::is_ok).unwrap());
+    assert_eq!(store.unfinished_executions(&node(&holder)).await.unwrap().len(), 1);
     let starts = (0..32).map(|_| vec![start("a", &holder, 1)]);
     assert_one_winner(&race(&store, starts).await, Conflict::OwnerChanged);
     let ends = (0..32).map(|n| {
