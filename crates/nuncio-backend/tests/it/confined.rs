@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use nuncio_core::agent::Agent;
+use nuncio_engine::ports::Runner as _;
 use nuncio_engine::ports::runner::{RunError, ToolOutput};
 use serde_json::json;
 
@@ -125,6 +126,54 @@ async fn missing_permission_of_a_confined_program_is_named_in_the_error() {
     assert!(why.contains(&format!("may not change {file}")) && why.contains("`allow.write`"), "{why}");
     let write = format!("write = [{:?}]", elsewhere.path());
     bash(&workshop, &write, &format!("cat {file} && rm {file}")).await.unwrap();
+}
+
+/// MCP server whose tool `list` lists a folder.
+const LISTING_SERVER: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    result, params = {}, request.get("params", {})
+    if request["method"] == "initialize":
+        result = {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "files", "version": "1"},
+        }
+    elif request["method"] == "tools/list":
+        result = {"tools": [{"name": "list", "inputSchema": {"type": "object"}}]}
+    elif request["method"] == "tools/call":
+        try:
+            text, failed = " ".join(os.listdir(params["arguments"]["path"])), False
+        except OSError as error:
+            text, failed = str(error), True
+        result = {"content": [{"type": "text", "text": text}], "isError": failed}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"#;
+
+#[tokio::test]
+async fn error_result_of_a_confined_mcp_server_names_the_missing_permission() {
+    let workshop = RunnersFixture::new();
+    fs::write(workshop.folder.path().join("server.py"), LISTING_SERVER).unwrap();
+    let data = workshop.data.path().canonicalize().unwrap();
+    let around = data.parent().unwrap().to_owned();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere.path().canonicalize().unwrap();
+    let list = async |allow: &str, path: &std::path::Path| {
+        let server = "[[mcp]]\nname = \"files\"\ncommand = [\"python3\", \"server.py\"]\nimport = true\n";
+        let agent = workshop.resolve(&format!("[allow]\n{allow}\n{server}")).await.unwrap();
+        let outcome = text(workshop.run(&agent, "list", json!({"path": path})).await);
+        workshop.runners.release(&agent).await;
+        outcome
+    };
+    let why = list("", &elsewhere).await.unwrap_err();
+    assert!(why.contains(&format!("may not read {}", elsewhere.display())) && why.contains("`allow.read`"), "{why}");
+    let shared = format!("read = [{around:?}]");
+    list(&shared, &elsewhere).await.unwrap();
+    let why = list(&shared, &around).await.unwrap_err();
+    assert!(why.contains(&format!("cannot list {}", around.display())) && why.contains("--data"), "{why}");
 }
 
 #[tokio::test]
