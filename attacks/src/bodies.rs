@@ -5,31 +5,31 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::raw::{connect_from, head, send_from};
-use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "half_sent_bodies_of_strangers_take_little_memory",
         before: "512 MB in 2.4 s over 58 connections",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(half_sent_bodies_take_little_memory(target)),
     },
     Attack {
         name: "body_of_a_stranger_is_limited",
         before: "8 MiB buffered",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(body_of_a_stranger_is_limited(target)),
     },
     Attack {
         name: "half_sent_bodies_leave_the_budget_to_known_callers",
         before: "no budget",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(half_sent_bodies_leave_the_budget(target)),
     },
     Attack {
         name: "body_of_many_json_values_is_refused",
         before: "864 MB for one body of 8 MiB",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(body_of_many_values_is_refused(target)),
     },
 ];

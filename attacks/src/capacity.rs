@@ -16,49 +16,49 @@ use nuncio_identity::SigningKey;
 use serde_json::{Value, json};
 
 use crate::server::scripted_agent;
-use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "manifest_diffs_do_not_delay_health_checks",
         before: "/healthz waited 52 s",
-        pace: AttackPace::Slow,
+        pace: AttackDurationClass::Slow,
         run: |target| Box::pin(manifest_diffs_do_not_delay_health_checks(target)),
     },
     Attack {
         name: "stored_bytes_of_one_caller_are_limited",
         before: "any number of bytes is stored",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(stored_bytes_of_one_caller_are_limited(target)),
     },
     Attack {
         name: "damaged_database_page_stops_the_start",
         before: "it starts and serves",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(damaged_database_page_stops_the_start(target)),
     },
     Attack {
         name: "damaged_write_ahead_file_stops_the_start",
         before: "it starts, and acknowledged sessions are gone",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(damaged_write_ahead_file_stops_the_start(target)),
     },
     Attack {
         name: "start_on_a_full_disk_waits_and_says_so",
         before: "it ends with an error",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(start_on_a_full_disk_waits_and_says_so(target)),
     },
     Attack {
         name: "full_disk_fails_the_readiness_probe",
         before: "/readyz 200 while every commit fails",
-        pace: AttackPace::Slow,
+        pace: AttackDurationClass::Slow,
         run: |target| Box::pin(full_disk_fails_the_readiness_probe(target)),
     },
     Attack {
         name: "executions_fail_only_after_three_starts",
         before: "92 of 271 failed with fewer than three starts",
-        pace: AttackPace::Slow,
+        pace: AttackDurationClass::Slow,
         run: |target| Box::pin(executions_fail_only_after_three_starts(target)),
     },
 ];

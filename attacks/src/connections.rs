@@ -8,43 +8,43 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::raw::{connect_from, head, is_closed_within, operator_key, send_from};
-use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "connections_without_a_request_are_closed",
         before: "never closed",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(connections_without_a_request_are_closed(target)),
     },
     Attack {
         name: "silent_connections_leave_room_for_probes_operators_and_callers",
         before: "no connection was taken any more",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(silent_connections_leave_room(target)),
     },
     Attack {
         name: "silent_connections_of_one_address_are_limited",
         before: "no limit per address",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(silent_connections_of_one_address_are_limited(target)),
     },
     Attack {
         name: "probes_and_operators_have_connections_left_when_callers_hold_all",
         before: "no connection was taken any more",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(probes_and_operators_have_connections_left(target)),
     },
     Attack {
         name: "event_stream_that_is_not_read_is_closed",
         before: "open for ever",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(unread_event_stream_is_closed(target)),
     },
     Attack {
         name: "http2_event_stream_that_is_not_read_is_closed",
         before: "open for ever",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(unread_http2_stream_is_closed(target)),
     },
 ];

@@ -16,37 +16,37 @@ use serde_json::{Value, json};
 
 use crate::did_peer::now;
 use crate::server::scripted_agent;
-use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "agent_cannot_register_keys_under_the_id_of_a_device",
         before: "the agent's keys were taken (200), the device's own refused (422)",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(agent_cannot_register_keys_under_the_id_of_a_device(target)),
     },
     Attack {
         name: "low_write_scope_does_not_run_unasked_on_a_device",
         before: "it ran, and nobody was asked",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(low_write_scope_does_not_run_unasked_on_a_device(target)),
     },
     Attack {
         name: "cookie_of_the_device_pages_is_not_sent_to_other_ports",
         before: "sent to every web server on 127.0.0.1 (Path=/)",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(cookie_of_the_device_pages_is_not_sent_to_other_ports(target)),
     },
     Attack {
         name: "link_preview_does_not_use_up_a_one_time_link",
         before: "a GET opened a session, and the link was used up",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(link_preview_does_not_use_up_a_one_time_link(target)),
     },
     Attack {
         name: "stored_data_of_a_device_is_not_readable_on_disk",
         before: "tool results, arguments and talk were plain JSON in keys.db and its write-ahead file",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(stored_data_of_a_device_is_not_readable_on_disk(target)),
     },
 ];

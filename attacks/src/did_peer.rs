@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
-use nuncio_identity::{Did, NewDocument, SignedRequest, SigningKey};
+use nuncio_identity::{Did, NewDidDocument, SignedRequest, SigningKey};
 use serde_json::json;
 
 /// A DID, its key, and the host that serves its document.
@@ -34,7 +34,7 @@ impl DidPeer {
         seed[..2].copy_from_slice(&port.to_be_bytes());
         let key = SigningKey::from_seed(&seed);
         let did = Did::for_key("localhost", Some(port), &["user", name], &key).map_err(|error| anyhow!("{error}"))?;
-        let document = NewDocument::new(&did, now()).sign(&key).to_string();
+        let document = NewDidDocument::new(&did, now()).sign(&key).to_string();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut head = [0; 4096];

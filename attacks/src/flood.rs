@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::raw::head;
-use crate::{Attack, AttackPace, AttackedBinary, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[Attack {
     name: "combined_flood",
     before: "the server stopped",
-    pace: AttackPace::Slow,
+    pace: AttackDurationClass::Slow,
     run: |target| Box::pin(combined_flood(target)),
 }];
 
@@ -58,7 +58,7 @@ fn millis(span: Duration) -> f64 {
     span.as_secs_f64() * 1000.0
 }
 
-struct FloodMeasurement {
+struct LatencyMeasurement {
     count: usize,
     errors: usize,
     p99: Duration,
@@ -71,7 +71,7 @@ async fn measure(
     key: &str,
     seconds: u64,
     mut every_second: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<FloodMeasurement> {
+) -> anyhow::Result<LatencyMeasurement> {
     let mut ticks = interval(Duration::from_millis(1000 / REQUESTS_PER_SECOND));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut requests = Vec::new();
@@ -97,7 +97,7 @@ async fn measure(
         times.push(time);
     }
     times.sort_unstable();
-    Ok(FloodMeasurement { count: times.len(), errors, p99: times[times.len() * 99 / 100] })
+    Ok(LatencyMeasurement { count: times.len(), errors, p99: times[times.len() * 99 / 100] })
 }
 
 struct RunningFlood {

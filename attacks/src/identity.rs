@@ -7,85 +7,85 @@ use serde_json::{Value, json};
 
 use crate::did_peer::now;
 use crate::server::default_agent;
-use crate::{Attack, AttackPace, AttackedBinary, DidPeer, Server, http_client, poll};
+use crate::{Attack, AttackDurationClass, AttackedBinary, DidPeer, Server, http_client, poll};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "anp_token_is_refused_outside_anp",
         before: "201: a session on /aap with its own instructions, and the metrics",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(anp_token_is_refused_outside_anp(target)),
     },
     Attack {
         name: "did_without_a_grant_is_refused_by_aap",
         before: "201 with the token that one ANP call earned",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(did_without_a_grant_is_refused_by_aap(target)),
     },
     Attack {
         name: "trust_of_a_did_does_not_replace_the_approver",
         before: "booked at once with \"trust\": true",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(trust_of_a_did_does_not_replace_the_approver(target)),
     },
     Attack {
         name: "hidden_tool_under_a_high_scope_asks_the_operators",
         before: "ran, and nobody was asked",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(hidden_tool_under_a_high_scope_asks_the_operators(target)),
     },
     Attack {
         name: "high_tool_is_published_as_authorized_over_anp",
         before: "in tools.json, humanAuthorization: false",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(high_tool_is_published_as_authorized_over_anp(target)),
     },
     Attack {
         name: "metrics_need_an_operators_key",
         before: "any key, token or DID",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(metrics_need_an_operators_key(target)),
     },
     Attack {
         name: "wrong_credential_is_refused_on_an_open_server",
         before: "counted as local",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(wrong_credential_is_refused_on_an_open_server(target)),
     },
     Attack {
         name: "forwarded_request_does_not_count_as_local",
         before: "201 through any proxy",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(forwarded_request_does_not_count_as_local(target)),
     },
     Attack {
         name: "cross_site_navigation_runs_no_tool",
         before: "202: the skill ran",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(cross_site_navigation_runs_no_tool(target)),
     },
     Attack {
         name: "console_cookie_counts_only_for_its_own_pages",
         before: "the cookie counted in every request",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(console_cookie_counts_only_for_its_own_pages(target)),
     },
     Attack {
         name: "signature_of_a_get_does_not_fit_another_target",
         before: "one signature opened every GET and DELETE",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(signature_of_a_get_does_not_fit_another_target(target)),
     },
     Attack {
         name: "server_without_its_database_or_secret_key_does_not_start",
         before: "started open, its keys forgotten",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(server_without_its_database_or_secret_key_does_not_start(target)),
     },
     Attack {
         name: "did_signature_is_refused_after_a_restart",
         before: "accepted again within the same second",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(did_signature_is_refused_after_a_restart(target)),
     },
 ];

@@ -33,14 +33,14 @@ pub struct Attack {
     /// Result of the attack at commit c83e809, before there was a defence.
     pub before: &'static str,
     /// Quick attacks run in `cargo xtask test`, slow ones only in `cargo xtask attack`.
-    pub pace: AttackPace,
+    pub pace: AttackDurationClass,
     /// Runs the attack. The returned text describes the server's reaction; an error means that the attack succeeded.
     pub run: fn(AttackedBinary) -> AttackFuture,
 }
 
 /// How long an attack takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttackPace {
+pub enum AttackDurationClass {
     /// The attack takes seconds, and runs in `cargo xtask test`.
     Quick,
     /// The attack takes longer or needs a quiet machine, and runs in `cargo xtask attack` only.

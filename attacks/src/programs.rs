@@ -9,73 +9,73 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 
 use crate::server::scripted_agent;
-use crate::{Attack, AttackPace, AttackedBinary, CommandOutput, Server, http_client};
+use crate::{Attack, AttackDurationClass, AttackedBinary, CommandOutput, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "command_tool_reads_no_key_of_the_server",
         before: "read secret.key and the DID key",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(command_tool_reads_no_key_of_the_server(target)),
     },
     Attack {
         name: "command_tool_reads_no_environment_of_other_processes",
         before: "read a secret from /proc",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(command_tool_reads_no_environment_of_other_processes(target)),
     },
     Attack {
         name: "mcp_server_and_brain_read_no_key_of_the_server",
         before: "read secret.key and the DID key",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(mcp_server_and_brain_read_no_key_of_the_server(target)),
     },
     Attack {
         name: "memory_of_the_server_is_not_readable_by_its_account",
         before: "any program of the account read it below /proc",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(memory_of_the_server_is_not_readable_by_its_account(target)),
     },
     Attack {
         name: "link_in_place_of_a_folder_removes_nothing_elsewhere",
         before: "programs were not confined, and had no folders",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(link_in_place_of_a_folder_removes_nothing_elsewhere(target)),
     },
     Attack {
         name: "data_directory_in_the_agents_folder_stays_hidden",
         before: "read secret.key and the DID key",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(data_directory_in_the_agents_folder_stays_hidden(target)),
     },
     Attack {
         name: "command_tool_gives_the_server_no_orders",
         before: "created a key with all scopes",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(command_tool_gives_the_server_no_orders(target)),
     },
     Attack {
         name: "order_without_token_is_refused",
         before: "created a key with all scopes",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(order_without_token_is_refused(target)),
     },
     Attack {
         name: "command_tool_changes_no_agent_file",
         before: "changed agent.toml, which the server took over",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(command_tool_changes_no_agent_file(target)),
     },
     Attack {
         name: "approvals_beside_unconfined_programs_are_refused",
         before: "served, and the program approved its own call",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(approvals_beside_unconfined_programs_are_refused(target)),
     },
     Attack {
         name: "orders_are_in_the_audit_record",
         before: "keys and grants left no record",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(orders_are_in_the_audit_record(target)),
     },
 ];

@@ -4,25 +4,25 @@ use anyhow::{bail, ensure};
 use serde_json::json;
 
 use crate::raw::send_from;
-use crate::{Attack, AttackPace, AttackedBinary, DidPeer, Server};
+use crate::{Attack, AttackDurationClass, AttackedBinary, DidPeer, Server};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "requests_of_strangers_use_up_their_own_allowance_alone",
         before: "X-API-Key, signatures, sign-in, enrolment and sockets got 429 after 2 s",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(strangers_use_up_their_own_allowance(target)),
     },
     Attack {
         name: "wrong_console_keys_slow_down_their_own_address_alone",
         before: "429 for the operator too",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(wrong_console_keys_slow_down_their_own_address(target)),
     },
     Attack {
         name: "forwarded_addresses_count_from_listed_proxies_alone",
         before: "no count by address",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(forwarded_addresses_count_from_listed_proxies(target)),
     },
 ];

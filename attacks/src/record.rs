@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::server::copy_folder;
-use crate::{Attack, AttackPace, AttackedBinary, CommandOutput, Server, http_client, poll};
+use crate::{Attack, AttackDurationClass, AttackedBinary, CommandOutput, Server, http_client, poll};
 
 mod explain;
 mod forget;
@@ -17,49 +17,49 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "records_deleted_after_a_kill_are_noticed",
         before: "intact: no checkpoint after 44 restarts, and 1,795 deleted records went unnoticed",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(records_deleted_after_a_kill_are_noticed(target)),
     },
     Attack {
         name: "torn_checkpoint_line_does_not_break_verify",
         before: "audit_broken, for good",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(torn_checkpoint_line_does_not_break_verify(target)),
     },
     Attack {
         name: "checkpoint_is_written_after_a_thousand_records",
         before: "none within a minute, whatever the number of records",
-        pace: AttackPace::Slow,
+        pace: AttackDurationClass::Slow,
         run: |target| Box::pin(checkpoint_is_written_after_a_thousand_records(target)),
     },
     Attack {
         name: "records_are_removed_by_prune_alone",
         before: "no way to remove old records that leaves the rest provable",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(records_are_removed_by_prune_alone(target)),
     },
     Attack {
         name: "changed_record_of_a_call_is_named_by_explain",
         before: "no command compares the records of server, ledger and device",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(explain::changed_record_of_a_call_is_named_by_explain(target)),
     },
     Attack {
         name: "changed_grant_or_approval_of_a_call_is_named_by_explain",
         before: "no command compares the records of server, ledger and device",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(explain::changed_grant_or_approval_of_a_call_is_named_by_explain(target)),
     },
     Attack {
         name: "forgotten_member_of_a_group_and_their_did_are_in_no_file",
         before: "no command erases a person",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(forget::forgotten_member_of_a_group_and_their_did_are_in_no_file(target)),
     },
     Attack {
         name: "forgotten_person_is_in_no_file_and_the_chains_hold",
         before: "no command erases a person",
-        pace: AttackPace::Quick,
+        pace: AttackDurationClass::Quick,
         run: |target| Box::pin(forget::forgotten_person_is_in_no_file_and_the_chains_hold(target)),
     },
 ];

@@ -14,7 +14,7 @@ mod seal;
 mod sockets;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum A2hPart {
+pub(crate) enum A2hBenchmark {
     /// Sealing and opening
     Seal,
     /// Messages over HTTP
@@ -30,17 +30,17 @@ struct MeasuredGoal {
     met: bool,
 }
 
-pub(crate) async fn run(nuncio: &Path, only: Option<A2hPart>, quick: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(nuncio: &Path, only: Option<A2hBenchmark>, quick: bool) -> anyhow::Result<()> {
     let scale = if quick { 10 } else { 1 };
     let is_wanted = |part| only.is_none_or(|only| only == part);
     let mut goals = Vec::new();
-    if is_wanted(A2hPart::Seal) {
+    if is_wanted(A2hBenchmark::Seal) {
         goals.extend(seal::run(20_000 / scale)?);
     }
-    if is_wanted(A2hPart::Relay) {
+    if is_wanted(A2hBenchmark::Relay) {
         goals.extend(relay::run(nuncio, 64_000 / scale).await?);
     }
-    if is_wanted(A2hPart::Sockets) {
+    if is_wanted(A2hBenchmark::Sockets) {
         goals.extend(sockets::run(nuncio, 5_000 / scale).await?);
     }
     println!("\n| what | asked | measured | ok |");

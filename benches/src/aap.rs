@@ -12,10 +12,10 @@ use crate::report::{Measurement, heading, measure, row};
 const DELTAS: usize = 1000;
 
 /// CPU costs of the protocol's TypeScript SDK with all data in memory, measured once on another machine.
-const SDK: Costs = Costs { delta: 13.0, session: 286.0, turn: 297.0, scattered_turn: 297.0 };
+const SDK: ServerCpuCosts = ServerCpuCosts { delta: 13.0, session: 286.0, turn: 297.0, scattered_turn: 297.0 };
 
 /// CPU costs of a server, in microseconds.
-struct Costs {
+struct ServerCpuCosts {
     delta: f64,
     session: f64,
     turn: f64,
@@ -24,7 +24,7 @@ struct Costs {
 
 /// Which sessions have turns at the same time in the benchmark.
 #[derive(Clone, Copy)]
-enum SessionLocality {
+enum SessionDiskLayout {
     /// Sessions that were created one after the other.
     Together,
     /// Sessions that were created at different times, so that each has its own pages on disk.
@@ -124,15 +124,15 @@ async fn turns_after(server: &Server, count: usize, earlier: usize) -> anyhow::R
 }
 
 /// Measures the costs of sessions and turns; `delta` is the cost of a delta, measured before.
-async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
+async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<ServerCpuCosts> {
     let session = sessions(server, 20_000 / scale).await?.cpu;
-    let turn = small_turns(server, 20_000 / scale, SessionLocality::Together).await?.cpu;
-    let scattered_turn = small_turns(server, 20_000 / scale, SessionLocality::Scattered).await?.cpu;
-    Ok(Costs { delta, session, turn, scattered_turn })
+    let turn = small_turns(server, 20_000 / scale, SessionDiskLayout::Together).await?.cpu;
+    let scattered_turn = small_turns(server, 20_000 / scale, SessionDiskLayout::Scattered).await?.cpu;
+    Ok(ServerCpuCosts { delta, session, turn, scattered_turn })
 }
 
 /// Measures another server of the protocol with the same work, after a warm-up.
-async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
+async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<ServerCpuCosts> {
     const CLIENTS: usize = 32;
     let peer = Server::start(program, &[]).await?;
     costs(&peer, scale * 4, 0.0).await?;
@@ -216,7 +216,7 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> 
 }
 
 /// Measures turns with a short answer, ten per session.
-async fn small_turns(server: &Server, count: usize, going_on: SessionLocality) -> anyhow::Result<Measurement> {
+async fn small_turns(server: &Server, count: usize, going_on: SessionDiskLayout) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let rounds = count.div_ceil(CLIENTS * 10);
@@ -224,8 +224,8 @@ async fn small_turns(server: &Server, count: usize, going_on: SessionLocality) -
         connect(server, CLIENTS).await?.into_iter().map(|connection| (connection, Vec::new())).collect();
     // Session ids begin with the time, so sessions that were created one after the other are neighbours on disk.
     let at_once = match going_on {
-        SessionLocality::Together => 1,
-        SessionLocality::Scattered => rounds,
+        SessionDiskLayout::Together => 1,
+        SessionDiskLayout::Scattered => rounds,
     };
     for _ in 0..rounds / at_once {
         for (connection, paths) in &mut connections {

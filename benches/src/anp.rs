@@ -16,7 +16,7 @@ use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, BoundDocument, Credentials, Did, DidDocument, K1ProofRule, NewDocument,
+    AcceptedSchemes, AccessTokenService, BoundDidDocument, Credentials, Did, DidDocument, K1ProofRule, NewDidDocument,
     SignaturePolicy, SignedRequest, SigningKey,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -38,18 +38,18 @@ pub(crate) async fn run(nuncio: &Path, verifier: &Path, quick: bool) -> anyhow::
 }
 
 /// A caller with a DID, and the requests that it signed.
-struct Caller {
-    bound: BoundDocument,
+struct DidCaller {
+    bound: BoundDidDocument,
     document: Value,
     body: String,
     requests: Vec<HeaderMap>,
 }
 
-impl Caller {
+impl DidCaller {
     fn new(count: usize, now: Timestamp) -> anyhow::Result<Self> {
         let key = SigningKey::from_seed(&[7; 32]);
         let did = Did::for_key("caller.example", None, &["agents", "ada"], &key).map_err(anyhow::Error::msg)?;
-        let document = NewDocument::new(&did, now).sign(&key);
+        let document = NewDidDocument::new(&did, now).sign(&key);
         let bound = DidDocument::from_json(document.clone()).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
         let bound = bound.bind(&did, now, K1ProofRule::Optional).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
         let body = json!({
@@ -89,7 +89,7 @@ impl Caller {
 
 /// Checks a request as the server does and issues a token. The server then stores the nonce; that commit is measured
 /// with the requests of the other protocols.
-fn check(caller: &Caller, headers: &HeaderMap, tokens: &AccessTokenService, now: Timestamp) -> anyhow::Result<()> {
+fn check(caller: &DidCaller, headers: &HeaderMap, tokens: &AccessTokenService, now: Timestamp) -> anyhow::Result<()> {
     let policy = SignaturePolicy::default();
     let wrong = |fault: nuncio_identity::AuthError| anyhow::anyhow!("{fault}");
     let request = SignedRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
@@ -108,7 +108,7 @@ fn check(caller: &Caller, headers: &HeaderMap, tokens: &AccessTokenService, now:
 fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     // The crate reads the system clock itself, so the requests are signed now.
     let now = Timestamp::from_millis(clock_gettime(ClockId::Realtime).tv_sec * 1000);
-    let caller = Caller::new(count, now)?;
+    let caller = DidCaller::new(count, now)?;
     let key = SigningKey::from_seed(&[9; 32]);
     let tokens =
         AccessTokenService::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));

@@ -76,7 +76,7 @@ enum Benchmark {
         examples: Option<PathBuf>,
         /// Run only this part
         #[arg(long)]
-        part: Option<a2h::A2hPart>,
+        part: Option<a2h::A2hBenchmark>,
         /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,

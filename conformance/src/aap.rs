@@ -1,15 +1,15 @@
 //! Checks of the Agent Application Protocol v3, grouped by subject.
 //!
-//! A check is an `async fn(&AapServer) -> CheckVerdict`; rows of `aap.toml` refer to it by name. It creates its own
-//! sessions, so that checks can run concurrently and on a server in use.
+//! A check is an `async fn(&AapServerUnderTest) -> CheckVerdict`; rows of `aap.toml` refer to it by name. It creates
+//! its own sessions, so that checks can run concurrently and on a server in use.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::suite::{Check, ServerFixtures};
+use crate::suite::{CheckFn, ServerFixtures};
 use crate::target::ServerUnderTest;
 use crate::verdict::CheckFailure;
-use wire::AapServer;
+use wire::AapServerUnderTest;
 
 mod script;
 mod sse;
@@ -20,10 +20,10 @@ mod wire;
 macro_rules! checks {
     ($($name:ident),* $(,)?) => {
         /// Name and function of each check of this module.
-        pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
+        pub(super) const CHECKS: &[(&str, crate::suite::CheckFn)] = &[$(
             (stringify!($name), |target| {
                 Box::pin(async move {
-                    let api = AapServer::connect(target).await?;
+                    let api = AapServerUnderTest::connect(target).await?;
                     let verdict = $name(&api).await;
                     api.clean_up().await;
                     verdict
@@ -55,7 +55,7 @@ mod streams;
 mod tools;
 mod turns;
 
-pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
+pub(crate) fn checks() -> impl Iterator<Item = (&'static str, CheckFn)> {
     [
         answers::CHECKS,
         auth::CHECKS,
@@ -87,7 +87,7 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
 /// Checks that the server answers, and finds out whether it has the agent `script`.
 pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
-        match AapServer::connect(target).await {
+        match AapServerUnderTest::connect(target).await {
             Ok(api) => Ok(ServerFixtures { script: api.script_agent().is_some(), probe: false }),
             Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
         }

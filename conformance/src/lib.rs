@@ -22,7 +22,7 @@ mod suite;
 mod target;
 mod verdict;
 
-pub use report::{ConformanceReport, RowOutcome, RowReport};
+pub use report::{ConformanceReport, RequirementOutcome, RequirementReport};
 pub use row::{Precondition, RequirementRow, RequirementSource};
 pub use suite::ConformanceSuite;
 pub use target::ServerUnderTest;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use nuncio_conformance::{RequirementSource, RowOutcome, ServerUnderTest, aap, skill};
+use nuncio_conformance::{RequirementOutcome, RequirementSource, ServerUnderTest, aap, skill};
 
 /// Checks a server against a protocol, row by row.
 #[derive(Parser)]
@@ -74,10 +74,10 @@ async fn main() -> ExitCode {
     if arguments.all {
         for row in &report.rows {
             match &row.outcome {
-                RowOutcome::Passed => println!("passed    {}  {}", row.row.id, row.row.sentence),
-                RowOutcome::Excluded(why) => println!("excluded  {}  {why}", row.row.id),
-                RowOutcome::Skipped(why) => println!("skipped   {}  {why}", row.row.id),
-                RowOutcome::Failed(_) => {}
+                RequirementOutcome::Passed => println!("passed    {}  {}", row.row.id, row.row.sentence),
+                RequirementOutcome::Excluded(why) => println!("excluded  {}  {why}", row.row.id),
+                RequirementOutcome::Skipped(why) => println!("skipped   {}  {why}", row.row.id),
+                RequirementOutcome::Failed(_) => {}
             }
         }
     }

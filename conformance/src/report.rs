@@ -7,18 +7,18 @@ use crate::row::RequirementRow;
 /// Results of all requirement rows, in the order of the file.
 #[derive(Debug, Clone)]
 pub struct ConformanceReport {
-    pub rows: Vec<RowReport>,
+    pub rows: Vec<RequirementReport>,
 }
 
 #[derive(Debug, Clone)]
-pub struct RowReport {
+pub struct RequirementReport {
     pub row: RequirementRow,
-    pub outcome: RowOutcome,
+    pub outcome: RequirementOutcome,
 }
 
 /// Result of a requirement row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RowOutcome {
+pub enum RequirementOutcome {
     /// The server does what the requirement demands.
     Passed,
     /// The server does not meet the requirement; the text says what was expected and received.
@@ -32,29 +32,29 @@ pub enum RowOutcome {
 impl ConformanceReport {
     #[must_use]
     pub fn passed(&self) -> usize {
-        self.count(|outcome| matches!(outcome, RowOutcome::Passed))
+        self.count(|outcome| matches!(outcome, RequirementOutcome::Passed))
     }
 
     #[must_use]
     pub fn failed(&self) -> usize {
-        self.count(|outcome| matches!(outcome, RowOutcome::Failed(_)))
+        self.count(|outcome| matches!(outcome, RequirementOutcome::Failed(_)))
     }
 
     /// Number of rows that were excluded or skipped.
     #[must_use]
     pub fn skipped(&self) -> usize {
-        self.count(|outcome| matches!(outcome, RowOutcome::Excluded(_) | RowOutcome::Skipped(_)))
+        self.count(|outcome| matches!(outcome, RequirementOutcome::Excluded(_) | RequirementOutcome::Skipped(_)))
     }
 
     /// Failed rows with their reasons.
     pub fn failures(&self) -> impl Iterator<Item = (&RequirementRow, &str)> {
         self.rows.iter().filter_map(|report| match &report.outcome {
-            RowOutcome::Failed(reason) => Some((&report.row, reason.as_str())),
+            RequirementOutcome::Failed(reason) => Some((&report.row, reason.as_str())),
             _ => None,
         })
     }
 
-    fn count(&self, matches: impl Fn(&RowOutcome) -> bool) -> usize {
+    fn count(&self, matches: impl Fn(&RequirementOutcome) -> bool) -> usize {
         self.rows.iter().filter(|report| matches(&report.outcome)).count()
     }
 }

@@ -1,15 +1,15 @@
 //! Checks of Skill Sharing 1.0, grouped by subject.
 //!
-//! A check is an `async fn(&SkillServer) -> CheckVerdict`; rows of `skill/requirements.toml` refer to it by name. It
-//! waits for or cancels its executions, so that checks can run concurrently.
+//! A check is an `async fn(&SkillServerUnderTest) -> CheckVerdict`; rows of `skill/requirements.toml` refer to it by
+//! name. It waits for or cancels its executions, so that checks can run concurrently.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::suite::{Check, ServerFixtures};
+use crate::suite::{CheckFn, ServerFixtures};
 use crate::target::ServerUnderTest;
 use crate::verdict::CheckFailure;
-use wire::SkillServer;
+use wire::SkillServerUnderTest;
 
 mod form;
 mod wire;
@@ -18,10 +18,10 @@ mod wire;
 macro_rules! checks {
     ($($name:ident),* $(,)?) => {
         /// Name and function of each check of this module.
-        pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
+        pub(super) const CHECKS: &[(&str, crate::suite::CheckFn)] = &[$(
             (stringify!($name), |target| {
                 Box::pin(async move {
-                    let api = SkillServer::connect(target).await?;
+                    let api = SkillServerUnderTest::connect(target).await?;
                     $name(&api).await
                 })
             }),
@@ -46,7 +46,7 @@ mod states;
 mod submit;
 mod wait;
 
-pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
+pub(crate) fn checks() -> impl Iterator<Item = (&'static str, CheckFn)> {
     [
         auth::CHECKS,
         cancel::CHECKS,
@@ -73,7 +73,7 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
 /// Checks that the server answers, and finds out whether it has the probe skills.
 pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
-        match SkillServer::connect(target).await {
+        match SkillServerUnderTest::connect(target).await {
             Ok(api) => Ok(ServerFixtures {
                 script: api.has("script/echo") && api.has("script/fail"),
                 probe: api.has(wire::ALL),

@@ -7,16 +7,16 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde::Deserialize;
 
-use crate::report::{ConformanceReport, RowOutcome, RowReport};
+use crate::report::{ConformanceReport, RequirementOutcome, RequirementReport};
 use crate::row::{Precondition, RequirementRow, RequirementSource};
 use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict};
 
 /// Function that checks one requirement.
-pub(crate) type Check = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, CheckVerdict>;
+pub(crate) type CheckFn = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, CheckVerdict>;
 
 /// Inspects a server once before the checks: whether it answers, and what it offers.
-pub(crate) type Probe = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, Result<ServerFixtures, String>>;
+pub(crate) type ServerProbeFn = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, Result<ServerFixtures, String>>;
 
 /// Test fixtures that the server under test has.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +31,17 @@ pub(crate) struct ServerFixtures {
 #[derive(Clone)]
 pub struct ConformanceSuite {
     rows: Vec<RequirementRow>,
-    checks: HashMap<&'static str, Check>,
-    probe: Probe,
+    checks: HashMap<&'static str, CheckFn>,
+    probe: ServerProbeFn,
 }
 
 impl ConformanceSuite {
     /// Creates a suite from the text of a requirements file.
-    pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
+    pub(crate) fn new(
+        rows: &str,
+        checks: impl IntoIterator<Item = (&'static str, CheckFn)>,
+        probe: ServerProbeFn,
+    ) -> Self {
         #[derive(Deserialize)]
         struct RequirementFile {
             row: Vec<RequirementRow>,
@@ -82,19 +86,19 @@ impl ConformanceSuite {
             .await;
 
         let outcome = |row: &RequirementRow| match (&row.check, &offer) {
-            (None, _) => RowOutcome::Excluded(row.excluded.clone().unwrap_or_default()),
-            (Some(_), Err(unreachable)) => RowOutcome::Failed(unreachable.clone()),
+            (None, _) => RequirementOutcome::Excluded(row.excluded.clone().unwrap_or_default()),
+            (Some(_), Err(unreachable)) => RequirementOutcome::Failed(unreachable.clone()),
             (Some(check), Ok(offer)) => match self.missing(row, *offer, target) {
-                Some(need) => RowOutcome::Skipped(need.missing().to_owned()),
+                Some(need) => RequirementOutcome::Skipped(need.missing().to_owned()),
                 None => match verdicts.get(check.as_str()) {
-                    Some(Ok(())) => RowOutcome::Passed,
-                    Some(Err(CheckFailure::Failed(reason))) => RowOutcome::Failed(reason.clone()),
-                    Some(Err(CheckFailure::Skipped(reason))) => RowOutcome::Skipped(reason.clone()),
-                    None => RowOutcome::Failed("the check did not run".to_owned()),
+                    Some(Ok(())) => RequirementOutcome::Passed,
+                    Some(Err(CheckFailure::Failed(reason))) => RequirementOutcome::Failed(reason.clone()),
+                    Some(Err(CheckFailure::Skipped(reason))) => RequirementOutcome::Skipped(reason.clone()),
+                    None => RequirementOutcome::Failed("the check did not run".to_owned()),
                 },
             },
         };
-        let rows = self.rows.iter().map(|row| RowReport { row: row.clone(), outcome: outcome(row) }).collect();
+        let rows = self.rows.iter().map(|row| RequirementReport { row: row.clone(), outcome: outcome(row) }).collect();
         ConformanceReport { rows }
     }
 

@@ -8,7 +8,7 @@ use nuncio_core::ids::Incarnation;
 use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_engine::{Engine, EngineError, Limits, Ports};
+use nuncio_engine::{Engine, EngineError, EngineLimits, EnginePorts};
 use tokio::sync::Notify;
 
 use crate::observer::Observer;
@@ -135,7 +135,7 @@ impl Cluster {
             Arc::clone(&lost),
             self.sabotage,
         );
-        let ports = Ports {
+        let ports = EnginePorts {
             store: Arc::new(store.expect("the simulated store opens")),
             bus: Arc::new(SimulatedBus { network: self.network.clone(), scheduler: scheduler.clone(), node: number }),
             brains: Arc::new(SimulatedBrain { scheduler: scheduler.clone(), node: number }),
@@ -149,7 +149,7 @@ impl Cluster {
             cipher: SecretCipher::new(&[7; 32]),
             meter: Arc::new(NoopMeter),
         };
-        RunningNode { number, engine: Engine::new(ports, Limits::default(), Vec::new()), lost }
+        RunningNode { number, engine: Engine::new(ports, EngineLimits::default(), Vec::new()), lost }
     }
 
     /// Starts as a server does that finds the work of its earlier starts.

@@ -13,7 +13,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::bus::{Bus, BusNotice};
-use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
 use serde_json::{Map, json};
 use tokio::sync::mpsc;
@@ -146,7 +146,7 @@ impl fmt::Debug for SimulatedRunner {
 
 #[async_trait]
 impl Runner for SimulatedRunner {
-    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         if let Some(inbox) = &call.inbox {
             return inbox.run_by_person(&call, "Do it.".to_owned()).await;
         }

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{ChainHead, ChainLink};
-use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, ToolCallClaim};
 use nuncio_core::digest::Digest;
 
@@ -39,7 +39,7 @@ use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::relay::{MemberConversation, Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
 use nuncio_engine::ports::store::*;
-use nuncio_judge::lineage::ManifestLineage;
+use nuncio_judge::lineage::ManifestNameHistory;
 use nuncio_store::SqliteStore;
 use tokio::sync::{Notify, watch};
 
@@ -130,7 +130,7 @@ delegated! {
         account_by_token(token: &Digest) -> Option<AgentAccount>;
         accounts_of(owner: &AccountOwner, after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
         public_accounts(words: &[String], after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
-        lineage(agent: &AgentId) -> Option<ManifestLineage>;
+        lineage(agent: &AgentId) -> Option<ManifestNameHistory>;
         manifest(agent: &AgentId, version: u64) -> Option<ManifestVersion>;
         manifests(agent: &AgentId, before: u64, limit: usize) -> Vec<ManifestVersion>;
     }
@@ -157,7 +157,7 @@ delegated! {
         followed_domain(domain: &ServerOrigin) -> Option<(FollowedDomain, Option<String>)>;
         directory() -> Vec<(DirectoryListing, String)>;
     }
-    DraftStore {
+    ProtocolDraftStore {
         draft(id: &DraftId) -> Option<ProtocolDraft>;
         draft_by_key(with: &Principal, agent: &AgentName, key: &str) -> Option<ProtocolDraft>;
         open_drafts(limit: usize) -> Vec<ProtocolDraft>;
@@ -184,11 +184,11 @@ delegated! {
         is_any_relayed_before(time: Timestamp) -> bool;
     }
     KeyBundleStore {
-        bundle(id: &OwnerDevice) -> Option<KeyBundle>;
+        bundle(id: &KeyBundleId) -> Option<KeyBundle>;
         bundles(owner: &RelayParty) -> Vec<KeyBundle>;
         bundle_owners(device: &DeviceId, limit: usize) -> Vec<RelayParty>;
-        one_time_key(id: &OwnerDevice) -> Option<OneTimeKey>;
-        one_time_keys_left(id: &OwnerDevice) -> usize;
+        one_time_key(id: &KeyBundleId) -> Option<OneTimeKey>;
+        one_time_keys_left(id: &KeyBundleId) -> usize;
         backup(person: &PersonName) -> Option<(String, Timestamp)>;
     }
     WebhookStore {

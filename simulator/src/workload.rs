@@ -12,8 +12,8 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::{StreamMode, TurnInput};
-use nuncio_engine::converse::{IdempotencyKey, NewSession, PermissionResponder, SettingsPatch, TurnRequest};
-use nuncio_engine::invoke::Submission;
+use nuncio_engine::converse::{IdempotencyKey, NewSession, PermissionResponder, SessionSettingsPatch, TurnRequest};
+use nuncio_engine::invoke::ExecutionRequest;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Caller, Engine};
 use serde_json::{Map, json};
@@ -86,7 +86,7 @@ async fn submit(cluster: &Cluster, name: &str, skill: &str) -> ExecutionId {
 async fn submit_to(engine: &Engine, name: &str, skill: &str) -> Option<ExecutionId> {
     let offered = engine.skills().skill(Some(&anyone()), &format!("mortal/{skill}"))?;
     let permit = engine.skills().permit(anyone(), offered).ok()?;
-    let submission = Submission {
+    let submission = ExecutionRequest {
         protocol: Protocol::Skill,
         inputs: Map::new(),
         priority: Priority::Normal,
@@ -115,7 +115,7 @@ async fn create_session(cluster: &Cluster, number: usize) -> SessionId {
         if let Some(engine) = cluster.any_engine() {
             let tools = ["note", "guarded"]
                 .map(|name| EnabledTool { name: ToolName::parse(name).expect("it is a tool name"), trust: Some(true) });
-            let settings = SettingsPatch { tools: Some(tools.to_vec()), ..SettingsPatch::default() };
+            let settings = SessionSettingsPatch { tools: Some(tools.to_vec()), ..SessionSettingsPatch::default() };
             let new = NewSession { agent: "mortal".to_owned(), settings, messages: Vec::new() };
             let caller = anyone();
             let create = engine.conversations().create_session(&caller, new, Some(key(&format!("session {number}"))));
@@ -134,7 +134,7 @@ async fn take_turn(cluster: &Cluster, session: &SessionId, text: &str) {
             let request = TurnRequest {
                 input: TurnInput::User(Message::user(text)),
                 mode: StreamMode::None,
-                settings: SettingsPatch::default(),
+                settings: SessionSettingsPatch::default(),
                 protocol: Protocol::Aap,
                 prompts: PermissionResponder::App,
             };

@@ -135,14 +135,14 @@ pub(crate) fn sealing(tools: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// A browser and its driver, installed by apt where permitted, with fonts for both languages of the pages.
-pub(crate) struct Browser {
+pub(crate) struct InstalledBrowser {
     pub(crate) chromium: PathBuf,
     pub(crate) driver: PathBuf,
 }
 
 /// Finds a browser, or installs one.
-pub(crate) fn browser() -> anyhow::Result<Browser> {
-    let find = || Some(Browser { chromium: found("chromium")?, driver: found("chromedriver")? });
+pub(crate) fn browser() -> anyhow::Result<InstalledBrowser> {
+    let find = || Some(InstalledBrowser { chromium: found("chromium")?, driver: found("chromedriver")? });
     if let Some(browser) = find() {
         return Ok(browser);
     }

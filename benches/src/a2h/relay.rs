@@ -26,17 +26,17 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
     let server = start(nuncio, folder.path()).await?;
     let stage = RelayBench::prepare(&server, &folder.path().join("data")).await?;
     // One round before the measurement warms up caches and connections.
-    stage.send(&server, count / 10, Sender::Person, None).await?;
+    stage.send(&server, count / 10, SenderKind::Person, None).await?;
     let (mut to_two, mut to_one) = (bare(count, 2)?, bare(count, 1)?);
-    let person = stage.send(&server, count, Sender::Person, None).await?;
-    let agent = stage.send(&server, count, Sender::Agent, None).await?;
+    let person = stage.send(&server, count, SenderKind::Person, None).await?;
+    let agent = stage.send(&server, count, SenderKind::Agent, None).await?;
     // The lower bound is measured before and after, because the load of the machine may change.
     for (bare, again) in [(&mut to_two, self::bare(count, 2)?), (&mut to_one, self::bare(count, 1)?)] {
         bare.cpu = f64::midpoint(bare.cpu, again.cpu);
         bare.rate = f64::midpoint(bare.rate, again.rate);
     }
     let listening = sockets::listen(&server, &stage.devices).await?;
-    let delivered = stage.send(&server, count, Sender::Agent, Some(&listening)).await?;
+    let delivered = stage.send(&server, count, SenderKind::Agent, Some(&listening)).await?;
     heading();
     row("1 KB from a person to an agent", person, "the same rows by hand", to_two);
     row("1 KB from an agent to a person", agent, "the same rows by hand", to_one);
@@ -63,7 +63,7 @@ fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
 }
 
 #[derive(Clone, Copy)]
-enum Sender {
+enum SenderKind {
     Person,
     Agent,
 }
@@ -106,7 +106,7 @@ impl RelayBench {
         &self,
         server: &Server,
         count: usize,
-        sender: Sender,
+        sender: SenderKind,
         listening: Option<&ListeningSockets>,
     ) -> anyhow::Result<Measurement> {
         let mut clients = Vec::new();
@@ -123,8 +123,8 @@ impl RelayBench {
                     let conversation = round % CONVERSATIONS;
                     let path = format!("/a2h/conversations/{}/messages", self.conversations[*client][conversation]);
                     let token = match sender {
-                        Sender::Person => &self.devices[*client].token,
-                        Sender::Agent => &self.agents[conversation],
+                        SenderKind::Person => &self.devices[*client].token,
+                        SenderKind::Agent => &self.agents[conversation],
                     };
                     let id = unique();
                     let body = format!(

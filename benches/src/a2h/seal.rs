@@ -40,7 +40,7 @@ pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
 
 /// CPU microseconds of a message and of its primitives, from the fastest batch, which was disturbed the least.
 fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
-    let mut pair = Pair::new(mode)?;
+    let mut pair = SealSessionPair::new(mode)?;
     let mut primitives = PrimitiveBaseline::new(pair.payload.to_string().len());
     let (mut ours, mut bare) = (f64::MAX, f64::MAX);
     for _ in 0..(rounds / PIECE).max(2) {
@@ -69,14 +69,14 @@ fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Res
 }
 
 /// Two parties with an established session; the first one sends.
-struct Pair {
+struct SealSessionPair {
     parties: [SealIdentity; 2],
     payload: Value,
     count: u32,
     first_key: Option<OneTimeKey>,
 }
 
-impl Pair {
+impl SealSessionPair {
     fn new(mode: SealMode) -> anyhow::Result<Self> {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let party = |owner: RelayParty, device: &str, mode| {

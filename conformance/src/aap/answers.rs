@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{SUM, add, call, deny, echo, grant, pick, play, result, text};
 use super::tools::{array, has_result, with_pick};
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, lacks};
 
 checks![
@@ -25,7 +25,7 @@ checks![
 ];
 
 /// Session with two pending calls: `c1` of a client tool, `c2` of a server tool.
-async fn waiting(api: &AapServer) -> Result<String, CheckFailure> {
+async fn waiting(api: &AapServerUnderTest) -> Result<String, CheckFailure> {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     let steps = [vec![pick("c1"), add("c2")], vec![echo("results")]];
     let answer = api.run_script(&session, &steps).await?;
@@ -34,14 +34,14 @@ async fn waiting(api: &AapServer) -> Result<String, CheckFailure> {
 }
 
 /// Checks that these answers are refused with 400, that no tool runs, and that correct answers still work.
-async fn refused(api: &AapServer, answers: Vec<Value>) -> CheckVerdict {
+async fn refused(api: &AapServerUnderTest, answers: Vec<Value>) -> CheckVerdict {
     let session = waiting(api).await?;
     unchanged(api, &session, answers).await?;
     answer_correctly(api, &session).await
 }
 
 /// Checks that these messages are refused with 400 and leave the history unchanged.
-async fn unchanged(api: &AapServer, session: &str, messages: Vec<Value>) -> CheckVerdict {
+async fn unchanged(api: &AapServerUnderTest, session: &str, messages: Vec<Value>) -> CheckVerdict {
     let before = api.history(session, "full").await?;
     for mode in ["none", "message"] {
         let body = json!({ "messages": messages, "stream": mode });
@@ -51,7 +51,7 @@ async fn unchanged(api: &AapServer, session: &str, messages: Vec<Value>) -> Chec
 }
 
 /// Sends correct answers and checks that the server's tool runs once.
-async fn answer_correctly(api: &AapServer, session: &str) -> CheckVerdict {
+async fn answer_correctly(api: &AapServerUnderTest, session: &str) -> CheckVerdict {
     let turn = api.turn(session, "message", vec![result("c1", "the red one"), grant("c2")]).await?;
     has_result(&turn, "c2", SUM)?;
     equal("stopReason", "end_turn", turn.stop())?;
@@ -59,49 +59,49 @@ async fn answer_correctly(api: &AapServer, session: &str) -> CheckVerdict {
     contains("what the brain sees", "the red one", &turn.text())
 }
 
-async fn answer_partial_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_partial_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![grant("c2")]).await?;
     refused(api, vec![result("c1", "the red one")]).await
 }
 
-async fn answer_with_unknown_call_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_with_unknown_call_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![result("c1", "x"), grant("c2"), result("c3", "never asked")]).await?;
     refused(api, vec![result("c1", "x"), grant("c2"), grant("c3")]).await
 }
 
-async fn answer_forged_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_forged_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![result("call_forged", "x"), grant("c2")]).await?;
     refused(api, vec![result("c1", "x"), grant("call_forged")]).await
 }
 
-async fn answer_twice_in_one_turn_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_twice_in_one_turn_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![result("c1", "x"), grant("c2"), grant("c2")]).await?;
     refused(api, vec![result("c1", "x"), result("c1", "y"), grant("c2")]).await?;
     refused(api, vec![result("c1", "x"), grant("c2"), deny("c2", None)]).await
 }
 
-async fn answer_replayed_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_replayed_refused(api: &AapServerUnderTest) -> CheckVerdict {
     let session = waiting(api).await?;
     answer_correctly(api, &session).await?;
     unchanged(api, &session, vec![result("c1", "the red one"), grant("c2")]).await?;
     unchanged(api, &session, vec![grant("c2")]).await
 }
 
-async fn answer_denied_then_granted_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_denied_then_granted_refused(api: &AapServerUnderTest) -> CheckVerdict {
     let session = waiting(api).await?;
     api.turn(&session, "message", vec![result("c1", "x"), deny("c2", None)]).await?;
     unchanged(api, &session, vec![grant("c2")]).await
 }
 
-async fn answer_result_for_server_tool_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_result_for_server_tool_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![result("c1", "x"), result("c2", "forged sum")]).await
 }
 
-async fn answer_permission_for_client_tool_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_permission_for_client_tool_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, vec![grant("c1"), grant("c2")]).await
 }
 
-async fn answer_without_pending_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_without_pending_refused(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     unchanged(api, &session, vec![grant("c1")]).await?;
     unchanged(api, &session, vec![result("c1", "x")]).await?;
@@ -110,7 +110,7 @@ async fn answer_without_pending_refused(api: &AapServer) -> CheckVerdict {
     unchanged(api, &session, vec![result("c1", "x")]).await
 }
 
-async fn answer_of_finished_call_refused(api: &AapServer) -> CheckVerdict {
+async fn answer_of_finished_call_refused(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add", "trust": true }])).await?;
     let answer = api.run_script(&session, &[vec![add("c0"), pick("c1")], vec![echo("results")]]).await?;
     equal("stopReason", "tool_use", answer.stop())?;
@@ -119,7 +119,7 @@ async fn answer_of_finished_call_refused(api: &AapServer) -> CheckVerdict {
     equal("results the brain sees", 2, array(&answer.text())?.len())
 }
 
-async fn answer_wrong_overrides_change_nothing(api: &AapServer) -> CheckVerdict {
+async fn answer_wrong_overrides_change_nothing(api: &AapServerUnderTest) -> CheckVerdict {
     let session = waiting(api).await?;
     let before = api.read_session(&session).await?;
     let body =
@@ -129,7 +129,7 @@ async fn answer_wrong_overrides_change_nothing(api: &AapServer) -> CheckVerdict 
     answer_correctly(api, &session).await
 }
 
-async fn answer_seed_calls_never_run(api: &AapServer) -> CheckVerdict {
+async fn answer_seed_calls_never_run(api: &AapServerUnderTest) -> CheckVerdict {
     let call = json!({ "type": "tool_use", "toolCallId": "f1", "name": "add", "input": { "a": 1200, "b": 34 } });
     let seed = json!([
         { "role": "user", "content": "add them" },
@@ -147,7 +147,7 @@ async fn answer_seed_calls_never_run(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn answer_user_message_abandons(api: &AapServer) -> CheckVerdict {
+async fn answer_user_message_abandons(api: &AapServerUnderTest) -> CheckVerdict {
     let session = waiting(api).await?;
     let before = api.history(&session, "full").await?.len();
     let message = play(&[vec![text("Never mind then.")]]);
@@ -168,7 +168,7 @@ async fn answer_user_message_abandons(api: &AapServer) -> CheckVerdict {
     equal("user message", Some(&message), added.get(2))
 }
 
-async fn answer_abandoned_stays_abandoned(api: &AapServer) -> CheckVerdict {
+async fn answer_abandoned_stays_abandoned(api: &AapServerUnderTest) -> CheckVerdict {
     let session = waiting(api).await?;
     api.run_script(&session, &[vec![text("Never mind then.")]]).await?;
     unchanged(api, &session, vec![result("c1", "too late"), grant("c2")]).await?;

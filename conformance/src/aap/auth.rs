@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::listing::every_session;
 use super::script::user;
-use super::wire::{AapServer, HttpReply};
+use super::wire::{AapServerUnderTest, HttpReply};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, skip};
 
 checks![
@@ -17,7 +17,7 @@ checks![
     auth_other_key_sees_nothing,
 ];
 
-async fn auth_bearer_everywhere(api: &AapServer) -> CheckVerdict {
+async fn auth_bearer_everywhere(api: &AapServerUnderTest) -> CheckVerdict {
     api.get("/meta").await?.status(200)?;
     let session = api.any_session().await?;
     api.get("/sessions").await?.status(200)?;
@@ -28,7 +28,7 @@ async fn auth_bearer_everywhere(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_missing_is_401(api: &AapServer) -> CheckVerdict {
+async fn auth_missing_is_401(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     for reply in on_every_route(&api.with_key(None), &session).await? {
         reply.refused(401)?;
@@ -36,7 +36,7 @@ async fn auth_missing_is_401(api: &AapServer) -> CheckVerdict {
     api.read_session(&session).await.map(drop)
 }
 
-async fn auth_wrong_is_401(api: &AapServer) -> CheckVerdict {
+async fn auth_wrong_is_401(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     for reply in on_every_route(&api.with_key(Some("not-a-key-of-this-server")), &session).await? {
         reply.refused(401)?;
@@ -44,7 +44,7 @@ async fn auth_wrong_is_401(api: &AapServer) -> CheckVerdict {
     api.read_session(&session).await.map(drop)
 }
 
-async fn auth_empty_bearer_ignored(api: &AapServer) -> CheckVerdict {
+async fn auth_empty_bearer_ignored(api: &AapServerUnderTest) -> CheckVerdict {
     // The reference client sends these header values even without a key.
     for value in ["Bearer", "Bearer "] {
         let request = api.anonymous(Method::GET, "/sessions").header(AUTHORIZATION, value);
@@ -53,7 +53,7 @@ async fn auth_empty_bearer_ignored(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_other_key_sees_nothing(api: &AapServer) -> CheckVerdict {
+async fn auth_other_key_sees_nothing(api: &AapServerUnderTest) -> CheckVerdict {
     let key = api.target.other_key.as_deref().ok_or_else(|| skip("needs a second key"))?;
     let stranger = api.with_key(Some(key));
     let session = api.any_session().await?;
@@ -70,7 +70,7 @@ async fn auth_other_key_sees_nothing(api: &AapServer) -> CheckVerdict {
 }
 
 /// Requests every route that needs a key.
-async fn on_every_route(api: &AapServer, session: &str) -> Result<Vec<HttpReply>, CheckFailure> {
+async fn on_every_route(api: &AapServerUnderTest, session: &str) -> Result<Vec<HttpReply>, CheckFailure> {
     let turn = json!({ "messages": [user("hello")] });
     Ok(vec![
         api.get("/sessions").await?,

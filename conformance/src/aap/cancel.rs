@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::script::{play, sleep, text};
-use super::turn::{STREAMED, TurnAnswer};
-use super::wire::{AapServer, HttpReply};
+use super::turn::{STREAMED, UnstreamedTurnResponse};
+use super::wire::{AapServerUnderTest, HttpReply};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -18,7 +18,7 @@ checks![
 /// A delay longer than any check may take, in milliseconds.
 const LONG_DELAY_MS: u32 = 600_000;
 
-async fn cancel(api: &AapServer, session: &str) -> Result<HttpReply, CheckFailure> {
+async fn cancel(api: &AapServerUnderTest, session: &str) -> Result<HttpReply, CheckFailure> {
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure((200..300).contains(&reply.code), || {
         format!("{}: expected success, got {} {}", reply.asked, reply.code, reply.text())
@@ -31,7 +31,7 @@ fn cancelled(stop: &str, end: &Value) -> CheckVerdict {
     equal("cancelled", &json!(true), &end["cancelled"])
 }
 
-async fn cancel_ends_a_streamed_turn(api: &AapServer) -> CheckVerdict {
+async fn cancel_ends_a_streamed_turn(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let body = json!({ "messages": [play(&[vec![sleep(LONG_DELAY_MS), text("never")]])], "stream": mode });
@@ -45,7 +45,7 @@ async fn cancel_ends_a_streamed_turn(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn cancel_ends_a_none_turn(api: &AapServer) -> CheckVerdict {
+async fn cancel_ends_a_none_turn(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![sleep(LONG_DELAY_MS), text("never")]])] });
     let turn = api.post_turn(&session, &body);
@@ -60,11 +60,11 @@ async fn cancel_ends_a_none_turn(api: &AapServer) -> CheckVerdict {
         }
     };
     let (reply, ()) = futures_util::future::try_join(turn, cancel).await?;
-    let answer = TurnAnswer::read(reply.status(200)?)?;
+    let answer = UnstreamedTurnResponse::read(reply.status(200)?)?;
     cancelled(answer.stop(), &answer.body)
 }
 
-async fn cancel_leaves_the_session_usable(api: &AapServer) -> CheckVerdict {
+async fn cancel_leaves_the_session_usable(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("begun "), sleep(LONG_DELAY_MS)]])], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;
@@ -77,7 +77,7 @@ async fn cancel_leaves_the_session_usable(api: &AapServer) -> CheckVerdict {
     equal("text of the next turn", "here I am", answer.text().as_str())
 }
 
-async fn cancel_without_a_turn_is_refused(api: &AapServer) -> CheckVerdict {
+async fn cancel_without_a_turn_is_refused(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure(matches!(reply.code, 404 | 409), || {
@@ -86,6 +86,6 @@ async fn cancel_without_a_turn_is_refused(api: &AapServer) -> CheckVerdict {
     reply.error_body()
 }
 
-async fn cancel_unknown_session_is_404(api: &AapServer) -> CheckVerdict {
+async fn cancel_unknown_session_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     api.post("/sessions/nobody/cancel", &json!({})).await?.refused(404)
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::script::{client_tool, user};
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, skip};
 
 checks![
@@ -15,17 +15,17 @@ checks![
 ];
 
 /// First agent that does not declare the capability; skips the check if there is none.
-fn without<'a>(api: &'a AapServer, path: &str) -> Result<&'a str, CheckFailure> {
+fn without<'a>(api: &'a AapServerUnderTest, path: &str) -> Result<&'a str, CheckFailure> {
     let lacking = api.agents().iter().find(|agent| agent["capabilities"].pointer(path).is_none());
     let name = lacking.and_then(|agent| agent["name"].as_str());
     name.ok_or_else(|| skip(format!("every agent declares capabilities{path}")))
 }
 
-async fn session_of(api: &AapServer, agent: &str) -> Result<String, CheckFailure> {
+async fn session_of(api: &AapServerUnderTest, agent: &str) -> Result<String, CheckFailure> {
     api.create(&json!({ "agent": { "name": agent } })).await
 }
 
-async fn capability_history_undeclared_is_404(api: &AapServer) -> CheckVerdict {
+async fn capability_history_undeclared_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     let mut tried = false;
     for kind in ["compacted", "full"] {
         let Ok(agent) = without(api, &format!("/history/{kind}")) else { continue };
@@ -36,7 +36,7 @@ async fn capability_history_undeclared_is_404(api: &AapServer) -> CheckVerdict {
     if tried { Ok(()) } else { Err(skip("every agent declares both histories")) }
 }
 
-async fn capability_stream_undeclared_is_400(api: &AapServer) -> CheckVerdict {
+async fn capability_stream_undeclared_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let mut tried = false;
     for mode in ["delta", "message"] {
         let Ok(agent) = without(api, &format!("/stream/{mode}")) else { continue };
@@ -48,7 +48,7 @@ async fn capability_stream_undeclared_is_400(api: &AapServer) -> CheckVerdict {
     if tried { Ok(()) } else { Err(skip("every agent declares both streams")) }
 }
 
-async fn capability_client_tools_undeclared_is_400(api: &AapServer) -> CheckVerdict {
+async fn capability_client_tools_undeclared_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let agent = without(api, "/application/tools")?;
     let tools = json!([client_tool("pick")]);
     let body = json!({ "agent": { "name": agent }, "tools": tools });
@@ -58,7 +58,7 @@ async fn capability_client_tools_undeclared_is_400(api: &AapServer) -> CheckVerd
     api.post_turn(&session, &body).await?.refused(400)
 }
 
-async fn capability_image_undeclared_is_400(api: &AapServer) -> CheckVerdict {
+async fn capability_image_undeclared_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let mut tried = false;
     for (feature, url) in
         [("http", "https://images.example/room.png"), ("data", "data:image/gif;base64,R0lGODlhAQABAAAAACw=")]

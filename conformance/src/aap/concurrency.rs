@@ -4,7 +4,7 @@ use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::script::{call, echo, play, sleep, text};
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, fail};
 
 checks![
@@ -14,7 +14,7 @@ checks![
     concurrency_busy_session_is_readable,
 ];
 
-async fn concurrency_second_turn_is_409(api: &AapServer) -> CheckVerdict {
+async fn concurrency_second_turn_is_409(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let first = json!({ "messages": [play(&[vec![text("one "), sleep(1500), text("two")]])], "stream": "delta" });
     let mut live = api.open(&session, &first, &[]).await?;
@@ -30,7 +30,7 @@ async fn concurrency_second_turn_is_409(api: &AapServer) -> CheckVerdict {
     equal("text of the next turn", "my turn now", answer.text().as_str())
 }
 
-async fn concurrency_one_of_many_wins(api: &AapServer) -> CheckVerdict {
+async fn concurrency_one_of_many_wins(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![sleep(700), text("won")]])] });
     let replies = try_join_all((0..8).map(|_| api.post_turn(&session, &body))).await?;
@@ -42,12 +42,12 @@ async fn concurrency_one_of_many_wins(api: &AapServer) -> CheckVerdict {
     equal("messages in history", won * 2, api.history(&session, "full").await?.len())
 }
 
-async fn concurrency_sessions_do_not_mix(api: &AapServer) -> CheckVerdict {
+async fn concurrency_sessions_do_not_mix(api: &AapServerUnderTest) -> CheckVerdict {
     try_join_all((0..20).map(|n| run_one_session_of_twenty(api, n))).await.map(drop)
 }
 
 /// Runs a session that outputs and looks up only its own number `n`.
-async fn run_one_session_of_twenty(api: &AapServer, n: usize) -> Result<(), CheckFailure> {
+async fn run_one_session_of_twenty(api: &AapServerUnderTest, n: usize) -> Result<(), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "lookup", "trust": true }] })).await?;
     let mine = format!("mine-{n}-of-twenty");
     let lookup = call("lookup", json!({ "key": mine }), "c1");
@@ -65,7 +65,7 @@ async fn run_one_session_of_twenty(api: &AapServer, n: usize) -> Result<(), Chec
     Ok(())
 }
 
-async fn concurrency_busy_session_is_readable(api: &AapServer) -> CheckVerdict {
+async fn concurrency_busy_session_is_readable(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("one "), sleep(1500), text("two")]])], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;

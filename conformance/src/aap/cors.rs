@@ -5,7 +5,7 @@ use reqwest::header::{CONTENT_TYPE, HOST, ORIGIN};
 use serde_json::json;
 
 use super::script::user;
-use super::wire::{AapServer, HttpReply};
+use super::wire::{AapServerUnderTest, HttpReply};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -19,7 +19,7 @@ checks![
 
 const OTHER_ORIGIN: &str = "https://app.example";
 
-async fn preflight(api: &AapServer, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
+async fn preflight(api: &AapServerUnderTest, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
     let request = api
         .anonymous(Method::OPTIONS, path)
         .header(ORIGIN, OTHER_ORIGIN)
@@ -37,7 +37,7 @@ const PREFLIGHT_ROUTES: [(&str, &str); 5] = [
     ("/sessions/any/history?type=full", "GET"),
 ];
 
-async fn cors_preflight_before_authentication(api: &AapServer) -> CheckVerdict {
+async fn cors_preflight_before_authentication(api: &AapServerUnderTest) -> CheckVerdict {
     for (path, method) in PREFLIGHT_ROUTES {
         let reply = preflight(api, path, method).await?;
         // An open loopback server may refuse, but not with 401 or a server error.
@@ -48,7 +48,7 @@ async fn cors_preflight_before_authentication(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn cors_preflight_allows(api: &AapServer) -> CheckVerdict {
+async fn cors_preflight_allows(api: &AapServerUnderTest) -> CheckVerdict {
     for (path, method) in PREFLIGHT_ROUTES {
         let reply = preflight(api, path, method).await?;
         ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
@@ -68,7 +68,7 @@ async fn cors_preflight_allows(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn cors_on_every_answer(api: &AapServer) -> CheckVerdict {
+async fn cors_on_every_answer(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let from_elsewhere = |method, path: &str| api.request(method, path).header(ORIGIN, OTHER_ORIGIN);
     for path in ["/meta", "/sessions", "/sessions/nobody", "/nothing/here"] {
@@ -82,7 +82,7 @@ async fn cors_on_every_answer(api: &AapServer) -> CheckVerdict {
     allows_origin(&api.call(turn).await?)
 }
 
-async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict {
+async fn cors_open_server_refuses_other_origins(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let agent = json!({ "agent": { "name": api.any_agent()? } });
     let turn = json!({ "messages": [user("hello")] });
@@ -99,7 +99,7 @@ async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict
     api.read_session(&session).await.map(drop)
 }
 
-async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdict {
+async fn cors_open_server_refuses_simple_requests(api: &AapServerUnderTest) -> CheckVerdict {
     // These are requests that a page can send without a preflight.
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
@@ -111,7 +111,7 @@ async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdi
     Ok(())
 }
 
-async fn cors_open_server_refuses_other_hosts(api: &AapServer) -> CheckVerdict {
+async fn cors_open_server_refuses_other_hosts(api: &AapServerUnderTest) -> CheckVerdict {
     // These are host names of a DNS rebinding attack on the loopback address.
     for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
         let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;

@@ -5,12 +5,12 @@ use serde_json::json;
 use super::script::{SUM, add, deny, echo, grant, lookup};
 use super::tools::{array, has_result};
 use super::turn::STREAMED;
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, contains, equal, lacks};
 
 checks![denial_reaches_the_brain, denial_with_reason, denial_text, denial_sends_tool_result, denial_beside_grant];
 
-async fn denial_reaches_the_brain(api: &AapServer) -> CheckVerdict {
+async fn denial_reaches_the_brain(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", None)] })).await?;
@@ -19,14 +19,14 @@ async fn denial_reaches_the_brain(api: &AapServer) -> CheckVerdict {
     lacks("what the brain sees", SUM, &answer.text())
 }
 
-async fn denial_with_reason(api: &AapServer) -> CheckVerdict {
+async fn denial_with_reason(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
     let answer = api.ask(&session, &json!({ "messages": [deny("c1", Some("too costly"))] })).await?;
     contains("what the brain sees", "too costly", &answer.text())
 }
 
-async fn denial_text(api: &AapServer) -> CheckVerdict {
+async fn denial_text(api: &AapServerUnderTest) -> CheckVerdict {
     for (reason, expected) in [(None, "Tool call denied"), (Some("too costly"), "Tool call denied: too costly")] {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
         api.run_script(&session, &[vec![add("c1")], vec![echo("results")]]).await?;
@@ -40,7 +40,7 @@ async fn denial_text(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn denial_sends_tool_result(api: &AapServer) -> CheckVerdict {
+async fn denial_sends_tool_result(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
         api.play(&session, mode, &[vec![add("c1")], vec![echo("results")]]).await?;
@@ -52,7 +52,7 @@ async fn denial_sends_tool_result(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn denial_beside_grant(api: &AapServer) -> CheckVerdict {
+async fn denial_beside_grant(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }, { "name": "lookup" }] })).await?;
     let steps = [vec![add("c1"), lookup("blue", "c2")], vec![echo("results")]];
     api.play(&session, "message", &steps).await?;

@@ -8,7 +8,7 @@ use reqwest::{Body, Method};
 use serde_json::json;
 
 use super::script::user;
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -23,7 +23,7 @@ checks![
     error_server_stays_up,
 ];
 
-async fn error_bodies_are_json(api: &AapServer) -> CheckVerdict {
+async fn error_bodies_are_json(api: &AapServerUnderTest) -> CheckVerdict {
     let turn = json!({ "messages": [user("hello")] });
     api.get("/sessions/nobody").await?.refused(404)?;
     api.delete("/sessions/nobody").await?.refused(404)?;
@@ -34,7 +34,7 @@ async fn error_bodies_are_json(api: &AapServer) -> CheckVerdict {
     api.post("/sessions", &json!({})).await?.refused(400)
 }
 
-async fn error_unknown_path_is_404(api: &AapServer) -> CheckVerdict {
+async fn error_unknown_path_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     for path in ["/nothing/here".to_owned(), format!("/sessions/{session}/nothing"), "/metadata".to_owned()] {
         api.get(&path).await?.refused(404)?;
@@ -43,7 +43,7 @@ async fn error_unknown_path_is_404(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_wrong_method_is_405(api: &AapServer) -> CheckVerdict {
+async fn error_wrong_method_is_405(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let cases = [
         (Method::POST, "/meta".to_owned(), "GET"),
@@ -69,7 +69,7 @@ async fn error_wrong_method_is_405(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_media_type_is_415(api: &AapServer) -> CheckVerdict {
+async fn error_media_type_is_415(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let creation = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     let turn = json!({ "messages": [user("hello")] }).to_string();
@@ -82,7 +82,7 @@ async fn error_media_type_is_415(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_charset_parameter_is_ignored(api: &AapServer) -> CheckVerdict {
+async fn error_charset_parameter_is_ignored(api: &AapServerUnderTest) -> CheckVerdict {
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"] {
         let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).body(body.clone());
@@ -91,7 +91,7 @@ async fn error_charset_parameter_is_ignored(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_bad_json_is_400(api: &AapServer) -> CheckVerdict {
+async fn error_bad_json_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let bodies: [&[u8]; 7] =
         [b"", b"{", b"not json", b"{} {}", b"{\"messages\":[}", b"\xff\xfe{}", b"{\"a\":\"\xc3\x28\"}"];
@@ -108,14 +108,14 @@ async fn error_bad_json_is_400(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_deep_json_is_400(api: &AapServer) -> CheckVerdict {
+async fn error_deep_json_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let body = format!("{{\"agent\":{{\"name\":\"script\"}},\"messages\":{deep}}}");
     let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, "application/json").body(body);
     api.call(request).await?.refused(400)
 }
 
-async fn error_large_body_is_413(api: &AapServer) -> CheckVerdict {
+async fn error_large_body_is_413(api: &AapServerUnderTest) -> CheckVerdict {
     const CHUNK_BYTES: usize = 64 * 1024;
     const CHUNK_COUNT: usize = 512;
     // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
@@ -134,7 +134,7 @@ async fn error_large_body_is_413(api: &AapServer) -> CheckVerdict {
     api.call(request).await?.refused(413)
 }
 
-async fn error_server_stays_up(api: &AapServer) -> CheckVerdict {
+async fn error_server_stays_up(api: &AapServerUnderTest) -> CheckVerdict {
     // After several malformed requests on one connection, the next valid request is served.
     let session = api.any_session().await?;
     for path in ["/sessions/%00", "/sessions/..%2f..%2fetc", "/sessions/%ff%fe", "/sessions/%F0%9F%8F%A8"] {

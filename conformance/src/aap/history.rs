@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{add, deny, echo, grant, pick, play, result, text, thinking};
 use super::tools::{array, with_pick};
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -20,7 +20,7 @@ checks![
     history_compacted_equals_what_the_brain_sees,
 ];
 
-async fn history_has_only_the_requested_kind(api: &AapServer) -> CheckVerdict {
+async fn history_has_only_the_requested_kind(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.run_script(&session, &[vec![text("hello")]]).await?;
     for kind in ["compacted", "full"] {
@@ -33,14 +33,14 @@ async fn history_has_only_the_requested_kind(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn history_compacted_is_not_empty(api: &AapServer) -> CheckVerdict {
+async fn history_compacted_is_not_empty(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.run_script(&session, &[vec![text("first")]]).await?;
     let kept = api.history(&session, "compacted").await?;
     ensure(!kept.is_empty(), || "expected something to continue from, got nothing".to_owned())
 }
 
-async fn history_full_is_exact(api: &AapServer) -> CheckVerdict {
+async fn history_full_is_exact(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let as_text = play(&[vec![thinking("hm "), text("one")]]);
     let script = super::script::script(&[vec![text("two")]]);
@@ -54,7 +54,7 @@ async fn history_full_is_exact(api: &AapServer) -> CheckVerdict {
     equal("blocks stay blocks", &as_blocks, &history[2])
 }
 
-async fn history_full_holds_the_seed(api: &AapServer) -> CheckVerdict {
+async fn history_full_holds_the_seed(api: &AapServerUnderTest) -> CheckVerdict {
     let seed = vec![
         json!({ "role": "system", "content": "Be brief." }),
         json!({ "role": "user", "content": "hello" }),
@@ -71,7 +71,7 @@ async fn history_full_holds_the_seed(api: &AapServer) -> CheckVerdict {
     equal("after a turn", &seed[..], &history[..seed.len()])
 }
 
-async fn history_full_equals_the_response(api: &AapServer) -> CheckVerdict {
+async fn history_full_equals_the_response(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![thinking("hm"), text("adding"), add("c1")], vec![text("done")]];
     let answer = api.run_script(&session, &steps).await?;
@@ -79,7 +79,7 @@ async fn history_full_equals_the_response(api: &AapServer) -> CheckVerdict {
     equal("history", answer.messages.as_slice(), history.get(1..).unwrap_or_default())
 }
 
-async fn history_keeps_unknown_fields(api: &AapServer) -> CheckVerdict {
+async fn history_keeps_unknown_fields(api: &AapServerUnderTest) -> CheckVerdict {
     let seeded = json!({ "role": "user", "content": "hello", "x-note": { "by": "us", "n": 1 } });
     let session = api.session_with(json!({}), json!({ "messages": [seeded] })).await?;
     let mut message = play(&[vec![text("hello")]]);
@@ -90,7 +90,7 @@ async fn history_keeps_unknown_fields(api: &AapServer) -> CheckVerdict {
     equal("sent message", Some(&message), history.get(1))
 }
 
-async fn history_permission_never_stored(api: &AapServer) -> CheckVerdict {
+async fn history_permission_never_stored(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add" }, { "name": "lookup" }])).await?;
     let step = vec![add("c1"), super::script::lookup("k", "c2"), pick("c3")];
     api.run_script(&session, &[step, vec![text("done")]]).await?;
@@ -110,7 +110,7 @@ async fn history_permission_never_stored(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn history_shows_pending_calls(api: &AapServer) -> CheckVerdict {
+async fn history_shows_pending_calls(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
     api.run_script(&session, &[vec![text("your turn"), pick("c1")]]).await?;
     let history = api.history(&session, "full").await?;
@@ -120,7 +120,7 @@ async fn history_shows_pending_calls(api: &AapServer) -> CheckVerdict {
     equal("its last block", Some(&call), last["content"].as_array().and_then(|blocks| blocks.last()))
 }
 
-async fn history_type_missing_or_unknown_is_400(api: &AapServer) -> CheckVerdict {
+async fn history_type_missing_or_unknown_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     for query in ["", "?type=", "?type=everything", "?kind=full"] {
         api.get(&format!("/sessions/{session}/history{query}")).await?.refused(400)?;
@@ -128,7 +128,7 @@ async fn history_type_missing_or_unknown_is_400(api: &AapServer) -> CheckVerdict
     Ok(())
 }
 
-async fn history_compacted_equals_what_the_brain_sees(api: &AapServer) -> CheckVerdict {
+async fn history_compacted_equals_what_the_brain_sees(api: &AapServerUnderTest) -> CheckVerdict {
     let seed = json!([{ "role": "system", "content": "Be brief." }]);
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
     api.run_script(&session, &[vec![text("first")]]).await?;

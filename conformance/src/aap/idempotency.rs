@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::script::{add, echo, play, sleep, text};
-use super::turn::{STREAMED, TurnAnswer};
-use super::wire::AapServer;
+use super::turn::{STREAMED, UnstreamedTurnResponse};
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![
@@ -21,11 +21,11 @@ checks![
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
 /// Unused idempotency key, made from a session id of the server.
-async fn fresh_key(api: &AapServer) -> Result<String, CheckFailure> {
+async fn fresh_key(api: &AapServerUnderTest) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
 
-async fn idempotent_session(api: &AapServer) -> CheckVerdict {
+async fn idempotent_session(api: &AapServerUnderTest) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let first = api.created(&api.post_with("/sessions", &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
@@ -33,7 +33,7 @@ async fn idempotent_session(api: &AapServer) -> CheckVerdict {
     equal("sessionId of the repetition", first, second)
 }
 
-async fn idempotent_session_in_parallel(api: &AapServer) -> CheckVerdict {
+async fn idempotent_session_in_parallel(api: &AapServerUnderTest) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let headers = [(IDEMPOTENCY_HEADER, key.as_str())];
@@ -47,7 +47,7 @@ async fn idempotent_session_in_parallel(api: &AapServer) -> CheckVerdict {
     equal("sessions made", 1, made.len())
 }
 
-async fn idempotent_session_other_body_is_422(api: &AapServer) -> CheckVerdict {
+async fn idempotent_session_other_body_is_422(api: &AapServerUnderTest) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
     api.created(&api.post_with("/sessions", &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
@@ -56,29 +56,31 @@ async fn idempotent_session_other_body_is_422(api: &AapServer) -> CheckVerdict {
 }
 
 /// Session and body of a turn that calls `add`.
-async fn adding(api: &AapServer, mode: &str) -> Result<(String, Value), CheckFailure> {
+async fn adding(api: &AapServerUnderTest, mode: &str) -> Result<(String, Value), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];
     Ok((session, json!({ "messages": [play(&steps)], "stream": mode })))
 }
 
 /// Checks that the turn and its tool ran once.
-async fn ran_once(api: &AapServer, session: &str) -> CheckVerdict {
+async fn ran_once(api: &AapServerUnderTest, session: &str) -> CheckVerdict {
     let history = api.history(session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
     equal("roles in history", vec!["user", "assistant", "tool", "assistant"], roles)
 }
 
-async fn idempotent_turn(api: &AapServer) -> CheckVerdict {
+async fn idempotent_turn(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
-    let first = TurnAnswer::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
-    let second = TurnAnswer::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
+    let first =
+        UnstreamedTurnResponse::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
+    let second =
+        UnstreamedTurnResponse::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
     equal("answer to the repetition", &first.body, &second.body)?;
     ran_once(api, &session).await
 }
 
-async fn idempotent_turn_streamed(api: &AapServer) -> CheckVerdict {
+async fn idempotent_turn_streamed(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let (session, body) = adding(api, mode).await?;
         let key = fresh_key(api).await?;
@@ -92,7 +94,7 @@ async fn idempotent_turn_streamed(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn idempotent_turn_while_running(api: &AapServer) -> CheckVerdict {
+async fn idempotent_turn_while_running(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one "), sleep(1500), text("two")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -107,7 +109,7 @@ async fn idempotent_turn_while_running(api: &AapServer) -> CheckVerdict {
     equal("messages in history", 2, history.len())
 }
 
-async fn idempotent_turn_other_body_is_422(api: &AapServer) -> CheckVerdict {
+async fn idempotent_turn_other_body_is_422(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
     api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?;
@@ -116,7 +118,7 @@ async fn idempotent_turn_other_body_is_422(api: &AapServer) -> CheckVerdict {
     ran_once(api, &session).await
 }
 
-async fn idempotent_without_key_runs_again(api: &AapServer) -> CheckVerdict {
+async fn idempotent_without_key_runs_again(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("again")]])] });
     api.ask(&session, &body).await?;

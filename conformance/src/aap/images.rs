@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::script::{pick, script, text};
 use super::tools::with_pick;
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, equal};
 
 checks![
@@ -37,14 +37,14 @@ fn showing(url: &Value) -> Value {
     ] })
 }
 
-async fn accepted(api: &AapServer, url: &str) -> CheckVerdict {
+async fn accepted(api: &AapServerUnderTest, url: &str) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.ask(&session, &json!({ "messages": [showing(&json!(url))] })).await?;
     equal("text", "seen", answer.text().as_str())
 }
 
 /// Checks that the image is refused with 400 in every stream mode and that nothing is stored.
-async fn refused(api: &AapServer, url: &Value) -> CheckVerdict {
+async fn refused(api: &AapServerUnderTest, url: &Value) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     for mode in ["none", "delta", "message"] {
         let body = json!({ "messages": [showing(url)], "stream": mode });
@@ -53,27 +53,27 @@ async fn refused(api: &AapServer, url: &Value) -> CheckVerdict {
     equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
 }
 
-async fn image_https_accepted(api: &AapServer) -> CheckVerdict {
+async fn image_https_accepted(api: &AapServerUnderTest) -> CheckVerdict {
     accepted(api, "https://images.example/room.png").await
 }
 
-async fn image_data_accepted(api: &AapServer) -> CheckVerdict {
+async fn image_data_accepted(api: &AapServerUnderTest) -> CheckVerdict {
     accepted(api, &pixel()).await
 }
 
-async fn image_kept_in_history(api: &AapServer) -> CheckVerdict {
+async fn image_kept_in_history(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let message = showing(&json!(pixel()));
     api.ask(&session, &json!({ "messages": [message.clone()] })).await?;
     equal("stored", Some(&message), api.history(&session, "full").await?.first())
 }
 
-async fn image_plain_http_refused(api: &AapServer) -> CheckVerdict {
+async fn image_plain_http_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, &json!("http://images.example/room.png")).await?;
     refused(api, &json!("HTTP://images.example/room.png")).await
 }
 
-async fn image_other_schemes_refused(api: &AapServer) -> CheckVerdict {
+async fn image_other_schemes_refused(api: &AapServerUnderTest) -> CheckVerdict {
     for url in [
         "file:///etc/passwd",
         "ftp://images.example/room.png",
@@ -88,7 +88,7 @@ async fn image_other_schemes_refused(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn image_bad_base64_refused(api: &AapServer) -> CheckVerdict {
+async fn image_bad_base64_refused(api: &AapServerUnderTest) -> CheckVerdict {
     for url in [
         "data:image/png;base64,@@@@".to_owned(),
         format!("data:image/png;base64,{}", &ONE_PIXEL_PNG[..ONE_PIXEL_PNG.len() - 3]),
@@ -101,19 +101,19 @@ async fn image_bad_base64_refused(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn image_other_types_refused(api: &AapServer) -> CheckVerdict {
+async fn image_other_types_refused(api: &AapServerUnderTest) -> CheckVerdict {
     for (kind, bytes) in [("text/plain", "hello"), ("text/html", "<p>hello"), ("application/pdf", "%PDF-1.7")] {
         refused(api, &json!(format!("data:{kind};base64,{}", BASE64_STANDARD.encode(bytes)))).await?;
     }
     Ok(())
 }
 
-async fn image_without_url_refused(api: &AapServer) -> CheckVerdict {
+async fn image_without_url_refused(api: &AapServerUnderTest) -> CheckVerdict {
     refused(api, &Value::Null).await?;
     refused(api, &json!(7)).await
 }
 
-async fn image_in_tool_result(api: &AapServer) -> CheckVerdict {
+async fn image_in_tool_result(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
     let asked = api.run_script(&session, &[vec![pick("c1")], vec![text("seen")]]).await?;
     equal("stopReason", "tool_use", asked.stop())?;
@@ -125,7 +125,7 @@ async fn image_in_tool_result(api: &AapServer) -> CheckVerdict {
     equal("text", "seen", api.ask(&session, &showing(&pixel())).await?.text().as_str())
 }
 
-async fn image_in_seed_checked(api: &AapServer) -> CheckVerdict {
+async fn image_in_seed_checked(api: &AapServerUnderTest) -> CheckVerdict {
     let body = |url: &str| json!({ "agent": { "name": "script" }, "messages": [showing(&json!(url))] });
     api.post("/sessions", &body("http://images.example/room.png")).await?.refused(400)?;
     api.create(&body(&pixel())).await.map(drop)

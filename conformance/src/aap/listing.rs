@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -17,7 +17,7 @@ checks![
 /// Number of sessions that the check creates, more than fit on one page.
 const SESSION_COUNT: usize = 52;
 
-async fn list_shape(api: &AapServer) -> CheckVerdict {
+async fn list_shape(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
@@ -25,7 +25,7 @@ async fn list_shape(api: &AapServer) -> CheckVerdict {
     equal("entry", &api.read_session(&session).await?, entry)
 }
 
-async fn list_pages_cover_everything(api: &AapServer) -> CheckVerdict {
+async fn list_pages_cover_everything(api: &AapServerUnderTest) -> CheckVerdict {
     let made = make(api, SESSION_COUNT).await?;
     let listed = every_session(api).await?;
     for session in &made {
@@ -35,7 +35,7 @@ async fn list_pages_cover_everything(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn list_last_page_has_no_next(api: &AapServer) -> CheckVerdict {
+async fn list_last_page_has_no_next(api: &AapServerUnderTest) -> CheckVerdict {
     api.any_session().await?;
     let mut after = None;
     for _ in 0..MAX_PAGES {
@@ -51,7 +51,7 @@ async fn list_last_page_has_no_next(api: &AapServer) -> CheckVerdict {
     Err(fail(format!("expected a last page, got none among {MAX_PAGES}")))
 }
 
-async fn list_newest_first(api: &AapServer) -> CheckVerdict {
+async fn list_newest_first(api: &AapServerUnderTest) -> CheckVerdict {
     let mut made = make(api, 3).await?;
     made.reverse();
     let listed = every_session(api).await?;
@@ -63,14 +63,14 @@ async fn list_newest_first(api: &AapServer) -> CheckVerdict {
     equal("order", made, ours)
 }
 
-async fn list_fifty_a_page(api: &AapServer) -> CheckVerdict {
+async fn list_fifty_a_page(api: &AapServerUnderTest) -> CheckVerdict {
     make(api, SESSION_COUNT).await?;
     let first = page(api, None).await?;
     equal("sessions on the first page", Some(50), first["sessions"].as_array().map(Vec::len))?;
     ensure(first["next"].is_string(), || "expected `next` on a full page, got none".to_owned())
 }
 
-async fn list_bad_cursor_is_400(api: &AapServer) -> CheckVerdict {
+async fn list_bad_cursor_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     for cursor in ["not-a-cursor", "%00%ff", "999999999999999999999999"] {
         api.get(&format!("/sessions?after={cursor}")).await?.refused(400)?;
     }
@@ -81,7 +81,7 @@ async fn list_bad_cursor_is_400(api: &AapServer) -> CheckVerdict {
 const MAX_PAGES: usize = 400;
 
 /// Reads all pages of `GET /sessions`.
-pub(super) async fn every_session(api: &AapServer) -> Result<Vec<Value>, CheckFailure> {
+pub(super) async fn every_session(api: &AapServerUnderTest) -> Result<Vec<Value>, CheckFailure> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MAX_PAGES {
@@ -95,7 +95,7 @@ pub(super) async fn every_session(api: &AapServer) -> Result<Vec<Value>, CheckFa
     Err(fail(format!("expected a last page, got none among {MAX_PAGES}")))
 }
 
-async fn page(api: &AapServer, after: Option<&str>) -> Result<Value, CheckFailure> {
+async fn page(api: &AapServerUnderTest, after: Option<&str>) -> Result<Value, CheckFailure> {
     let mut request = api.request(reqwest::Method::GET, "/sessions");
     if let Some(after) = after {
         request = request.query(&[("after", after)]);
@@ -105,7 +105,7 @@ async fn page(api: &AapServer, after: Option<&str>) -> Result<Value, CheckFailur
     Ok(body)
 }
 
-async fn make(api: &AapServer, count: usize) -> Result<Vec<String>, CheckFailure> {
+async fn make(api: &AapServerUnderTest, count: usize) -> Result<Vec<String>, CheckFailure> {
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let mut made = Vec::with_capacity(count);
     for _ in 0..count {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short};
 
 checks![
@@ -21,16 +21,16 @@ checks![
     meta_script_agent,
 ];
 
-async fn meta_answers(api: &AapServer) -> CheckVerdict {
+async fn meta_answers(api: &AapServerUnderTest) -> CheckVerdict {
     let body = api.get("/meta").await?.status(200)?.json()?;
     ensure(body["agents"].is_array(), || format!("expected `agents` to be an array, got {}", body["agents"]))
 }
 
-async fn meta_version(api: &AapServer) -> CheckVerdict {
+async fn meta_version(api: &AapServerUnderTest) -> CheckVerdict {
     equal("version", &json!(3), &api.meta["version"])
 }
 
-async fn meta_agents(api: &AapServer) -> CheckVerdict {
+async fn meta_agents(api: &AapServerUnderTest) -> CheckVerdict {
     for agent in api.agents() {
         text(agent, "name")?;
         text(agent, "version")?;
@@ -40,7 +40,7 @@ async fn meta_agents(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_names_unique(api: &AapServer) -> CheckVerdict {
+async fn meta_names_unique(api: &AapServerUnderTest) -> CheckVerdict {
     let mut seen = HashSet::new();
     for agent in api.agents() {
         let name = text(agent, "name")?;
@@ -49,7 +49,7 @@ async fn meta_names_unique(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_semver(api: &AapServer) -> CheckVerdict {
+async fn meta_semver(api: &AapServerUnderTest) -> CheckVerdict {
     for agent in api.agents() {
         let version = text(agent, "version")?;
         ensure(semver::Version::parse(version).is_ok(), || {
@@ -59,7 +59,7 @@ async fn meta_semver(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_options(api: &AapServer) -> CheckVerdict {
+async fn meta_options(api: &AapServerUnderTest) -> CheckVerdict {
     for option in all(api, "options")? {
         text(option, "name")?;
         optional_text(option, "title")?;
@@ -76,7 +76,7 @@ async fn meta_options(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_tools(api: &AapServer) -> CheckVerdict {
+async fn meta_tools(api: &AapServerUnderTest) -> CheckVerdict {
     for tool in all(api, "tools")? {
         text(tool, "name")?;
         optional_text(tool, "title")?;
@@ -90,7 +90,7 @@ async fn meta_tools(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_capabilities(api: &AapServer) -> CheckVerdict {
+async fn meta_capabilities(api: &AapServerUnderTest) -> CheckVerdict {
     let known = [
         ("history", &["compacted", "full"][..]),
         ("stream", &["delta", "message", "none"]),
@@ -119,14 +119,14 @@ async fn meta_capabilities(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_secret_defaults_empty(api: &AapServer) -> CheckVerdict {
+async fn meta_secret_defaults_empty(api: &AapServerUnderTest) -> CheckVerdict {
     for option in all(api, "options")?.into_iter().filter(|option| option["type"] == "secret") {
         equal(&format!("default of the secret {}", option["name"]), "", text_or_empty(option, "default"))?;
     }
     Ok(())
 }
 
-async fn meta_select_defaults_listed(api: &AapServer) -> CheckVerdict {
+async fn meta_select_defaults_listed(api: &AapServerUnderTest) -> CheckVerdict {
     for option in all(api, "options")?.into_iter().filter(|option| option["type"] == "select") {
         let choices = option["options"].as_array().map_or(&[][..], Vec::as_slice);
         ensure(choices.contains(&option["default"]), || {
@@ -136,7 +136,7 @@ async fn meta_select_defaults_listed(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn meta_script_agent(api: &AapServer) -> CheckVerdict {
+async fn meta_script_agent(api: &AapServerUnderTest) -> CheckVerdict {
     let agent = api.script_agent().ok_or_else(|| fail("expected an agent named `script`"))?;
     let find = |list: &str, name: &str| {
         let entries = agent[list].as_array().map_or(&[][..], Vec::as_slice);
@@ -167,7 +167,7 @@ async fn meta_script_agent(api: &AapServer) -> CheckVerdict {
 }
 
 /// Entries of the list `list` of all agents; an absent list counts as empty.
-fn all<'a>(api: &'a AapServer, list: &str) -> Result<Vec<&'a Value>, CheckFailure> {
+fn all<'a>(api: &'a AapServerUnderTest, list: &str) -> Result<Vec<&'a Value>, CheckFailure> {
     let mut entries = Vec::new();
     for agent in api.agents() {
         match &agent[list] {

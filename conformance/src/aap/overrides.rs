@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{SUM, add, client_tool, echo, play, text, throw};
 use super::tools::array;
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal};
 
 checks![
@@ -17,7 +17,7 @@ checks![
     override_never_renames_the_agent,
 ];
 
-async fn override_server_tools_persist(api: &AapServer) -> CheckVerdict {
+async fn override_server_tools_persist(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "lookup" }] })).await?;
     let trusted = json!([{ "name": "add", "trust": true }]);
     let steps = [vec![add("c1")], vec![echo("results")]];
@@ -27,7 +27,7 @@ async fn override_server_tools_persist(api: &AapServer) -> CheckVerdict {
     equal("agent.tools shown", &trusted, &api.read_session(&session).await?["agent"]["tools"])
 }
 
-async fn override_client_tools_persist(api: &AapServer) -> CheckVerdict {
+async fn override_client_tools_persist(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session_with(json!({}), json!({ "tools": [client_tool("pick")] })).await?;
     let tools = json!([client_tool("choose")]);
     let body = json!({ "messages": [play(&[vec![echo("tools")]])], "tools": tools });
@@ -36,7 +36,7 @@ async fn override_client_tools_persist(api: &AapServer) -> CheckVerdict {
     equal("tools shown", &tools, &api.read_session(&session).await?["tools"])
 }
 
-async fn override_empty_lists_clear(api: &AapServer) -> CheckVerdict {
+async fn override_empty_lists_clear(api: &AapServerUnderTest) -> CheckVerdict {
     let agent = json!({ "tools": [{ "name": "add" }] });
     let session = api.session_with(agent, json!({ "tools": [client_tool("pick")] })).await?;
     let body = json!({ "messages": [play(&[vec![echo("tools")]])], "agent": { "tools": [] }, "tools": [] });
@@ -44,7 +44,7 @@ async fn override_empty_lists_clear(api: &AapServer) -> CheckVerdict {
     equal("tools offered next", Vec::<Value>::new(), offered(api, &session).await?)
 }
 
-async fn override_absent_keeps(api: &AapServer) -> CheckVerdict {
+async fn override_absent_keeps(api: &AapServerUnderTest) -> CheckVerdict {
     let agent = json!({ "tools": [{ "name": "add" }], "options": { "language": "de" } });
     let session = api.session_with(agent, json!({ "tools": [client_tool("pick")] })).await?;
     let before = api.read_session(&session).await?;
@@ -53,7 +53,7 @@ async fn override_absent_keeps(api: &AapServer) -> CheckVerdict {
     equal("session", &before, &api.read_session(&session).await?)
 }
 
-async fn override_options_merge_by_key(api: &AapServer) -> CheckVerdict {
+async fn override_options_merge_by_key(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de", "model": "small" } })).await?;
     let body = json!({
         "messages": [play(&[vec![text("hello")]])],
@@ -65,7 +65,7 @@ async fn override_options_merge_by_key(api: &AapServer) -> CheckVerdict {
     equal("model, which was sent", &json!("large"), &options["model"])
 }
 
-async fn override_survives_failed_turn(api: &AapServer) -> CheckVerdict {
+async fn override_survives_failed_turn(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({
         "messages": [play(&[vec![throw("lost the thread")]])],
@@ -77,7 +77,7 @@ async fn override_survives_failed_turn(api: &AapServer) -> CheckVerdict {
     equal("language", &json!("fr"), &shown["agent"]["options"]["language"])
 }
 
-async fn override_never_renames_the_agent(api: &AapServer) -> CheckVerdict {
+async fn override_never_renames_the_agent(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({
         "messages": [play(&[vec![text("hello")]])],
@@ -89,6 +89,6 @@ async fn override_never_renames_the_agent(api: &AapServer) -> CheckVerdict {
     equal("agent.name", &json!("script"), &api.read_session(&session).await?["agent"]["name"])
 }
 
-async fn offered(api: &AapServer, session: &str) -> Result<Vec<Value>, CheckFailure> {
+async fn offered(api: &AapServerUnderTest, session: &str) -> Result<Vec<Value>, CheckFailure> {
     array(&api.run_script(session, &[vec![echo("tools")]]).await?.text())
 }

@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::script::{BrainScriptStep, add, echo, play, sleep, text, thinking};
-use super::turn::{LiveStream, STREAMED, Turn, raw};
-use super::wire::AapServer;
+use super::turn::{STREAMED, StreamedTurn, TurnEventStream, raw};
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -30,17 +30,17 @@ fn trusted() -> Value {
 }
 
 /// Opens the session's stream after the event `after`.
-async fn reopen(api: &AapServer, session: &str, after: Option<&str>) -> Result<LiveStream, CheckFailure> {
+async fn reopen(api: &AapServerUnderTest, session: &str, after: Option<&str>) -> Result<TurnEventStream, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
     }
     let (asked, response) = api.send(request).await?;
-    LiveStream::new(asked, response).await
+    TurnEventStream::new(asked, response).await
 }
 
 /// Bytes of the session's stream after the event `after`. Status 204 means that nothing is left.
-async fn bytes(api: &AapServer, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
+async fn bytes(api: &AapServerUnderTest, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
@@ -49,19 +49,19 @@ async fn bytes(api: &AapServer, session: &str, after: Option<&str>) -> Result<Ve
     if response.status() == 204 {
         return Ok(Vec::new());
     }
-    Ok(raw(&LiveStream::new(asked, response).await?.rest().await?.0))
+    Ok(raw(&TurnEventStream::new(asked, response).await?.rest().await?.0))
 }
 
 fn same_bytes(what: &str, expected: &[u8], got: &[u8]) -> CheckVerdict {
     equal(what, String::from_utf8_lossy(expected), String::from_utf8_lossy(got))
 }
 
-fn id_of(turn: &Turn, index: usize) -> Result<&str, CheckFailure> {
+fn id_of(turn: &StreamedTurn, index: usize) -> Result<&str, CheckFailure> {
     let event = &turn.events[index];
     event.id.as_deref().ok_or_else(|| fail(format!("expected an `id:` on {}, got none", event.name)))
 }
 
-async fn resume_finished_from_every_event(api: &AapServer) -> CheckVerdict {
+async fn resume_finished_from_every_event(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         let turn = api.play(&session, mode, &everything()).await?;
@@ -73,7 +73,7 @@ async fn resume_finished_from_every_event(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_finished_from_the_start(api: &AapServer) -> CheckVerdict {
+async fn resume_finished_from_the_start(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         let turn = api.play(&session, mode, &everything()).await?;
@@ -84,7 +84,7 @@ async fn resume_finished_from_the_start(api: &AapServer) -> CheckVerdict {
 }
 
 /// Starts a turn that pauses after its first words; returns its session and its stream, read up to the pause.
-async fn paused(api: &AapServer) -> Result<(String, LiveStream), CheckFailure> {
+async fn paused(api: &AapServerUnderTest) -> Result<(String, TurnEventStream), CheckFailure> {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1500), text("three four")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -93,12 +93,12 @@ async fn paused(api: &AapServer) -> Result<(String, LiveStream), CheckFailure> {
     Ok((session, live))
 }
 
-fn last_id(live: &LiveStream) -> Result<String, CheckFailure> {
+fn last_id(live: &TurnEventStream) -> Result<String, CheckFailure> {
     let id = live.events.last().and_then(|event| event.id.clone());
     id.ok_or_else(|| fail("expected an `id:` on every event, got none"))
 }
 
-async fn resume_while_running(api: &AapServer) -> CheckVerdict {
+async fn resume_while_running(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let (after, seen) = (last_id(&live)?, live.events.len());
     let second = reopen(api, &session, Some(&after)).await?;
@@ -107,7 +107,7 @@ async fn resume_while_running(api: &AapServer) -> CheckVerdict {
     same_bytes("the second reader", &turn.bytes_after(seen), &raw(&second))
 }
 
-async fn resume_by_many_readers(api: &AapServer) -> CheckVerdict {
+async fn resume_by_many_readers(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let after = live.events[0].id.clone().ok_or_else(|| fail("expected an `id:` on turn_start, got none"))?;
     let readers = (0..5).map(|_| bytes(api, &session, Some(&after)));
@@ -119,7 +119,7 @@ async fn resume_by_many_readers(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_unknown_id_is_400(api: &AapServer) -> CheckVerdict {
+async fn resume_unknown_id_is_400(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.play(&session, "delta", &[vec![text("hello")]]).await?;
     for id in ["not-an-id", "999999", "-1", "1-999999", "999999-1", "\u{e9}"] {
@@ -130,29 +130,29 @@ async fn resume_unknown_id_is_400(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_without_a_turn_is_404(api: &AapServer) -> CheckVerdict {
+async fn resume_without_a_turn_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     api.get(&format!("/sessions/{session}/stream")).await?.refused(404)
 }
 
-async fn resume_after_disconnect(api: &AapServer) -> CheckVerdict {
+async fn resume_after_disconnect(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let after = last_id(&live)?;
-    let before = Turn { events: live.events.clone(), comments: 0 }.text();
+    let before = StreamedTurn { events: live.events.clone(), comments: 0 }.text();
     drop(live);
     let (rest, _) = reopen(api, &session, Some(&after)).await?.rest().await?;
-    let rest = Turn { events: rest, comments: 0 };
+    let rest = StreamedTurn { events: rest, comments: 0 };
     equal("stopReason", "end_turn", rest.stop())?;
     equal("text", "one two three four".to_owned(), before + &rest.text())
 }
 
-async fn resume_disconnected_turn_is_stored(api: &AapServer) -> CheckVerdict {
+async fn resume_disconnected_turn_is_stored(api: &AapServerUnderTest) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     drop(live);
     stored(api, &session, "one two three four").await
 }
 
-async fn resume_disconnected_none_turn_is_stored(api: &AapServer) -> CheckVerdict {
+async fn resume_disconnected_none_turn_is_stored(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1000), text("three four")]];
     let body = json!({ "messages": [play(&steps)] });
@@ -165,7 +165,7 @@ async fn resume_disconnected_none_turn_is_stored(api: &AapServer) -> CheckVerdic
 
 /// Waits until the session's last message is the agent's, then checks its text. The time limit of the check ends the
 /// wait.
-async fn stored(api: &AapServer, session: &str, expected: &str) -> CheckVerdict {
+async fn stored(api: &AapServerUnderTest, session: &str, expected: &str) -> CheckVerdict {
     loop {
         let history = api.history(session, "full").await?;
         let last = history.last().cloned().unwrap_or_default();
@@ -176,7 +176,7 @@ async fn stored(api: &AapServer, session: &str, expected: &str) -> CheckVerdict 
     }
 }
 
-async fn resume_is_the_latest_turn(api: &AapServer) -> CheckVerdict {
+async fn resume_is_the_latest_turn(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.play(&session, "delta", &[vec![text("first")]]).await?;
     let second = api.play(&session, "delta", &[vec![text("second")]]).await?;

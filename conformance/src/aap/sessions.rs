@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::script::{client_tool, echo, play, sleep, text, user};
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -26,11 +26,11 @@ checks![
 /// Well-formed id of a session that does not exist.
 const UNKNOWN_SESSION: &str = "no-such-session-0000000000000000";
 
-async fn session_created(api: &AapServer) -> CheckVerdict {
+async fn session_created(api: &AapServerUnderTest) -> CheckVerdict {
     api.any_session().await.map(drop)
 }
 
-async fn session_ids_are_path_safe(api: &AapServer) -> CheckVerdict {
+async fn session_ids_are_path_safe(api: &AapServerUnderTest) -> CheckVerdict {
     let mut seen = HashSet::new();
     for _ in 0..10 {
         let id = api.any_session().await?;
@@ -41,14 +41,14 @@ async fn session_ids_are_path_safe(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn session_shown(api: &AapServer) -> CheckVerdict {
+async fn session_shown(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let shown = api.read_session(&session).await?;
     equal("sessionId", &json!(session), &shown["sessionId"])?;
     equal("agent.name", &json!(api.any_agent()?), &shown["agent"]["name"])
 }
 
-async fn session_unknown_is_404(api: &AapServer) -> CheckVerdict {
+async fn session_unknown_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     let turn = json!({ "messages": [user("hello")] });
     api.get(&format!("/sessions/{UNKNOWN_SESSION}")).await?.status(404)?;
     api.delete(&format!("/sessions/{UNKNOWN_SESSION}")).await?.status(404)?;
@@ -57,13 +57,13 @@ async fn session_unknown_is_404(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn session_deleted_is_204(api: &AapServer) -> CheckVerdict {
+async fn session_deleted_is_204(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     let reply = api.delete(&format!("/sessions/{session}")).await?;
     equal("body", "", reply.status(204)?.text().as_str())
 }
 
-async fn session_deleted_twice_is_404(api: &AapServer) -> CheckVerdict {
+async fn session_deleted_twice_is_404(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     api.delete(&format!("/sessions/{session}")).await?.status(204)?;
     api.delete(&format!("/sessions/{session}")).await?.status(404)?;
@@ -71,7 +71,7 @@ async fn session_deleted_twice_is_404(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn session_deleted_is_gone(api: &AapServer) -> CheckVerdict {
+async fn session_deleted_is_gone(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.any_session().await?;
     api.delete(&format!("/sessions/{session}")).await?.status(204)?;
     api.get(&format!("/sessions/{session}")).await?.status(404)?;
@@ -83,13 +83,13 @@ async fn session_deleted_is_gone(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn session_creation_never_runs_the_brain(api: &AapServer) -> CheckVerdict {
+async fn session_creation_never_runs_the_brain(api: &AapServerUnderTest) -> CheckVerdict {
     let seed = vec![json!({ "role": "system", "content": "Be brief." }), play(&[vec![text("spoken")]])];
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
     equal("full history", &seed, &api.history(&session, "full").await?)
 }
 
-async fn session_shows_its_tools(api: &AapServer) -> CheckVerdict {
+async fn session_shows_its_tools(api: &AapServerUnderTest) -> CheckVerdict {
     let refs = json!([{ "name": "add", "trust": true }, { "name": "lookup" }]);
     let tools = json!([client_tool("pick")]);
     let session = api.session_with(json!({ "tools": refs }), json!({ "tools": tools })).await?;
@@ -103,18 +103,18 @@ async fn session_shows_its_tools(api: &AapServer) -> CheckVerdict {
     })
 }
 
-async fn session_tools_are_off_by_default(api: &AapServer) -> CheckVerdict {
+async fn session_tools_are_off_by_default(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
     equal("tools offered", "[]", answer.text().as_str())
 }
 
-async fn session_unknown_fields_tolerated(api: &AapServer) -> CheckVerdict {
+async fn session_unknown_fields_tolerated(api: &AapServerUnderTest) -> CheckVerdict {
     let agent = json!({ "name": api.any_agent()?, "mood": "merry" });
     api.create(&json!({ "agent": agent, "x-trace": { "id": 1 } })).await.map(drop)
 }
 
-async fn session_deleted_while_running(api: &AapServer) -> CheckVerdict {
+async fn session_deleted_while_running(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("before "), sleep(3000), text("after")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });

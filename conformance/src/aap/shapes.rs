@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::script::{client_tool, grant, result, user};
-use super::wire::{AapServer, SCRIPT};
+use super::wire::{AapServerUnderTest, SCRIPT};
 use crate::verdict::{CheckVerdict, equal};
 
 checks![
@@ -25,12 +25,12 @@ checks![
     shape_stream_mode_unknown,
 ];
 
-async fn creation_refused(api: &AapServer, body: &Value) -> CheckVerdict {
+async fn creation_refused(api: &AapServerUnderTest, body: &Value) -> CheckVerdict {
     api.post("/sessions", body).await?.refused(400)
 }
 
 /// Checks that the turn is refused with and without streaming, and that session and history are unchanged.
-async fn turn_refused(api: &AapServer, body: &Value) -> CheckVerdict {
+async fn turn_refused(api: &AapServerUnderTest, body: &Value) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let before = api.read_session(&session).await?;
     api.post_turn(&session, body).await?.refused(400)?;
@@ -43,7 +43,7 @@ async fn turn_refused(api: &AapServer, body: &Value) -> CheckVerdict {
     equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
 }
 
-async fn shape_agent_missing(api: &AapServer) -> CheckVerdict {
+async fn shape_agent_missing(api: &AapServerUnderTest) -> CheckVerdict {
     for body in [
         json!({}),
         json!({ "agent": null }),
@@ -57,17 +57,17 @@ async fn shape_agent_missing(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn shape_agent_unknown(api: &AapServer) -> CheckVerdict {
+async fn shape_agent_unknown(api: &AapServerUnderTest) -> CheckVerdict {
     creation_refused(api, &json!({ "agent": { "name": "nobody-of-this-name" } })).await
 }
 
-async fn shape_server_tool_unknown(api: &AapServer) -> CheckVerdict {
+async fn shape_server_tool_unknown(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([{ "name": "add" }, { "name": "nobody" }]);
     creation_refused(api, &json!({ "agent": { "name": SCRIPT, "tools": tools } })).await?;
     turn_refused(api, &json!({ "messages": [user("hello")], "agent": { "tools": tools } })).await
 }
 
-async fn shape_server_tools_malformed(api: &AapServer) -> CheckVerdict {
+async fn shape_server_tools_malformed(api: &AapServerUnderTest) -> CheckVerdict {
     for tools in [
         json!("add"),
         json!(["add"]),
@@ -82,7 +82,7 @@ async fn shape_server_tools_malformed(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn shape_client_tool_named_like_enabled_tool(api: &AapServer) -> CheckVerdict {
+async fn shape_client_tool_named_like_enabled_tool(api: &AapServerUnderTest) -> CheckVerdict {
     let (agent, tools) = (json!([{ "name": "add", "trust": true }]), json!([client_tool("add")]));
     let body = json!({ "agent": { "name": SCRIPT, "tools": agent }, "tools": tools });
     creation_refused(api, &body).await?;
@@ -90,19 +90,19 @@ async fn shape_client_tool_named_like_enabled_tool(api: &AapServer) -> CheckVerd
     turn_refused(api, &body).await
 }
 
-async fn shape_client_tool_named_like_disabled_tool(api: &AapServer) -> CheckVerdict {
+async fn shape_client_tool_named_like_disabled_tool(api: &AapServerUnderTest) -> CheckVerdict {
     let session = json!({ "agent": { "name": SCRIPT }, "tools": [client_tool("add")] });
     api.post("/sessions", &session).await?.status(201)?;
     Ok(())
 }
 
-async fn shape_client_tool_twice(api: &AapServer) -> CheckVerdict {
+async fn shape_client_tool_twice(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([client_tool("pick"), client_tool("pick")]);
     creation_refused(api, &json!({ "agent": { "name": SCRIPT }, "tools": tools })).await?;
     turn_refused(api, &json!({ "messages": [user("hello")], "tools": tools })).await
 }
 
-async fn shape_client_tool_malformed(api: &AapServer) -> CheckVerdict {
+async fn shape_client_tool_malformed(api: &AapServerUnderTest) -> CheckVerdict {
     let parameters = json!({ "type": "object" });
     for tools in [
         json!("pick"),
@@ -121,7 +121,7 @@ async fn shape_client_tool_malformed(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn shape_seed_malformed(api: &AapServer) -> CheckVerdict {
+async fn shape_seed_malformed(api: &AapServerUnderTest) -> CheckVerdict {
     for message in [
         json!("hello"),
         json!({ "role": "user" }),
@@ -136,34 +136,34 @@ async fn shape_seed_malformed(api: &AapServer) -> CheckVerdict {
     creation_refused(api, &json!({ "agent": { "name": SCRIPT }, "messages": "hello" })).await
 }
 
-async fn shape_messages_missing(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_missing(api: &AapServerUnderTest) -> CheckVerdict {
     for body in [json!({}), json!({ "messages": null }), json!({ "messages": "hello" }), json!({ "messages": {} })] {
         turn_refused(api, &body).await?;
     }
     Ok(())
 }
 
-async fn shape_messages_empty(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_empty(api: &AapServerUnderTest) -> CheckVerdict {
     turn_refused(api, &json!({ "messages": [] })).await
 }
 
-async fn shape_messages_mixed(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_mixed(api: &AapServerUnderTest) -> CheckVerdict {
     turn_refused(api, &json!({ "messages": [user("hello"), result("c1", "x")] })).await?;
     turn_refused(api, &json!({ "messages": [grant("c1"), user("hello")] })).await
 }
 
-async fn shape_messages_several_users(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_several_users(api: &AapServerUnderTest) -> CheckVerdict {
     turn_refused(api, &json!({ "messages": [user("hello"), user("again")] })).await
 }
 
-async fn shape_messages_wrong_roles(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_wrong_roles(api: &AapServerUnderTest) -> CheckVerdict {
     for role in ["assistant", "system", "narrator", ""] {
         turn_refused(api, &json!({ "messages": [{ "role": role, "content": "hello" }] })).await?;
     }
     Ok(())
 }
 
-async fn shape_messages_malformed(api: &AapServer) -> CheckVerdict {
+async fn shape_messages_malformed(api: &AapServerUnderTest) -> CheckVerdict {
     for message in [
         json!("hello"),
         json!(null),
@@ -186,7 +186,7 @@ async fn shape_messages_malformed(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn shape_stream_mode_unknown(api: &AapServer) -> CheckVerdict {
+async fn shape_stream_mode_unknown(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in [json!("sse"), json!(""), json!(true), json!(["delta"])] {
         turn_refused(api, &json!({ "messages": [user("hello")], "stream": mode })).await?;
     }

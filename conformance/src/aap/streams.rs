@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::script::{BrainScriptStep, add, deltas, echo, play, sleep, text, thinking};
 use super::turn::STREAMED;
-use super::wire::{AapServer, header};
+use super::wire::{AapServerUnderTest, header};
 use crate::verdict::{CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -40,7 +40,7 @@ fn trusted() -> Value {
     json!({ "tools": [{ "name": "add", "trust": true }] })
 }
 
-async fn stream_content_type(api: &AapServer) -> CheckVerdict {
+async fn stream_content_type(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     for mode in STREAMED {
         // Opening the stream checks its content type.
@@ -50,7 +50,7 @@ async fn stream_content_type(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_exact_shape(api: &AapServer) -> CheckVerdict {
+async fn stream_exact_shape(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         // The strict parser checks every kind of event.
@@ -80,17 +80,17 @@ async fn stream_exact_shape(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_starts_and_stops_once(api: &AapServer) -> CheckVerdict {
+async fn stream_starts_and_stops_once(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
-        // `Turn::new` requires one start at the beginning and one stop at the end.
+        // `StreamedTurn::new` requires one start at the beginning and one stop at the end.
         let turn = api.play(&session, mode, &everything()).await?;
         equal("stopReason", "end_turn", turn.stop())?;
     }
     Ok(())
 }
 
-async fn stream_delta_events_only(api: &AapServer) -> CheckVerdict {
+async fn stream_delta_events_only(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(trusted()).await?;
     let turn = api.play(&session, "delta", &everything()).await?;
     let names = turn.names();
@@ -102,7 +102,7 @@ async fn stream_delta_events_only(api: &AapServer) -> CheckVerdict {
     })
 }
 
-async fn stream_message_events_only(api: &AapServer) -> CheckVerdict {
+async fn stream_message_events_only(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(trusted()).await?;
     let turn = api.play(&session, "message", &everything()).await?;
     let names = turn.names();
@@ -114,13 +114,13 @@ async fn stream_message_events_only(api: &AapServer) -> CheckVerdict {
     })
 }
 
-async fn stream_one_event_per_block(api: &AapServer) -> CheckVerdict {
+async fn stream_one_event_per_block(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let turn = api.play(&session, "message", &[vec![text("one two three four")]]).await?;
     equal("events", vec!["turn_start", "text", "turn_stop"], turn.names())
 }
 
-async fn stream_thinking_before_text(api: &AapServer) -> CheckVerdict {
+async fn stream_thinking_before_text(api: &AapServerUnderTest) -> CheckVerdict {
     let steps = [vec![thinking("first I think"), text("then I speak")]];
     let expected = json!([
         { "type": "thinking", "thinking": "first I think" },
@@ -138,7 +138,7 @@ async fn stream_thinking_before_text(api: &AapServer) -> CheckVerdict {
     equal("blocks in none", Some(&expected), answer.messages.first().map(|first| &first["content"]))
 }
 
-async fn stream_modes_agree(api: &AapServer) -> CheckVerdict {
+async fn stream_modes_agree(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(trusted()).await?;
     let answer = api.run_script(&session, &everything()).await?;
     let expected: Vec<Value> = answer.messages.iter().map(in_blocks).collect();
@@ -161,7 +161,7 @@ fn in_blocks(message: &Value) -> Value {
     message
 }
 
-async fn stream_thousand_deltas(api: &AapServer) -> CheckVerdict {
+async fn stream_thousand_deltas(api: &AapServerUnderTest) -> CheckVerdict {
     let expected = "tick ".repeat(1000);
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
@@ -172,7 +172,7 @@ async fn stream_thousand_deltas(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_words_in_order(api: &AapServer) -> CheckVerdict {
+async fn stream_words_in_order(api: &AapServerUnderTest) -> CheckVerdict {
     let expected: Vec<String> = (0..1000).map(|n| format!("w{n}")).collect();
     let expected = expected.join(" ");
     let session = api.session(json!({})).await?;
@@ -183,7 +183,7 @@ async fn stream_words_in_order(api: &AapServer) -> CheckVerdict {
     equal("stored text", Some(expected), stored)
 }
 
-async fn stream_text_is_unchanged(api: &AapServer) -> CheckVerdict {
+async fn stream_text_is_unchanged(api: &AapServerUnderTest) -> CheckVerdict {
     let awkward = "line one\nline two\r\n\n\tdata: {}\n\nevent: x \u{2028}\u{0} \"quoted\" \\ 漢字 🏨 e\u{301}";
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
@@ -193,7 +193,7 @@ async fn stream_text_is_unchanged(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_is_live(api: &AapServer) -> CheckVerdict {
+async fn stream_is_live(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     // The first word must arrive although the brain then waits for a long time.
     let steps = [vec![text("now "), sleep(600_000), text("later")]];
@@ -203,7 +203,7 @@ async fn stream_is_live(api: &AapServer) -> CheckVerdict {
     equal("events", vec!["turn_start", "text_delta"], super::turn::names(&live.events))
 }
 
-async fn stream_needs_no_accept(api: &AapServer) -> CheckVerdict {
+async fn stream_needs_no_accept(api: &AapServerUnderTest) -> CheckVerdict {
     for accept in ["*/*", "text/event-stream", "application/json"] {
         let session = api.session(json!({})).await?;
         let body = json!({ "messages": [play(&[vec![text("hello")]])], "stream": "message" });
@@ -216,7 +216,7 @@ async fn stream_needs_no_accept(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_ids_on_every_event(api: &AapServer) -> CheckVerdict {
+async fn stream_ids_on_every_event(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         let turn = api.play(&session, mode, &everything()).await?;
@@ -230,7 +230,7 @@ async fn stream_ids_on_every_event(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_turn_stop_names_the_turn(api: &AapServer) -> CheckVerdict {
+async fn stream_turn_stop_names_the_turn(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let mut seen = HashSet::new();
     for mode in STREAMED {
@@ -243,7 +243,7 @@ async fn stream_turn_stop_names_the_turn(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn stream_keeps_alive(api: &AapServer) -> CheckVerdict {
+async fn stream_keeps_alive(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let turn = api.play(&session, "delta", &[vec![text("one "), sleep(17_000), text("two")]]).await?;
     ensure(turn.comments > 0, || "expected a comment within 17 quiet seconds, got none".to_owned())?;

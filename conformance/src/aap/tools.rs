@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::script::{SUM, add, call, client_tool, echo, grant, lookup, pick, result, text, thinking};
-use super::turn::Turn;
-use super::wire::AapServer;
+use super::turn::StreamedTurn;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, fail, lacks};
 
 checks![
@@ -25,7 +25,7 @@ checks![
     tool_enabled_offered,
 ];
 
-async fn tool_trusted_runs_inline(api: &AapServer) -> CheckVerdict {
+async fn tool_trusted_runs_inline(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let turn = api.play(&session, "message", &[vec![add("c1")], vec![echo("results")]]).await?;
     equal("events", vec!["turn_start", "tool_call", "tool_result", "text", "turn_stop"], turn.names())?;
@@ -37,7 +37,7 @@ async fn tool_trusted_runs_inline(api: &AapServer) -> CheckVerdict {
     contains("what the brain sees", SUM, &turn.text())
 }
 
-async fn tool_trusted_never_stops_with_tool_use(api: &AapServer) -> CheckVerdict {
+async fn tool_trusted_never_stops_with_tool_use(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([{ "name": "add", "trust": true }, { "name": "lookup", "trust": true }]);
     let session = api.session(json!({ "tools": tools })).await?;
     let steps = [vec![add("c1"), lookup("k", "c2")], vec![add("c3")], vec![text("done")]];
@@ -47,7 +47,7 @@ async fn tool_trusted_never_stops_with_tool_use(api: &AapServer) -> CheckVerdict
     equal("roles", vec!["assistant", "tool", "tool", "assistant", "tool", "assistant"], roles)
 }
 
-async fn tool_untrusted_asks_first(api: &AapServer) -> CheckVerdict {
+async fn tool_untrusted_asks_first(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": false }] })).await?;
     let turn = api.play(&session, "message", &[vec![text("May I?"), add("c1")]]).await?;
     equal("events", vec!["turn_start", "text", "tool_call", "turn_stop"], turn.names())?;
@@ -57,7 +57,7 @@ async fn tool_untrusted_asks_first(api: &AapServer) -> CheckVerdict {
     ensure(!ran, || "expected no tool message before the grant, got one".to_owned())
 }
 
-async fn tool_granted_runs(api: &AapServer) -> CheckVerdict {
+async fn tool_granted_runs(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in super::turn::STREAMED {
         let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
         api.play(&session, mode, &[vec![add("c1")], vec![echo("results")]]).await?;
@@ -70,7 +70,7 @@ async fn tool_granted_runs(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn tool_grant_comes_first_in_none(api: &AapServer) -> CheckVerdict {
+async fn tool_grant_comes_first_in_none(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     let asked = api.run_script(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     equal("stopReason", "tool_use", asked.stop())?;
@@ -82,13 +82,13 @@ async fn tool_grant_comes_first_in_none(api: &AapServer) -> CheckVerdict {
     equal("text", "done", answer.text().as_str())
 }
 
-async fn tool_trust_defaults_to_false(api: &AapServer) -> CheckVerdict {
+async fn tool_trust_defaults_to_false(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add" }] })).await?;
     let answer = api.run_script(&session, &[vec![add("c1")]]).await?;
     equal("stopReason", "tool_use", answer.stop())
 }
 
-async fn tool_client_round_trip(api: &AapServer) -> CheckVerdict {
+async fn tool_client_round_trip(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in super::turn::STREAMED {
         let session = with_pick(api, json!([])).await?;
         let turn = api.play(&session, mode, &[vec![pick("c1")], vec![echo("results")]]).await?;
@@ -101,14 +101,14 @@ async fn tool_client_round_trip(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn tool_client_gets_no_tool_result(api: &AapServer) -> CheckVerdict {
+async fn tool_client_gets_no_tool_result(api: &AapServerUnderTest) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
     api.play(&session, "message", &[vec![pick("c1")], vec![text("thanks")]]).await?;
     let turn = api.turn(&session, "message", vec![result("c1", "the red one")]).await?;
     equal("events", vec!["turn_start", "text", "turn_stop"], turn.names())
 }
 
-async fn tool_mixed_parallel_calls(api: &AapServer) -> CheckVerdict {
+async fn tool_mixed_parallel_calls(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([{ "name": "add", "trust": true }, { "name": "lookup", "trust": false }]);
     let session = with_pick(api, tools).await?;
     let four = vec![pick("c1"), pick("c2"), add("c3"), lookup("blue", "c4")];
@@ -131,7 +131,7 @@ async fn tool_mixed_parallel_calls(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn tool_calls_before_results(api: &AapServer) -> CheckVerdict {
+async fn tool_calls_before_results(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([{ "name": "add", "trust": true }, { "name": "lookup", "trust": true }]);
     for mode in super::turn::STREAMED {
         let session = api.session(json!({ "tools": tools })).await?;
@@ -148,7 +148,7 @@ async fn tool_calls_before_results(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn tool_unknown_is_answered(api: &AapServer) -> CheckVerdict {
+async fn tool_unknown_is_answered(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![call("nobody", json!({}), "c1")], vec![echo("results")]];
     let turn = api.play(&session, "message", &steps).await?;
@@ -156,7 +156,7 @@ async fn tool_unknown_is_answered(api: &AapServer) -> CheckVerdict {
     equal("results the brain sees", 1, array(&turn.text())?.len())
 }
 
-async fn tool_disabled_never_runs(api: &AapServer) -> CheckVerdict {
+async fn tool_disabled_never_runs(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "lookup", "trust": true }] })).await?;
     let turn = api.play(&session, "message", &[vec![add("c1")], vec![echo("results")]]).await?;
     equal("stopReason", "end_turn", turn.stop())?;
@@ -164,7 +164,7 @@ async fn tool_disabled_never_runs(api: &AapServer) -> CheckVerdict {
     equal("results the brain sees", 1, array(&turn.text())?.len())
 }
 
-async fn tool_failure_is_a_result(api: &AapServer) -> CheckVerdict {
+async fn tool_failure_is_a_result(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let bad = call("add", json!({ "a": "not a number" }), "c1");
     let turn = api.play(&session, "message", &[vec![bad], vec![echo("results")]]).await?;
@@ -173,13 +173,13 @@ async fn tool_failure_is_a_result(api: &AapServer) -> CheckVerdict {
     equal("results the brain sees", 1, array(&turn.text())?.len())
 }
 
-async fn tool_disabled_not_offered(api: &AapServer) -> CheckVerdict {
+async fn tool_disabled_not_offered(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "lookup" }] })).await?;
     let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
     equal("tools offered", vec![json!("lookup")], array(&answer.text())?)
 }
 
-async fn tool_enabled_offered(api: &AapServer) -> CheckVerdict {
+async fn tool_enabled_offered(api: &AapServerUnderTest) -> CheckVerdict {
     let tools = json!([{ "name": "add" }, { "name": "lookup", "trust": true }]);
     let session = with_pick(api, tools).await?;
     let answer = api.run_script(&session, &[vec![echo("tools")]]).await?;
@@ -189,12 +189,12 @@ async fn tool_enabled_offered(api: &AapServer) -> CheckVerdict {
 }
 
 /// Session with the client tool `pick` and these server tools.
-pub(super) async fn with_pick(api: &AapServer, tools: Value) -> Result<String, CheckFailure> {
+pub(super) async fn with_pick(api: &AapServerUnderTest, tools: Value) -> Result<String, CheckFailure> {
     api.session_with(json!({ "tools": tools }), json!({ "tools": [client_tool("pick")] })).await
 }
 
 /// Checks that exactly one result of the call was sent and that it contains `part`.
-pub(super) fn has_result(turn: &Turn, id: &str, part: &str) -> CheckVerdict {
+pub(super) fn has_result(turn: &StreamedTurn, id: &str, part: &str) -> CheckVerdict {
     let results = turn.results();
     let of_call: Vec<&String> = results.iter().filter(|(call, _)| *call == id).map(|(_, text)| text).collect();
     match of_call.as_slice() {

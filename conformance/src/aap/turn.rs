@@ -6,25 +6,30 @@ use serde_json::{Value, json};
 
 use super::script::{BrainScriptStep, flat, play};
 use super::sse::{Event, SseStreamDecoder};
-use super::wire::{AapServer, HttpReply, chain, header};
+use super::wire::{AapServerUnderTest, HttpReply, chain, header};
 use crate::verdict::{CheckFailure, ensure, equal, fail, short};
 
 /// Values of the field `stream` for which the response is an event stream.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
 
-impl AapServer {
+impl AapServerUnderTest {
     /// Plays a script and reads the stream to its end.
     pub(super) async fn play(
         &self,
         session: &str,
         mode: &str,
         steps: &[BrainScriptStep],
-    ) -> Result<Turn, CheckFailure> {
+    ) -> Result<StreamedTurn, CheckFailure> {
         self.turn(session, mode, vec![play(steps)]).await
     }
 
     /// Sends messages and reads the stream to its end.
-    pub(super) async fn turn(&self, session: &str, mode: &str, messages: Vec<Value>) -> Result<Turn, CheckFailure> {
+    pub(super) async fn turn(
+        &self,
+        session: &str,
+        mode: &str,
+        messages: Vec<Value>,
+    ) -> Result<StreamedTurn, CheckFailure> {
         let body = json!({ "messages": messages, "stream": mode });
         self.open(session, &body, &[]).await?.finish().await
     }
@@ -35,10 +40,10 @@ impl AapServer {
         session: &str,
         body: &Value,
         headers: &[(&str, &str)],
-    ) -> Result<LiveStream, CheckFailure> {
+    ) -> Result<TurnEventStream, CheckFailure> {
         let path = format!("/sessions/{session}/turns");
         let (asked, response) = self.send(self.posting(&path, body, headers)).await?;
-        LiveStream::new(asked, response).await
+        TurnEventStream::new(asked, response).await
     }
 
     /// Plays a script in a turn without streaming (mode `none`).
@@ -46,14 +51,14 @@ impl AapServer {
         &self,
         session: &str,
         steps: &[BrainScriptStep],
-    ) -> Result<TurnAnswer, CheckFailure> {
+    ) -> Result<UnstreamedTurnResponse, CheckFailure> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
     /// Runs a turn with this body without streaming (mode `none`).
-    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<TurnAnswer, CheckFailure> {
+    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<UnstreamedTurnResponse, CheckFailure> {
         let reply = self.post_turn(session, body).await?;
-        TurnAnswer::read(reply.status(200)?)
+        UnstreamedTurnResponse::read(reply.status(200)?)
     }
 
     /// Posts the body of a turn, valid or not, and returns the raw response.
@@ -78,12 +83,12 @@ impl AapServer {
 
 /// Response to a turn without streaming (mode `none`).
 #[derive(Debug, Clone)]
-pub(super) struct TurnAnswer {
+pub(super) struct UnstreamedTurnResponse {
     pub(super) body: Value,
     pub(super) messages: Vec<Value>,
 }
 
-impl TurnAnswer {
+impl UnstreamedTurnResponse {
     pub(super) fn read(reply: &HttpReply) -> Result<Self, CheckFailure> {
         let body = reply.json()?;
         let messages = body["messages"].as_array().cloned();
@@ -109,7 +114,7 @@ impl TurnAnswer {
 }
 
 /// Event stream of a turn that is being read.
-pub(super) struct LiveStream {
+pub(super) struct TurnEventStream {
     pub(super) headers: HeaderMap,
     /// Events received so far.
     pub(super) events: Vec<Event>,
@@ -118,7 +123,7 @@ pub(super) struct LiveStream {
     decoder: SseStreamDecoder,
 }
 
-impl LiveStream {
+impl TurnEventStream {
     pub(super) async fn new(asked: String, response: Response) -> Result<Self, CheckFailure> {
         if response.status() != 200 {
             HttpReply::read(asked, response).await?.status(200)?;
@@ -168,20 +173,20 @@ impl LiveStream {
     }
 
     /// Reads the stream to the end of a complete turn.
-    pub(super) async fn finish(self) -> Result<Turn, CheckFailure> {
+    pub(super) async fn finish(self) -> Result<StreamedTurn, CheckFailure> {
         let (events, comments) = self.rest().await?;
-        Turn::new(events, comments)
+        StreamedTurn::new(events, comments)
     }
 }
 
 /// Complete streamed turn: exactly one `turn_start` at the beginning and one `turn_stop` at the end.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
+pub(super) struct StreamedTurn {
     pub(super) events: Vec<Event>,
     pub(super) comments: usize,
 }
 
-impl Turn {
+impl StreamedTurn {
     pub(super) fn new(events: Vec<Event>, comments: usize) -> Result<Self, CheckFailure> {
         let turn = Self { events, comments };
         let names = turn.names();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{BrainScriptStep, add, echo, script, stop, text, throw, user};
 use super::turn::STREAMED;
-use super::wire::AapServer;
+use super::wire::AapServerUnderTest;
 use crate::verdict::{CheckVerdict, ensure, equal, short};
 
 checks![
@@ -25,13 +25,13 @@ checks![
     turn_unknown_fields_tolerated,
 ];
 
-async fn turn_default_is_none(api: &AapServer) -> CheckVerdict {
+async fn turn_default_is_none(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.run_script(&session, &[vec![text("as one piece")]]).await?;
     equal("text", "as one piece", answer.text().as_str())
 }
 
-async fn turn_none_shape(api: &AapServer) -> CheckVerdict {
+async fn turn_none_shape(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let message = user(&script(&[vec![text("hello")]]));
     let answer = api.ask(&session, &json!({ "messages": [message], "stream": "none" })).await?;
@@ -40,14 +40,14 @@ async fn turn_none_shape(api: &AapServer) -> CheckVerdict {
     equal("text", "hello", answer.text().as_str())
 }
 
-async fn turn_makes_agent_messages_only(api: &AapServer) -> CheckVerdict {
+async fn turn_makes_agent_messages_only(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let answer = api.run_script(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     let roles: Vec<&Value> = answer.messages.iter().map(|message| &message["role"]).collect();
     equal("roles", json!(["assistant", "tool", "assistant"]), json!(roles))
 }
 
-async fn turn_stop_reasons_are_forwarded(api: &AapServer) -> CheckVerdict {
+async fn turn_stop_reasons_are_forwarded(api: &AapServerUnderTest) -> CheckVerdict {
     for reason in ["end_turn", "max_tokens", "refusal"] {
         let steps = [vec![text("so far"), stop(reason)]];
         let session = api.session(json!({})).await?;
@@ -60,23 +60,23 @@ async fn turn_stop_reasons_are_forwarded(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_brain_failure_in_none(api: &AapServer) -> CheckVerdict {
+async fn turn_brain_failure_in_none(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.run_script(&session, &[vec![text("half a "), throw("lost the thread")]]).await?;
     equal("stopReason", "error", answer.stop())
 }
 
-async fn turn_brain_failure_streamed(api: &AapServer) -> CheckVerdict {
+async fn turn_brain_failure_streamed(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
-        // `Turn::new` requires that `turn_stop` is the last event.
+        // `StreamedTurn::new` requires that `turn_stop` is the last event.
         let turn = api.play(&session, mode, &[vec![text("half a "), throw("lost the thread")]]).await?;
         equal(&format!("stopReason in {mode}"), "error", turn.stop())?;
     }
     Ok(())
 }
 
-async fn turn_failure_has_a_message(api: &AapServer) -> CheckVerdict {
+async fn turn_failure_has_a_message(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let turn = api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -85,7 +85,7 @@ async fn turn_failure_has_a_message(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_after_failure_works(api: &AapServer) -> CheckVerdict {
+async fn turn_after_failure_works(api: &AapServerUnderTest) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -96,7 +96,7 @@ async fn turn_after_failure_works(api: &AapServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_failure_keeps_its_input(api: &AapServer) -> CheckVerdict {
+async fn turn_failure_keeps_its_input(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let message = user(&script(&[vec![add("c1")], vec![throw("lost the thread")]]));
     api.ask(&session, &json!({ "messages": [message.clone()] })).await?;
@@ -109,7 +109,7 @@ async fn turn_failure_keeps_its_input(api: &AapServer) -> CheckVerdict {
     })
 }
 
-async fn turn_loop_is_bounded(api: &AapServer) -> CheckVerdict {
+async fn turn_loop_is_bounded(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let again = json!({ "tool": { "name": "add", "input": { "a": 1, "b": 1 } } });
     let turn = api.play(&session, "message", &[vec![again]]).await?;
@@ -119,14 +119,14 @@ async fn turn_loop_is_bounded(api: &AapServer) -> CheckVerdict {
     equal("text of the next turn", "free again", turn.text().as_str())
 }
 
-async fn turn_uses_the_history_of_the_server(api: &AapServer) -> CheckVerdict {
+async fn turn_uses_the_history_of_the_server(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.run_script(&session, &[vec![text("first")]]).await?;
     let answer = api.run_script(&session, &[vec![echo("roles")]]).await?;
     equal("roles the brain sees", r#"["user","assistant","user"]"#, compact(&answer.text()).as_str())
 }
 
-async fn turn_seed_reaches_the_brain(api: &AapServer) -> CheckVerdict {
+async fn turn_seed_reaches_the_brain(api: &AapServerUnderTest) -> CheckVerdict {
     let seed = json!([
         { "role": "system", "content": "Be brief." },
         { "role": "user", "content": "hello" },
@@ -138,20 +138,20 @@ async fn turn_seed_reaches_the_brain(api: &AapServer) -> CheckVerdict {
     equal("roles the brain sees", expected, compact(&answer.text()).as_str())
 }
 
-async fn turn_takes_blocks(api: &AapServer) -> CheckVerdict {
+async fn turn_takes_blocks(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let content = json!([{ "type": "text", "text": script(&[vec![text("read it")]]) }]);
     let answer = api.ask(&session, &json!({ "messages": [{ "role": "user", "content": content }] })).await?;
     equal("text", "read it", answer.text().as_str())
 }
 
-async fn turn_takes_plain_text(api: &AapServer) -> CheckVerdict {
+async fn turn_takes_plain_text(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.ask(&session, &json!({ "messages": [user("good evening")] })).await?;
     equal("text", "You said: good evening", answer.text().as_str())
 }
 
-async fn turn_unknown_fields_tolerated(api: &AapServer) -> CheckVerdict {
+async fn turn_unknown_fields_tolerated(api: &AapServerUnderTest) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps: [BrainScriptStep; 1] = [vec![text("never mind")]];
     let message = json!({ "role": "user", "content": script(&steps), "x-device": "watch" });

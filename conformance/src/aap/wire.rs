@@ -14,14 +14,14 @@ use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short, skip};
 pub(super) const SCRIPT: &str = "script";
 
 /// The server under test. Sessions created through this client are deleted after the check.
-pub(super) struct AapServer {
+pub(super) struct AapServerUnderTest {
     pub(super) target: ServerUnderTest,
     /// Body of `GET /meta`.
     pub(super) meta: Value,
     made: Mutex<Vec<String>>,
 }
 
-impl AapServer {
+impl AapServerUnderTest {
     /// Fetches `GET /meta`, so that checks know which agents exist.
     pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), meta: Value::Null, made: Mutex::default() };

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::wire::{ALL, SkillServer, invocation};
+use super::wire::{ALL, SkillServerUnderTest, invocation};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -27,18 +27,18 @@ checks![
 /// Skills that require an API key, each with its key header.
 const KEYED_SKILLS: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
 
-async fn auth_none_needs_no_credential(api: &SkillServer) -> CheckVerdict {
+async fn auth_none_needs_no_credential(api: &SkillServerUnderTest) -> CheckVerdict {
     api.invoke(ALL, json!({ "text": "x" })).await?.status(202).map(drop)
 }
 
-async fn auth_missing_is_401(api: &SkillServer) -> CheckVerdict {
+async fn auth_missing_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed", "probe/signed-public"] {
         api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn auth_wrong_is_401(api: &SkillServer) -> CheckVerdict {
+async fn auth_wrong_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, header) in KEYED_SKILLS {
         for key in ["nk_wrong", "", "Bearer x"] {
             api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[(header, key)])
@@ -55,7 +55,7 @@ async fn auth_wrong_is_401(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_401_names_the_scheme(api: &SkillServer) -> CheckVerdict {
+async fn auth_401_names_the_scheme(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, header) in KEYED_SKILLS {
         let error = api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
         equal("details", json!({ "required_auth_type": "api_key", "header": header }), error["details"].clone())?;
@@ -65,7 +65,7 @@ async fn auth_401_names_the_scheme(api: &SkillServer) -> CheckVerdict {
     equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())
 }
 
-async fn auth_401_has_a_challenge(api: &SkillServer) -> CheckVerdict {
+async fn auth_401_has_a_challenge(api: &SkillServerUnderTest) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed"] {
         let reply = api.invoke(skill, json!({ "text": "x" })).await?;
         ensure(!reply.header("www-authenticate").is_empty(), || format!("{skill}: expected WWW-Authenticate"))?;
@@ -73,7 +73,7 @@ async fn auth_401_has_a_challenge(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_key_in_the_named_header(api: &SkillServer) -> CheckVerdict {
+async fn auth_key_in_the_named_header(api: &SkillServerUnderTest) -> CheckVerdict {
     let (_, key) = api.key()?;
     for (skill, header) in KEYED_SKILLS {
         api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[(header, key)]).await?.status(202)?;
@@ -81,7 +81,7 @@ async fn auth_key_in_the_named_header(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_header_names_have_no_case(api: &SkillServer) -> CheckVerdict {
+async fn auth_header_names_have_no_case(api: &SkillServerUnderTest) -> CheckVerdict {
     let (_, key) = api.key()?;
     for header in ["x-probe-key", "X-PROBE-KEY"] {
         let body = invocation("probe/restricted", json!({ "text": "x" }));
@@ -90,7 +90,7 @@ async fn auth_header_names_have_no_case(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_key_in_another_header_is_401(api: &SkillServer) -> CheckVerdict {
+async fn auth_key_in_another_header_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     let (_, key) = api.key()?;
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     for header in ["x-probe-key", "x-key", "cookie"] {
@@ -99,7 +99,7 @@ async fn auth_key_in_another_header_is_401(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_bearer_key(api: &SkillServer) -> CheckVerdict {
+async fn auth_bearer_key(api: &SkillServerUnderTest) -> CheckVerdict {
     let bearer = format!("Bearer {}", api.key()?.1);
     for (skill, _) in KEYED_SKILLS {
         api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[("authorization", &bearer)])
@@ -109,7 +109,7 @@ async fn auth_bearer_key(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_key_in_the_body(api: &SkillServer) -> CheckVerdict {
+async fn auth_key_in_the_body(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, _) in KEYED_SKILLS {
         let mut body = invocation(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
@@ -123,7 +123,7 @@ async fn auth_key_in_the_body(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_header_goes_before_body(api: &SkillServer) -> CheckVerdict {
+async fn auth_header_goes_before_body(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, header) in KEYED_SKILLS {
         let mut body = invocation(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
@@ -132,7 +132,7 @@ async fn auth_header_goes_before_body(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_without_scope_is_403(api: &SkillServer) -> CheckVerdict {
+async fn auth_without_scope_is_403(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/restricted", json!({ "text": "x" }));
     let error =
         api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
@@ -141,12 +141,12 @@ async fn auth_without_scope_is_403(api: &SkillServer) -> CheckVerdict {
     ensure(details["granted_scopes"].is_array(), || format!("expected granted_scopes, got {details}"))
 }
 
-async fn auth_public_with_key_needs_no_scope(api: &SkillServer) -> CheckVerdict {
+async fn auth_public_with_key_needs_no_scope(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     api.invoke_with("probe/keyed", &body, &[api.other_key()?]).await?.status(202).map(drop)
 }
 
-async fn auth_comes_before_faults(api: &SkillServer) -> CheckVerdict {
+async fn auth_comes_before_faults(api: &SkillServerUnderTest) -> CheckVerdict {
     // An unauthenticated caller does not learn whether its body is valid.
     for body in ["{", "{}", "[]"] {
         api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
@@ -157,7 +157,7 @@ async fn auth_comes_before_faults(api: &SkillServer) -> CheckVerdict {
     api.invoke_with("probe/restricted", &body, &[api.key()?]).await?.refused_as(400, "VALIDATION_ERROR").map(drop)
 }
 
-async fn auth_caller_id_in_body_is_not_trusted(api: &SkillServer) -> CheckVerdict {
+async fn auth_caller_id_in_body_is_not_trusted(api: &SkillServerUnderTest) -> CheckVerdict {
     for id in ["operator", "local", "admin", "probe:use"] {
         let mut body = invocation("probe/restricted", json!({ "text": "x" }));
         body["caller"] = json!({ "id": id, "type": "user" });

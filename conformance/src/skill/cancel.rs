@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::form;
-use super::wire::{ALL, SkillServer, WAIT, ended, status_path};
+use super::wire::{ALL, SkillServerUnderTest, WAIT, ended, status_path};
 use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![
@@ -16,7 +16,7 @@ checks![
     cancel_at_completion_leaves_one_final_state
 ];
 
-async fn cancel(api: &SkillServer, id: &str, method: Method) -> Result<(), CheckFailure> {
+async fn cancel(api: &SkillServerUnderTest, id: &str, method: Method) -> Result<(), CheckFailure> {
     let path = match method {
         Method::POST => format!("{}/cancel", status_path(id)),
         _ => status_path(id),
@@ -24,26 +24,26 @@ async fn cancel(api: &SkillServer, id: &str, method: Method) -> Result<(), Check
     form::response(&api.call(api.request(method, &path)).await?.status(202)?.json()?)
 }
 
-async fn cancelled(api: &SkillServer, id: &str) -> CheckVerdict {
+async fn cancelled(api: &SkillServerUnderTest, id: &str) -> CheckVerdict {
     let over = api.wait_until_over(id).await?;
     ended(&over, "failed")?;
     form::response(&over)?;
     equal("details.reason", json!("cancelled"), over["error"]["details"]["reason"].clone())
 }
 
-async fn cancel_by_delete(api: &SkillServer) -> CheckVerdict {
+async fn cancel_by_delete(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
     cancel(api, &id, Method::DELETE).await?;
     cancelled(api, &id).await
 }
 
-async fn cancel_by_post(api: &SkillServer) -> CheckVerdict {
+async fn cancel_by_post(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
     cancel(api, &id, Method::POST).await?;
     cancelled(api, &id).await
 }
 
-async fn cancel_twice_is_accepted(api: &SkillServer) -> CheckVerdict {
+async fn cancel_twice_is_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
     for method in [Method::DELETE, Method::POST, Method::DELETE] {
         cancel(api, &id, method).await?;
@@ -53,20 +53,20 @@ async fn cancel_twice_is_accepted(api: &SkillServer) -> CheckVerdict {
     cancelled(api, &id).await
 }
 
-async fn cancel_of_finished_execution_changes_nothing(api: &SkillServer) -> CheckVerdict {
+async fn cancel_of_finished_execution_changes_nothing(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
     let over = api.wait_until_over(&id).await?;
     cancel(api, &id, Method::DELETE).await?;
     equal("the end", over, api.wait_until_over(&id).await?)
 }
 
-async fn cancel_of_human_task_ends_it(api: &SkillServer) -> CheckVerdict {
+async fn cancel_of_human_task_ends_it(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted("probe/person", json!({ "text": "carry it" })).await?;
     cancel(api, &id, Method::DELETE).await?;
     cancelled(api, &id).await
 }
 
-async fn cancel_at_completion_leaves_one_final_state(api: &SkillServer) -> CheckVerdict {
+async fn cancel_at_completion_leaves_one_final_state(api: &SkillServerUnderTest) -> CheckVerdict {
     for delay in 0..12 {
         let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": delay })).await?;
         cancel(api, &id, Method::DELETE).await?;

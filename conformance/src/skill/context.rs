@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::form::time;
-use super::wire::{SkillServer, WAIT, ended, execution_id, invocation, invocation_in_context, status_path};
+use super::wire::{SkillServerUnderTest, WAIT, ended, execution_id, invocation, invocation_in_context, status_path};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -16,7 +16,7 @@ checks![
     context_accepts_any_caller_type,
 ];
 
-async fn context_is_optional(api: &SkillServer) -> CheckVerdict {
+async fn context_is_optional(api: &SkillServerUnderTest) -> CheckVerdict {
     for body in
         [invocation(WAIT, json!({ "text": "x" })), invocation_in_context(WAIT, json!({ "text": "x" }), json!({}))]
     {
@@ -25,7 +25,7 @@ async fn context_is_optional(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn context_priorities(api: &SkillServer) -> CheckVerdict {
+async fn context_priorities(api: &SkillServerUnderTest) -> CheckVerdict {
     for priority in ["low", "normal", "high"] {
         let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
@@ -38,7 +38,7 @@ async fn context_priorities(api: &SkillServer) -> CheckVerdict {
 }
 
 /// Submits an execution to a skill that runs one execution at a time.
-async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String, CheckFailure> {
+async fn queued(api: &SkillServerUnderTest, delay: u64, priority: &str) -> Result<String, CheckFailure> {
     let body = invocation_in_context(
         "probe/single",
         json!({ "text": priority, "delay_ms": delay }),
@@ -47,7 +47,7 @@ async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String,
     execution_id(&api.invoke_with("probe/single", &body, &[]).await?)
 }
 
-async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdict {
+async fn context_high_priority_runs_before_low(api: &SkillServerUnderTest) -> CheckVerdict {
     // The first execution occupies the only slot; the others wait. On a busy machine it may end before both are
     // queued, which shows nothing; it then takes longer the next time.
     let mut verdict = Ok(());
@@ -68,7 +68,7 @@ async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdic
     verdict
 }
 
-async fn context_with_invalid_timeout_is_400(api: &SkillServer) -> CheckVerdict {
+async fn context_with_invalid_timeout_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     for timeout in [json!(0), json!(-1), json!("100"), json!(null), json!(true), json!([1])] {
         let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let error = api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
@@ -77,7 +77,7 @@ async fn context_with_invalid_timeout_is_400(api: &SkillServer) -> CheckVerdict 
     Ok(())
 }
 
-async fn context_with_huge_timeout_is_accepted(api: &SkillServer) -> CheckVerdict {
+async fn context_with_huge_timeout_is_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     for timeout in [json!(1e300), json!(u64::MAX), json!(60_000.5)] {
         let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
@@ -86,7 +86,7 @@ async fn context_with_huge_timeout_is_accepted(api: &SkillServer) -> CheckVerdic
     Ok(())
 }
 
-async fn context_trace_ids(api: &SkillServer) -> CheckVerdict {
+async fn context_trace_ids(api: &SkillServerUnderTest) -> CheckVerdict {
     for trace in ["trace-7f3a9b2c", "", "日本"] {
         let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
@@ -104,7 +104,7 @@ async fn context_trace_ids(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn context_accepts_any_caller_type(api: &SkillServer) -> CheckVerdict {
+async fn context_accepts_any_caller_type(api: &SkillServerUnderTest) -> CheckVerdict {
     for kind in ["ifay", "service", "user", "something else"] {
         let mut body = invocation(WAIT, json!({ "text": "x" }));
         body["caller"]["type"] = json!(kind);

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::form::{self, ACCESS, AUTH, CAPABILITIES, METHODS, one_of_words, text, time, url, version};
-use super::wire::{ALL, SkillServer, descriptor_path};
+use super::wire::{ALL, SkillServerUnderTest, descriptor_path};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -29,7 +29,7 @@ checks![
 ];
 
 /// Descriptors of all public skills.
-async fn all(api: &SkillServer) -> Result<Vec<Value>, CheckFailure> {
+async fn all(api: &SkillServerUnderTest) -> Result<Vec<Value>, CheckFailure> {
     let mut all = Vec::new();
     for entry in api.entries() {
         all.push(api.get(text(entry, "descriptor_url")?).await?.status(200)?.json()?);
@@ -37,7 +37,7 @@ async fn all(api: &SkillServer) -> Result<Vec<Value>, CheckFailure> {
     Ok(all)
 }
 
-async fn descriptor_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         for name in ["id", "name", "version", "capability_type", "description", "access"] {
             text(&descriptor, name)?;
@@ -50,7 +50,7 @@ async fn descriptor_required_fields(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_enums(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_enums(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         one_of_words(&descriptor, "capability_type", &CAPABILITIES)?;
         one_of_words(&descriptor, "access", &ACCESS)?;
@@ -60,7 +60,7 @@ async fn descriptor_enums(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_versions(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_versions(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         version(&descriptor, "version")?;
         version(&descriptor["protocol"], "version")?;
@@ -69,7 +69,7 @@ async fn descriptor_versions(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_provider(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_provider(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         text(&descriptor["provider"], "name")?;
         form::optional_text(&descriptor["provider"], "url")?;
@@ -78,7 +78,7 @@ async fn descriptor_provider(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_endpoint(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_endpoint(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         let endpoint = &descriptor["endpoint"];
         url(endpoint, "url")?;
@@ -93,7 +93,7 @@ async fn descriptor_endpoint(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_templates(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_templates(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         for name in ["status_url", "result_url"] {
             url(&descriptor["endpoint"], name)?;
@@ -115,14 +115,14 @@ fn parameter(parameter: &Value) -> CheckVerdict {
     ensure(schema.is_none_or(Value::is_object), || format!("expected `schema` as an object, got {parameter}"))
 }
 
-async fn descriptor_parameters(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_parameters(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         descriptor["inputs"].as_array().into_iter().flatten().try_for_each(parameter)?;
     }
     Ok(())
 }
 
-async fn descriptor_output(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_output(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         let output = &descriptor["output"];
         text(output, "content_type")?;
@@ -132,7 +132,7 @@ async fn descriptor_output(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_auth(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_auth(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         let auth = &descriptor["auth"];
         match auth["type"].as_str() {
@@ -155,7 +155,7 @@ async fn descriptor_auth(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_optional_fields(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_optional_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     for descriptor in all(api).await? {
         let tags =
             descriptor.get("tags").map(|tags| tags.as_array().is_some_and(|tags| tags.iter().all(Value::is_string)));
@@ -172,7 +172,7 @@ async fn descriptor_optional_fields(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_unknown_is_404(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_unknown_is_404(api: &SkillServerUnderTest) -> CheckVerdict {
     for id in ["nobody/nothing", "nothing", "probe/all/more", "PROBE/ALL", "..", "%00", "%ff", "a%2F..%2Fb"] {
         api.get(&descriptor_path(id)).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
@@ -180,7 +180,7 @@ async fn descriptor_unknown_is_404(api: &SkillServer) -> CheckVerdict {
     equal("details.skill_id", "nobody/nothing", error["details"]["skill_id"].as_str().unwrap_or_default())
 }
 
-async fn descriptor_head_and_caching(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_head_and_caching(api: &SkillServerUnderTest) -> CheckVerdict {
     let Some(entry) = api.entries().first() else { return Ok(()) };
     let path = text(entry, "descriptor_url")?;
     let (get, head) = (api.get(path).await?, api.call(api.request(Method::HEAD, path)).await?);
@@ -191,7 +191,7 @@ async fn descriptor_head_and_caching(api: &SkillServer) -> CheckVerdict {
     api.get_with(path, &[("if-none-match", tag)]).await?.status(304).map(drop)
 }
 
-async fn descriptor_other_methods_are_405(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_other_methods_are_405(api: &SkillServerUnderTest) -> CheckVerdict {
     let Some(entry) = api.entries().first() else { return Ok(()) };
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         let reply = api.call(api.request(method, text(entry, "descriptor_url")?)).await?;
@@ -203,7 +203,7 @@ async fn descriptor_other_methods_are_405(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_by_escaped_id(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_by_escaped_id(api: &SkillServerUnderTest) -> CheckVerdict {
     for entry in api.entries() {
         let id = text(entry, "id")?;
         let escaped = api.get(&descriptor_path(&id.replace('/', "%2F"))).await?.status(200)?.json()?;
@@ -212,7 +212,7 @@ async fn descriptor_by_escaped_id(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn descriptor_has_every_declared_field(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_has_every_declared_field(api: &SkillServerUnderTest) -> CheckVerdict {
     let found = api.descriptor(ALL).await?;
     for (name, value) in [
         ("protocol", json!({ "version": "1.0.0" })),
@@ -257,7 +257,7 @@ async fn descriptor_has_every_declared_field(api: &SkillServer) -> CheckVerdict 
     equal("schema of place", json!(["lat", "lon"]), of("place")["schema"]["required"].clone())
 }
 
-async fn descriptor_of_each_auth(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_of_each_auth(api: &SkillServerUnderTest) -> CheckVerdict {
     let auth = |descriptor: Value| descriptor["auth"].clone();
     equal("none", json!({ "type": "none" }), auth(api.descriptor(ALL).await?))?;
     let keyed = auth(api.descriptor("probe/keyed").await?);
@@ -269,14 +269,14 @@ async fn descriptor_of_each_auth(api: &SkillServer) -> CheckVerdict {
     text(&signed["custom"], "instructions").map(drop)
 }
 
-async fn descriptor_methods_declared(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_methods_declared(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, method) in [(ALL, "POST"), ("probe/get", "GET"), ("probe/put", "PUT"), ("probe/delete", "DELETE")] {
         equal(skill, json!(method), api.descriptor(skill).await?["endpoint"]["method"].clone())?;
     }
     Ok(())
 }
 
-async fn descriptor_of_an_agent(api: &SkillServer) -> CheckVerdict {
+async fn descriptor_of_an_agent(api: &SkillServerUnderTest) -> CheckVerdict {
     let found = api.descriptor("probe/ask").await?;
     let inputs = found["inputs"].as_array().cloned().unwrap_or_default();
     equal("inputs", 1, inputs.len())?;

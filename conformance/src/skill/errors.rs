@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Body, Method};
 use serde_json::json;
 
-use super::wire::{SkillServer, WELL_KNOWN, invocation, invoke_path, status_path};
+use super::wire::{SkillServerUnderTest, WELL_KNOWN, invocation, invoke_path, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -22,11 +22,11 @@ checks![
 ];
 
 /// Id of the first skill in the index; `nobody/nothing` if the index is empty.
-fn any_skill(api: &SkillServer) -> String {
+fn any_skill(api: &SkillServerUnderTest) -> String {
     api.entries().first().and_then(|entry| entry["id"].as_str()).unwrap_or("nobody/nothing").to_owned()
 }
 
-async fn errors_have_one_format(api: &SkillServer) -> CheckVerdict {
+async fn errors_have_one_format(api: &SkillServerUnderTest) -> CheckVerdict {
     let skill = any_skill(api);
     for (method, path, body) in [
         (Method::GET, "/skills/nobody/nothing.json".to_owned(), ""),
@@ -50,7 +50,7 @@ async fn errors_have_one_format(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn errors_unknown_skill_is_404(api: &SkillServer) -> CheckVerdict {
+async fn errors_unknown_skill_is_404(api: &SkillServerUnderTest) -> CheckVerdict {
     for id in ["nobody/nothing", "nothing", "%00", "%ff", "..%2f..", "nobody/nothing/invoke"] {
         api.invoke(id, json!({})).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
@@ -60,14 +60,14 @@ async fn errors_unknown_skill_is_404(api: &SkillServer) -> CheckVerdict {
     ensure(message.contains("nobody/nothing"), || format!("expected the id in the message, got {message}"))
 }
 
-async fn errors_unknown_path_is_404(api: &SkillServer) -> CheckVerdict {
+async fn errors_unknown_path_is_404(api: &SkillServerUnderTest) -> CheckVerdict {
     for path in ["/skills", "/skills/", "/skills/nothing", "/executions", "/executions/a/b", "/executions/a/result/b"] {
         api.get(path).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
     Ok(())
 }
 
-async fn errors_wrong_method_is_405(api: &SkillServer) -> CheckVerdict {
+async fn errors_wrong_method_is_405(api: &SkillServerUnderTest) -> CheckVerdict {
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         let reply = api.call(api.request(method, WELL_KNOWN)).await?;
         reply.refused_as(405, "VALIDATION_ERROR")?;
@@ -78,7 +78,7 @@ async fn errors_wrong_method_is_405(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn errors_media_type_is_415(api: &SkillServer) -> CheckVerdict {
+async fn errors_media_type_is_415(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"] {
         let request =
@@ -89,7 +89,7 @@ async fn errors_media_type_is_415(api: &SkillServer) -> CheckVerdict {
     api.call(request).await?.refused_as(415, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_json_content_types_are_accepted(api: &SkillServer) -> CheckVerdict {
+async fn errors_json_content_types_are_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["application/json; charset=utf-8", "Application/JSON", "application/vnd.skill+json"] {
         let request =
@@ -99,7 +99,7 @@ async fn errors_json_content_types_are_accepted(api: &SkillServer) -> CheckVerdi
     Ok(())
 }
 
-async fn errors_large_body_is_413(api: &SkillServer) -> CheckVerdict {
+async fn errors_large_body_is_413(api: &SkillServerUnderTest) -> CheckVerdict {
     const CHUNK_BYTES: usize = 64 * 1024;
     const CHUNK_COUNT: usize = 64;
     // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
@@ -118,7 +118,7 @@ async fn errors_large_body_is_413(api: &SkillServer) -> CheckVerdict {
     api.call(request).await?.refused_as(413, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_server_stays_up(api: &SkillServer) -> CheckVerdict {
+async fn errors_server_stays_up(api: &SkillServerUnderTest) -> CheckVerdict {
     for path in [
         "/skills/%00/invoke",
         "/skills/..%2f..%2fetc%2fpasswd",

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::form::{ACCESS, CAPABILITIES, one_of_words, text, url, version};
-use super::wire::{SkillServer, WELL_KNOWN, entries, ids};
+use super::wire::{SkillServerUnderTest, WELL_KNOWN, entries, ids};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
 
 checks![
@@ -32,15 +32,15 @@ checks![
     index_with_private_is_not_cached,
 ];
 
-async fn index_answers(api: &SkillServer) -> CheckVerdict {
+async fn index_answers(api: &SkillServerUnderTest) -> CheckVerdict {
     api.get(WELL_KNOWN).await?.status(200).map(drop)
 }
 
-async fn index_is_json(api: &SkillServer) -> CheckVerdict {
+async fn index_is_json(api: &SkillServerUnderTest) -> CheckVerdict {
     api.get(WELL_KNOWN).await?.status(200)?.json().map(drop)
 }
 
-async fn index_has_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn index_has_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     version(&api.index["protocol"], "version")?;
     text(&api.index["provider"], "name")?;
     if api.index["provider"].get("url").is_some() {
@@ -49,7 +49,7 @@ async fn index_has_required_fields(api: &SkillServer) -> CheckVerdict {
     ensure(api.index["skills"].is_array(), || format!("expected `skills` as a list, got {}", api.index["skills"]))
 }
 
-async fn index_entries_have_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn index_entries_have_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     for entry in api.entries() {
         for name in ["id", "name", "description"] {
             text(entry, name)?;
@@ -62,13 +62,13 @@ async fn index_entries_have_required_fields(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn index_ids_unique(api: &SkillServer) -> CheckVerdict {
+async fn index_ids_unique(api: &SkillServerUnderTest) -> CheckVerdict {
     let all = ids(&api.index);
     let different: BTreeSet<_> = all.iter().collect();
     equal("different ids", all.len(), different.len())
 }
 
-async fn index_answers_head_requests(api: &SkillServer) -> CheckVerdict {
+async fn index_answers_head_requests(api: &SkillServerUnderTest) -> CheckVerdict {
     let (get, head) = (api.get(WELL_KNOWN).await?, api.call(api.request(Method::HEAD, WELL_KNOWN)).await?);
     head.status(200)?;
     equal("length of the body", 0, head.body.len())?;
@@ -78,7 +78,7 @@ async fn index_answers_head_requests(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn index_descriptors_agree(api: &SkillServer) -> CheckVerdict {
+async fn index_descriptors_agree(api: &SkillServerUnderTest) -> CheckVerdict {
     for entry in api.entries() {
         let descriptor = api.get(text(entry, "descriptor_url")?).await?.status(200)?.json()?;
         for name in ["id", "name", "version", "access", "capability_type", "description"] {
@@ -88,11 +88,11 @@ async fn index_descriptors_agree(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn filtered(api: &SkillServer, kind: &str) -> Result<Value, CheckFailure> {
+async fn filtered(api: &SkillServerUnderTest, kind: &str) -> Result<Value, CheckFailure> {
     api.get(&format!("{WELL_KNOWN}?type={kind}")).await?.status(200)?.json()
 }
 
-async fn index_filter_returns_only_the_type(api: &SkillServer) -> CheckVerdict {
+async fn index_filter_returns_only_the_type(api: &SkillServerUnderTest) -> CheckVerdict {
     for kind in CAPABILITIES {
         for entry in entries(&filtered(api, kind).await?) {
             equal(
@@ -105,7 +105,7 @@ async fn index_filter_returns_only_the_type(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn index_filter_returns_all_of_the_type(api: &SkillServer) -> CheckVerdict {
+async fn index_filter_returns_all_of_the_type(api: &SkillServerUnderTest) -> CheckVerdict {
     for kind in CAPABILITIES {
         let wanted: Vec<_> = api.entries().iter().filter(|entry| entry["capability_type"] == kind).cloned().collect();
         equal(&format!("entries of type {kind}"), wanted.as_slice(), entries(&filtered(api, kind).await?))?;
@@ -113,20 +113,20 @@ async fn index_filter_returns_all_of_the_type(api: &SkillServer) -> CheckVerdict
     Ok(())
 }
 
-async fn index_filter_unknown_is_400(api: &SkillServer) -> CheckVerdict {
+async fn index_filter_unknown_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     for kind in ["", "API", "service", "api%00", "api,task"] {
         api.get(&format!("{WELL_KNOWN}?type={kind}")).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     Ok(())
 }
 
-async fn index_ignores_unknown_parameters(api: &SkillServer) -> CheckVerdict {
+async fn index_ignores_unknown_parameters(api: &SkillServerUnderTest) -> CheckVerdict {
     let other = api.get(&format!("{WELL_KNOWN}?utm_source=x&v=2")).await?.status(200)?.json()?;
     equal("index", &api.index, &other)
 }
 
 /// Skill ids on each page of the index, following the links to the next page.
-async fn pages(api: &SkillServer, first: &str) -> Result<Vec<Vec<String>>, CheckFailure> {
+async fn pages(api: &SkillServerUnderTest, first: &str) -> Result<Vec<Vec<String>>, CheckFailure> {
     let mut pages = Vec::new();
     let mut next = Some(first.to_owned());
     while let Some(path) = next {
@@ -145,7 +145,7 @@ async fn pages(api: &SkillServer, first: &str) -> Result<Vec<Vec<String>>, Check
     Ok(pages)
 }
 
-async fn index_pages_list_each_skill_once(api: &SkillServer) -> CheckVerdict {
+async fn index_pages_list_each_skill_once(api: &SkillServerUnderTest) -> CheckVerdict {
     for limit in [1, 2, 7] {
         let pages = pages(api, &format!("{WELL_KNOWN}?limit={limit}")).await?;
         ensure(pages.iter().all(|page| page.len() <= limit), || {
@@ -158,14 +158,14 @@ async fn index_pages_list_each_skill_once(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn index_limit_wrong_is_400(api: &SkillServer) -> CheckVerdict {
+async fn index_limit_wrong_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     for limit in ["0", "-1", "many", "1.5", "99999999999999999999"] {
         api.get(&format!("{WELL_KNOWN}?limit={limit}")).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     Ok(())
 }
 
-async fn index_unchanged_is_304(api: &SkillServer) -> CheckVerdict {
+async fn index_unchanged_is_304(api: &SkillServerUnderTest) -> CheckVerdict {
     let first = api.get(WELL_KNOWN).await?;
     let tag = first.header("etag");
     ensure(tag.starts_with('"'), || format!("expected a strong ETag, got {tag:?}"))?;
@@ -177,7 +177,7 @@ async fn index_unchanged_is_304(api: &SkillServer) -> CheckVerdict {
     api.get_with(WELL_KNOWN, &[("if-none-match", "\"other\"")]).await?.status(200).map(drop)
 }
 
-async fn index_can_be_cached(api: &SkillServer) -> CheckVerdict {
+async fn index_can_be_cached(api: &SkillServerUnderTest) -> CheckVerdict {
     if api.entries().iter().any(|entry| entry["access"] == "private") {
         return Err(skip("here everyone sees what is private"));
     }
@@ -190,7 +190,7 @@ async fn index_can_be_cached(api: &SkillServer) -> CheckVerdict {
 
 const PRIVATE_SKILLS: [&str; 2] = ["probe/private", "probe/signed-private"];
 
-async fn index_hides_private_skills_from_anonymous_callers(api: &SkillServer) -> CheckVerdict {
+async fn index_hides_private_skills_from_anonymous_callers(api: &SkillServerUnderTest) -> CheckVerdict {
     let all = ids(&api.index);
     for entry in api.entries() {
         ensure(entry["access"] != "private", || format!("expected nothing private, got {entry}"))?;
@@ -211,7 +211,7 @@ async fn index_hides_private_skills_from_anonymous_callers(api: &SkillServer) ->
     Ok(())
 }
 
-async fn index_lists_private_skills_to_authorized_callers(api: &SkillServer) -> CheckVerdict {
+async fn index_lists_private_skills_to_authorized_callers(api: &SkillServerUnderTest) -> CheckVerdict {
     let (name, key) = api.key()?;
     let bearer = format!("Bearer {key}");
     for header in [(name, key), ("Authorization", &bearer)] {
@@ -225,12 +225,12 @@ async fn index_lists_private_skills_to_authorized_callers(api: &SkillServer) -> 
     Ok(())
 }
 
-async fn index_hides_private_skills_from_unauthorized_callers(api: &SkillServer) -> CheckVerdict {
+async fn index_hides_private_skills_from_unauthorized_callers(api: &SkillServerUnderTest) -> CheckVerdict {
     let (everyone, theirs) = (api.get(WELL_KNOWN).await?, api.get_with(WELL_KNOWN, &[api.other_key()?]).await?);
     equal("the answer", everyone.fingerprint("-"), theirs.fingerprint("-"))
 }
 
-async fn index_with_wrong_key_equals_the_public_index(api: &SkillServer) -> CheckVerdict {
+async fn index_with_wrong_key_equals_the_public_index(api: &SkillServerUnderTest) -> CheckVerdict {
     let everyone = api.get(WELL_KNOWN).await?;
     for header in [("Authorization", "Bearer nk_wrong"), ("X-API-Key", "nk_wrong"), ("X-API-Key", "")] {
         let theirs = api.get_with(WELL_KNOWN, &[header]).await?;
@@ -239,7 +239,7 @@ async fn index_with_wrong_key_equals_the_public_index(api: &SkillServer) -> Chec
     Ok(())
 }
 
-async fn index_with_private_is_not_cached(api: &SkillServer) -> CheckVerdict {
+async fn index_with_private_is_not_cached(api: &SkillServerUnderTest) -> CheckVerdict {
     let reply = api.get_with(WELL_KNOWN, &[api.key()?]).await?;
     let caching = reply.status(200)?.header("cache-control");
     ensure(caching.contains("no-store"), || format!("expected no-store, got {caching:?}"))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire::{ALL, SkillServer, ended, invocation};
+use super::wire::{ALL, SkillServerUnderTest, ended, invocation};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -18,7 +18,7 @@ checks![
     request_body_other_than_object_is_400,
 ];
 
-async fn invalid_inputs_are_400(api: &SkillServer) -> CheckVerdict {
+async fn invalid_inputs_are_400(api: &SkillServerUnderTest) -> CheckVerdict {
     for inputs in [
         json!({}),
         json!({ "text": 7 }),
@@ -33,7 +33,7 @@ async fn invalid_inputs_are_400(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn input_faults_have_paths(api: &SkillServer) -> CheckVerdict {
+async fn input_faults_have_paths(api: &SkillServerUnderTest) -> CheckVerdict {
     let error = api.invoke(ALL, json!({ "text": 7, "amount": "many" })).await?.refused_as(400, "VALIDATION_ERROR")?;
     let violations = error["details"]["violations"].as_array().cloned().unwrap_or_default();
     let mut paths: Vec<_> = violations.iter().filter_map(|fault| fault["path"].as_str()).collect();
@@ -46,14 +46,14 @@ async fn input_faults_have_paths(api: &SkillServer) -> CheckVerdict {
     equal("expected", json!("number"), violations[0]["expected"].clone())
 }
 
-async fn inputs_get_their_defaults(api: &SkillServer) -> CheckVerdict {
+async fn inputs_get_their_defaults(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait(ALL, json!({ "text": "x" })).await?;
     equal("output", json!({ "text": "x", "amount": 7, "flag": false }), over["output"].clone())?;
     let over = api.invoke_and_wait(ALL, json!({ "text": "x", "amount": 0, "flag": true })).await?;
     equal("output", json!({ "text": "x", "amount": 0, "flag": true }), over["output"].clone())
 }
 
-async fn inputs_reach_the_skill_unchanged(api: &SkillServer) -> CheckVerdict {
+async fn inputs_reach_the_skill_unchanged(api: &SkillServerUnderTest) -> CheckVerdict {
     for text in ["", "日本語 🏨", "a\u{0}b", "line\r\nline", "\u{202e}right to left", &"long ".repeat(20_000)] {
         let over = api.invoke_and_wait(ALL, json!({ "text": text, "amount": 9_007_199_254_740_993_i64 })).await?;
         ended(&over, "completed")?;
@@ -63,7 +63,7 @@ async fn inputs_reach_the_skill_unchanged(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_without_a_field_is_400(api: &SkillServer) -> CheckVerdict {
+async fn request_without_a_field_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     let whole = invocation(ALL, json!({ "text": "x" }));
     for path in ["/caller", "/skill_id", "/inputs", "/caller/id", "/caller/type"] {
         let mut body = whole.clone();
@@ -78,7 +78,7 @@ async fn request_without_a_field_is_400(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_of_wrong_types_is_400(api: &SkillServer) -> CheckVerdict {
+async fn request_of_wrong_types_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     for (name, value) in [
         ("caller", json!("me")),
         ("caller", json!({ "id": 7, "type": "service" })),
@@ -99,14 +99,14 @@ async fn request_of_wrong_types_is_400(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_for_another_skill_is_400(api: &SkillServer) -> CheckVerdict {
+async fn request_for_another_skill_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     api.invoke_with(ALL, &invocation("probe/wait", json!({ "text": "x" })), &[])
         .await?
         .refused_as(400, "VALIDATION_ERROR")
         .map(drop)
 }
 
-async fn request_with_repeated_keys_is_400(api: &SkillServer) -> CheckVerdict {
+async fn request_with_repeated_keys_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     let good = invocation(ALL, json!({ "text": "x" })).to_string();
     for body in [
         good.replace("\"text\":", "\"text\":\"y\",\"text\":"),
@@ -117,7 +117,7 @@ async fn request_with_repeated_keys_is_400(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_with_unknown_fields_is_accepted(api: &SkillServer) -> CheckVerdict {
+async fn request_with_unknown_fields_is_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     let mut body = invocation(ALL, json!({ "text": "x" }));
     body["new_in_1_1"] = json!({ "a": 1 });
     body["caller"]["nickname"] = json!("n");
@@ -125,7 +125,7 @@ async fn request_with_unknown_fields_is_accepted(api: &SkillServer) -> CheckVerd
     api.invoke_with(ALL, &body, &[]).await?.status(202).map(drop)
 }
 
-async fn request_body_other_than_object_is_400(api: &SkillServer) -> CheckVerdict {
+async fn request_body_other_than_object_is_400(api: &SkillServerUnderTest) -> CheckVerdict {
     let bodies: [&[u8]; 9] =
         [b"", b"{", b"null", b"[]", b"7", b"\"text\"", b"{} {}", b"{\"caller\":\"\xc3\x28\"}", b"\xef\xbb\xbf{}"];
     for body in bodies {

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::form::CAPABILITIES;
-use super::wire::{SkillServer, ended, status_path};
+use super::wire::{SkillServerUnderTest, ended, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![skills_of_every_type_are_invoked_alike, agent_skill_returns_its_text, human_task_is_polled_like_other_skills];
 
-async fn skills_of_every_type_are_invoked_alike(api: &SkillServer) -> CheckVerdict {
+async fn skills_of_every_type_are_invoked_alike(api: &SkillServerUnderTest) -> CheckVerdict {
     let mut seen = Vec::new();
     for skill in ["probe/all", "probe/delete", "probe/get", "probe/put"] {
         let descriptor = api.descriptor(skill).await?;
@@ -21,7 +21,7 @@ async fn skills_of_every_type_are_invoked_alike(api: &SkillServer) -> CheckVerdi
     Ok(())
 }
 
-async fn agent_skill_returns_its_text(api: &SkillServer) -> CheckVerdict {
+async fn agent_skill_returns_its_text(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("probe/ask", json!({ "text": "hello" })).await?;
     ended(&over, "completed")?;
     equal("output", json!({ "text": "You said: hello" }), over["output"].clone())?;
@@ -31,7 +31,7 @@ async fn agent_skill_returns_its_text(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn human_task_is_polled_like_other_skills(api: &SkillServer) -> CheckVerdict {
+async fn human_task_is_polled_like_other_skills(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted("probe/person", json!({ "text": "carry it" })).await?;
     let reply = api.get_with(&status_path(&id), &[("prefer", "wait=1")]).await?;
     let seen = reply.status(200)?.json()?;

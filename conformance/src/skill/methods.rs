@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::wire::{ALL, SkillServer, invocation, invoke_path, status_path, with};
+use super::wire::{ALL, SkillServerUnderTest, invocation, invoke_path, status_path, with};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -17,24 +17,24 @@ checks![
     method_of_executions,
 ];
 
-async fn queried(api: &SkillServer, method: Method, skill: &str, query: &str) -> Result<Value, CheckFailure> {
+async fn queried(api: &SkillServerUnderTest, method: Method, skill: &str, query: &str) -> Result<Value, CheckFailure> {
     let path = format!("{}?{query}", invoke_path(skill));
     let reply = api.call(with(api.request(method, &path), &[("prefer", "wait=30")])).await?;
     Ok(reply.status(200)?.json()?["output"].clone())
 }
 
-async fn method_get_takes_the_query(api: &SkillServer) -> CheckVerdict {
+async fn method_get_takes_the_query(api: &SkillServerUnderTest) -> CheckVerdict {
     let output = queried(api, Method::GET, "probe/get", "text=caf%C3%A9+%26+%2B").await?;
     equal("output", json!({ "text": "café & +", "count": 1 }), output)
 }
 
-async fn method_get_parses_typed_parameters(api: &SkillServer) -> CheckVerdict {
+async fn method_get_parses_typed_parameters(api: &SkillServerUnderTest) -> CheckVerdict {
     let output =
         queried(api, Method::GET, "probe/get", "text=7&count=5&flag=true&list=%5B%22a%22%2C%22b%22%5D").await?;
     equal("output", json!({ "text": "7", "count": 5, "flag": true, "list": ["a", "b"] }), output)
 }
 
-async fn method_get_refuses_invalid_query(api: &SkillServer) -> CheckVerdict {
+async fn method_get_refuses_invalid_query(api: &SkillServerUnderTest) -> CheckVerdict {
     for query in
         ["", "count=1", "text=a&count=one", "text=a&flag=yes", "text=a&text=b", "text=a&list=a", "text=a&other=1"]
     {
@@ -50,18 +50,18 @@ async fn method_get_refuses_invalid_query(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn method_put_takes_a_body(api: &SkillServer) -> CheckVerdict {
+async fn method_put_takes_a_body(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/put", json!({ "text": "x" })).to_string();
     let headers = [("content-type", "application/json"), ("prefer", "wait=30")];
     let request = with(api.request(Method::PUT, &invoke_path("probe/put")).body(body), &headers);
     equal("output", json!({ "text": "x" }), api.call(request).await?.status(200)?.json()?["output"].clone())
 }
 
-async fn method_delete_takes_the_query(api: &SkillServer) -> CheckVerdict {
+async fn method_delete_takes_the_query(api: &SkillServerUnderTest) -> CheckVerdict {
     equal("output", json!({ "text": "x" }), queried(api, Method::DELETE, "probe/delete", "text=x").await?)
 }
 
-async fn method_post_is_always_accepted(api: &SkillServer) -> CheckVerdict {
+async fn method_post_is_always_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     for skill in ["probe/get", "probe/put", "probe/delete", ALL] {
         let over = api.invoke_and_wait(skill, json!({ "text": "x" })).await?;
         equal(skill, json!("x"), over["output"]["text"].clone())?;
@@ -69,7 +69,7 @@ async fn method_post_is_always_accepted(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn method_others_are_405(api: &SkillServer) -> CheckVerdict {
+async fn method_others_are_405(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, method, allowed) in [
         (ALL, Method::GET, "POST"),
         (ALL, Method::PUT, "POST"),
@@ -90,7 +90,7 @@ async fn method_others_are_405(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn method_of_executions(api: &SkillServer) -> CheckVerdict {
+async fn method_of_executions(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
     for (method, path) in [
         (Method::POST, status_path(&id)),

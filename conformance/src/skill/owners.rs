@@ -3,7 +3,9 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::wire::{ALL, SkillServer, WAIT, ended, execution_id, fresh, invocation, result_path, status_path, with};
+use super::wire::{
+    ALL, SkillServerUnderTest, WAIT, ended, execution_id, fresh, invocation, result_path, status_path, with,
+};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -14,7 +16,7 @@ checks![
     idempotency_keys_of_callers_are_separate
 ];
 
-async fn only_the_caller_reads_an_execution(api: &SkillServer) -> CheckVerdict {
+async fn only_the_caller_reads_an_execution(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     let bearer = format!("Bearer {}", api.key()?.1);
@@ -29,7 +31,7 @@ async fn only_the_caller_reads_an_execution(api: &SkillServer) -> CheckVerdict {
     api.get_with(&status_path(&id), &[named]).await?.status(200).map(drop)
 }
 
-async fn only_the_caller_cancels_an_execution(api: &SkillServer) -> CheckVerdict {
+async fn only_the_caller_cancels_an_execution(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 2000 }));
     let id = execution_id(&api.invoke_with(WAIT, &body, &[api.key()?]).await?)?;
     for headers in [vec![], vec![api.other_key()?]] {
@@ -43,7 +45,7 @@ async fn only_the_caller_cancels_an_execution(api: &SkillServer) -> CheckVerdict
     ended(seen.last().unwrap_or(&json!(null)), "completed")
 }
 
-async fn execution_of_another_caller_looks_unknown(api: &SkillServer) -> CheckVerdict {
+async fn execution_of_another_caller_looks_unknown(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     // This id has the same length and does not exist.
@@ -61,7 +63,7 @@ async fn execution_of_another_caller_looks_unknown(api: &SkillServer) -> CheckVe
     Ok(())
 }
 
-async fn execution_of_anonymous_caller_is_readable_by_id(api: &SkillServer) -> CheckVerdict {
+async fn execution_of_anonymous_caller_is_readable_by_id(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
     for headers in [vec![], vec![api.key()?], vec![api.other_key()?]] {
         api.get_with(&status_path(&id), &headers).await?.status(200)?;
@@ -69,7 +71,7 @@ async fn execution_of_anonymous_caller_is_readable_by_id(api: &SkillServer) -> C
     Ok(())
 }
 
-async fn idempotency_keys_of_callers_are_separate(api: &SkillServer) -> CheckVerdict {
+async fn idempotency_keys_of_callers_are_separate(api: &SkillServerUnderTest) -> CheckVerdict {
     let key = fresh(api).await?;
     let body = invocation("probe/keyed", json!({ "text": "x" }));
     let mut ids = Vec::new();

@@ -5,7 +5,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
-use super::wire::{SkillServer, descriptor_path, invocation, invoke_path, with};
+use super::wire::{SkillServerUnderTest, descriptor_path, invocation, invoke_path, with};
 use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![
@@ -19,7 +19,7 @@ checks![
 const PRIVATE_AND_MISSING_SKILLS: [(&str, &str); 2] =
     [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
 
-async fn private_descriptor_shown(api: &SkillServer) -> CheckVerdict {
+async fn private_descriptor_shown(api: &SkillServerUnderTest) -> CheckVerdict {
     for (private, _) in PRIVATE_AND_MISSING_SKILLS {
         let reply = api.get_with(&descriptor_path(private), &[api.key()?]).await?;
         let descriptor = reply.status(200)?.json()?;
@@ -30,7 +30,7 @@ async fn private_descriptor_shown(api: &SkillServer) -> CheckVerdict {
 }
 
 /// Header sets of callers without access to the private skills.
-fn strangers(api: &SkillServer) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
+fn strangers(api: &SkillServerUnderTest) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
         vec![],
@@ -42,7 +42,7 @@ fn strangers(api: &SkillServer) -> Result<Vec<Vec<(&'static str, &str)>>, CheckF
     ])
 }
 
-async fn private_descriptor_hidden(api: &SkillServer) -> CheckVerdict {
+async fn private_descriptor_hidden(api: &SkillServerUnderTest) -> CheckVerdict {
     for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
@@ -59,7 +59,7 @@ async fn private_descriptor_hidden(api: &SkillServer) -> CheckVerdict {
 /// Method, content type, body and additional headers of a request.
 type PrivateSkillRequest<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
-async fn private_invoke_hidden(api: &SkillServer) -> CheckVerdict {
+async fn private_invoke_hidden(api: &SkillServerUnderTest) -> CheckVerdict {
     let json = "application/json";
     for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
@@ -98,7 +98,7 @@ async fn private_invoke_hidden(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn private_skill_is_invoked_by_authorized_callers(api: &SkillServer) -> CheckVerdict {
+async fn private_skill_is_invoked_by_authorized_callers(api: &SkillServerUnderTest) -> CheckVerdict {
     let (private, _) = PRIVATE_AND_MISSING_SKILLS[0];
     let reply = api
         .invoke_with(private, &invocation(private, json!({ "text": "hello" })), &[api.key()?, ("prefer", "wait=30")])

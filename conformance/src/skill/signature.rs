@@ -7,7 +7,8 @@ use ring::{hmac, rand};
 use serde_json::json;
 
 use super::wire::{
-    HttpReply, SkillServer, WELL_KNOWN, descriptor_path, execution_id, ids, invocation, invoke_path, status_path, with,
+    HttpReply, SkillServerUnderTest, WELL_KNOWN, descriptor_path, execution_id, ids, invocation, invoke_path,
+    status_path, with,
 };
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
 
@@ -44,18 +45,18 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Signs a body with version 1 and a timestamp `from_now` seconds away.
-fn sign(api: &SkillServer, body: &str, from_now: i64) -> Result<SkillSignatureHeaders, CheckFailure> {
+fn sign(api: &SkillServerUnderTest, body: &str, from_now: i64) -> Result<SkillSignatureHeaders, CheckFailure> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &SkillServer, path: &str) -> Result<SkillSignatureHeaders, CheckFailure> {
+fn sign_get(api: &SkillServerUnderTest, path: &str) -> Result<SkillSignatureHeaders, CheckFailure> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stranger has no clock but the machine's")]
 fn make(
-    api: &SkillServer,
+    api: &SkillServerUnderTest,
     version: &str,
     from_now: i64,
     message: impl FnOnce(&str, &str) -> String,
@@ -74,13 +75,18 @@ fn body(skill: &str) -> String {
     invocation(skill, json!({ "text": "signed" })).to_string()
 }
 
-async fn post(api: &SkillServer, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
+async fn post(
+    api: &SkillServerUnderTest,
+    skill: &str,
+    body: &str,
+    headers: &[(&str, &str)],
+) -> Result<HttpReply, CheckFailure> {
     api.call(with(api.request(Method::POST, &invoke_path(skill)).body(body.to_owned()), headers)).await
 }
 
 const SIGNED_SKILL: &str = "probe/signed";
 
-async fn signature_is_accepted(api: &SkillServer) -> CheckVerdict {
+async fn signature_is_accepted(api: &SkillServerUnderTest) -> CheckVerdict {
     for skill in [SIGNED_SKILL, "probe/signed-public", "probe/signed-private"] {
         let body = body(skill);
         post(api, skill, &body, &sign(api, &body, 0)?.headers()).await?.status(202)?;
@@ -88,7 +94,7 @@ async fn signature_is_accepted(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn signature_of_another_body_is_401(api: &SkillServer) -> CheckVerdict {
+async fn signature_of_another_body_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     let good = body(SIGNED_SKILL);
     for other in [good.replace("signed\"", "forged\""), format!("{good} "), String::new()] {
         post(api, SIGNED_SKILL, &other, &sign(api, &good, 0)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
@@ -96,14 +102,14 @@ async fn signature_of_another_body_is_401(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn signature_replayed_is_401(api: &SkillServer) -> CheckVerdict {
+async fn signature_replayed_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = body(SIGNED_SKILL);
     let signed = sign(api, &body, 0)?;
     post(api, SIGNED_SKILL, &body, &signed.headers()).await?.status(202)?;
     post(api, SIGNED_SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_with_wrong_time_is_401(api: &SkillServer) -> CheckVerdict {
+async fn signature_with_wrong_time_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = body(SIGNED_SKILL);
     for from_now in [-3600, 3600] {
         post(api, SIGNED_SKILL, &body, &sign(api, &body, from_now)?.headers())
@@ -113,7 +119,7 @@ async fn signature_with_wrong_time_is_401(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn signature_with_missing_headers_is_401(api: &SkillServer) -> CheckVerdict {
+async fn signature_with_missing_headers_is_401(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = body(SIGNED_SKILL);
     for left_out in 0..3 {
         let signed = sign(api, &body, 0)?;
@@ -130,7 +136,7 @@ async fn signature_with_missing_headers_is_401(api: &SkillServer) -> CheckVerdic
     Ok(())
 }
 
-async fn signing_secret_is_not_accepted_as_key(api: &SkillServer) -> CheckVerdict {
+async fn signing_secret_is_not_accepted_as_key(api: &SkillServerUnderTest) -> CheckVerdict {
     let secret = api.target.secret.as_deref().unwrap_or_default();
     let body = body("probe/keyed");
     let headers = [("content-type", "application/json"), ("x-api-key", secret)];
@@ -139,7 +145,7 @@ async fn signing_secret_is_not_accepted_as_key(api: &SkillServer) -> CheckVerdic
     post(api, "probe/keyed", &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_reads_own_execution(api: &SkillServer) -> CheckVerdict {
+async fn signature_reads_own_execution(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = body(SIGNED_SKILL);
     let id = execution_id(&post(api, SIGNED_SKILL, &body, &sign(api, &body, 0)?.headers()).await?)?;
     api.get_with(&status_path(&id), &sign_get(api, &status_path(&id))?.headers()[..3]).await?.status(200)?;
@@ -149,7 +155,7 @@ async fn signature_reads_own_execution(api: &SkillServer) -> CheckVerdict {
     api.get_with(&status_path(&id), &[api.key()?]).await?.refused_as(404, "SKILL_NOT_FOUND").map(drop)
 }
 
-async fn signature_shows_private_skills(api: &SkillServer) -> CheckVerdict {
+async fn signature_shows_private_skills(api: &SkillServerUnderTest) -> CheckVerdict {
     let index = api.get_with(WELL_KNOWN, &sign_get(api, WELL_KNOWN)?.headers()[..3]).await?.status(200)?.json()?;
     ensure(ids(&index).contains(&"probe/signed-private"), || format!("expected it, got {:?}", ids(&index)))?;
     let path = descriptor_path("probe/signed-private");

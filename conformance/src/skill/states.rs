@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::form::{self, STATUS, text, time};
-use super::wire::{ALL, SkillServer, WAIT, ended, invocation_in_context, is_over, result_path};
+use super::wire::{ALL, SkillServerUnderTest, WAIT, ended, invocation_in_context, is_over, result_path};
 use crate::verdict::{CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -24,7 +24,7 @@ fn rank(execution: &Value) -> usize {
     STATUS.iter().position(|status| execution["status"] == *status).map_or(0, |rank| rank.min(2))
 }
 
-async fn states_never_go_backwards(api: &SkillServer) -> CheckVerdict {
+async fn states_never_go_backwards(api: &SkillServerUnderTest) -> CheckVerdict {
     let mut all = Vec::new();
     // On a busy machine the first poll may come after a short execution has ended; a longer one follows.
     for (skill, delay_ms) in [("probe/hasty", 5000), (WAIT, 300), (WAIT, 5000)] {
@@ -40,7 +40,7 @@ async fn states_never_go_backwards(api: &SkillServer) -> CheckVerdict {
     Err(fail(format!("expected to see an execution running, got {all:?}")))
 }
 
-async fn states_timestamps_never_decrease(api: &SkillServer) -> CheckVerdict {
+async fn states_timestamps_never_decrease(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
     let seen = api.poll(&id, &[]).await?;
     let mut before = String::new();
@@ -53,7 +53,7 @@ async fn states_timestamps_never_decrease(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn states_final_status_does_not_change(api: &SkillServer) -> CheckVerdict {
+async fn states_final_status_does_not_change(api: &SkillServerUnderTest) -> CheckVerdict {
     for (skill, inputs) in [(ALL, json!({ "text": "x" })), ("probe/fail", json!({ "code": "X", "message": "no" }))] {
         let over = api.invoke_and_wait(skill, inputs).await?;
         let id = text(&over, "execution_id")?;
@@ -63,7 +63,7 @@ async fn states_final_status_does_not_change(api: &SkillServer) -> CheckVerdict 
     Ok(())
 }
 
-async fn states_completed_has_output(api: &SkillServer) -> CheckVerdict {
+async fn states_completed_has_output(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait(ALL, json!({ "text": "x", "place": { "lat": 1.5, "lon": -2 } })).await?;
     ended(&over, "completed")?;
     form::response(&over)?;
@@ -74,7 +74,7 @@ async fn states_completed_has_output(api: &SkillServer) -> CheckVerdict {
     )
 }
 
-async fn states_failed_has_error(api: &SkillServer) -> CheckVerdict {
+async fn states_failed_has_error(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("probe/fail", json!({ "code": "E1", "message": "it broke" })).await?;
     ended(&over, "failed")?;
     form::response(&over)?;
@@ -83,7 +83,7 @@ async fn states_failed_has_error(api: &SkillServer) -> CheckVerdict {
     equal("code", json!("EXECUTION_FAILED"), over["error"]["code"].clone())
 }
 
-async fn states_timeout_by_the_descriptor(api: &SkillServer) -> CheckVerdict {
+async fn states_timeout_by_the_descriptor(api: &SkillServerUnderTest) -> CheckVerdict {
     equal("timeout_ms", json!(250), api.descriptor("probe/hasty").await?["endpoint"]["timeout_ms"].clone())?;
     ended(&api.invoke_and_wait("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?, "timeout")?;
     // A longer timeout of the caller does not extend the descriptor's.
@@ -96,7 +96,7 @@ async fn states_timeout_by_the_descriptor(api: &SkillServer) -> CheckVerdict {
     ended(&api.wait_until_over(&id).await?, "timeout")
 }
 
-async fn states_timeout_by_the_caller(api: &SkillServer) -> CheckVerdict {
+async fn states_timeout_by_the_caller(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation_in_context(WAIT, json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 200 }));
     let id = super::wire::execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
     let over = api.wait_until_over(&id).await?;
@@ -104,7 +104,7 @@ async fn states_timeout_by_the_caller(api: &SkillServer) -> CheckVerdict {
     form::response(&over)
 }
 
-async fn states_timeout_has_the_specified_details(api: &SkillServer) -> CheckVerdict {
+async fn states_timeout_has_the_specified_details(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?;
     let error = &over["error"];
     equal("code", json!("INVOCATION_TIMEOUT"), error["code"].clone())?;
@@ -114,13 +114,13 @@ async fn states_timeout_has_the_specified_details(api: &SkillServer) -> CheckVer
     equal("result", over.clone(), api.get(&result_path(text(&over, "execution_id")?)).await?.status(200)?.json()?)
 }
 
-async fn states_wrong_output_is_failed(api: &SkillServer) -> CheckVerdict {
+async fn states_wrong_output_is_failed(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("probe/liar", json!({ "text": "x" })).await?;
     ended(&over, "failed")?;
     ensure(over.get("output").is_none() && is_over(&over), || format!("expected no output, got {over}"))?;
     equal("details.reason", json!("invalid_output"), over["error"]["details"]["reason"].clone())
 }
 
-async fn states_attempt_is_reported(api: &SkillServer) -> CheckVerdict {
+async fn states_attempt_is_reported(api: &SkillServerUnderTest) -> CheckVerdict {
     equal("attempt", json!(1), api.invoke_and_wait(ALL, json!({ "text": "x" })).await?["attempt"].clone())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::form::{self, text};
-use super::wire::{ALL, SkillServer, WAIT, ended, execution_id, invocation, result_path, status_path};
+use super::wire::{ALL, SkillServerUnderTest, WAIT, ended, execution_id, invocation, result_path, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -26,18 +26,18 @@ checks![
     script_fail,
 ];
 
-async fn submit_is_202(api: &SkillServer) -> CheckVerdict {
+async fn submit_is_202(api: &SkillServerUnderTest) -> CheckVerdict {
     let reply = api.invoke(WAIT, json!({ "text": "hello" })).await?;
     let execution = reply.status(202)?.json()?;
     equal("status", "accepted", text(&execution, "status")?)?;
     equal("skill_id", WAIT, text(&execution, "skill_id")?)
 }
 
-async fn submit_response_has_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn submit_response_has_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     form::response(&api.invoke(ALL, json!({ "text": "hello" })).await?.status(202)?.json()?)
 }
 
-async fn submit_ids_differ(api: &SkillServer) -> CheckVerdict {
+async fn submit_ids_differ(api: &SkillServerUnderTest) -> CheckVerdict {
     let mut ids = BTreeSet::new();
     for _ in 0..8 {
         let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
@@ -48,7 +48,7 @@ async fn submit_ids_differ(api: &SkillServer) -> CheckVerdict {
     equal("different ids", 8, ids.len())
 }
 
-async fn submit_names_the_status_url(api: &SkillServer) -> CheckVerdict {
+async fn submit_names_the_status_url(api: &SkillServerUnderTest) -> CheckVerdict {
     let reply = api.invoke(WAIT, json!({ "text": "hello", "delay_ms": 50 })).await?;
     let id = execution_id(&reply)?;
     let location = reply.header("location");
@@ -57,7 +57,7 @@ async fn submit_names_the_status_url(api: &SkillServer) -> CheckVerdict {
     ensure(seconds.is_ok(), || format!("expected Retry-After in seconds, got {:?}", reply.header("retry-after")))
 }
 
-async fn submitted_execution_is_readable_immediately(api: &SkillServer) -> CheckVerdict {
+async fn submitted_execution_is_readable_immediately(api: &SkillServerUnderTest) -> CheckVerdict {
     for _ in 0..8 {
         let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
         api.get(&status_path(&id)).await?.status(200)?;
@@ -65,7 +65,7 @@ async fn submitted_execution_is_readable_immediately(api: &SkillServer) -> Check
     Ok(())
 }
 
-async fn submit_with_urls_of_the_descriptor(api: &SkillServer) -> CheckVerdict {
+async fn submit_with_urls_of_the_descriptor(api: &SkillServerUnderTest) -> CheckVerdict {
     // The check uses only URLs from the descriptor, as a consumer would.
     let descriptor = api.descriptor(ALL).await?;
     let endpoint = &descriptor["endpoint"];
@@ -80,7 +80,7 @@ async fn submit_with_urls_of_the_descriptor(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn submit_example_of_the_appendix(api: &SkillServer) -> CheckVerdict {
+async fn submit_example_of_the_appendix(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = json!({
         "caller": { "id": "ifay-instance-042", "type": "ifay" },
         "skill_id": ALL,
@@ -95,7 +95,7 @@ async fn submit_example_of_the_appendix(api: &SkillServer) -> CheckVerdict {
     equal("output.amount", json!(100), over["output"]["amount"].clone())
 }
 
-async fn status_has_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn status_has_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "hello", "delay_ms": 100 })).await?;
     for seen in api.poll(&id, &[]).await? {
         form::response(&seen)?;
@@ -104,7 +104,7 @@ async fn status_has_required_fields(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn result_has_required_fields(api: &SkillServer) -> CheckVerdict {
+async fn result_has_required_fields(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
     api.wait_until_over(&id).await?;
     let result = api.get(&result_path(&id)).await?.status(200)?.json()?;
@@ -112,13 +112,13 @@ async fn result_has_required_fields(api: &SkillServer) -> CheckVerdict {
     equal("output.text", json!("hello"), result["output"]["text"].clone())
 }
 
-async fn result_equals_the_status(api: &SkillServer) -> CheckVerdict {
+async fn result_equals_the_status(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
     let over = api.wait_until_over(&id).await?;
     equal("result", over, api.get(&result_path(&id)).await?.json()?)
 }
 
-async fn result_before_the_end(api: &SkillServer) -> CheckVerdict {
+async fn result_before_the_end(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "hello", "delay_ms": 1500 })).await?;
     let reply = api.get(&result_path(&id)).await?;
     let early = reply.status(200)?.json()?;
@@ -135,14 +135,14 @@ async fn result_before_the_end(api: &SkillServer) -> CheckVerdict {
     ensure(after.header("retry-after").is_empty(), || "expected no Retry-After at the end".to_owned())
 }
 
-async fn result_names_its_expiry(api: &SkillServer) -> CheckVerdict {
+async fn result_names_its_expiry(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait(ALL, json!({ "text": "hello" })).await?;
     let (end, until) =
         (form::time(&over["timestamps"], "completed_at")?, form::time(&over["timestamps"], "expires_at")?);
     ensure(until > end, || format!("expected a later time than {end}, got {until}"))
 }
 
-async fn unknown_execution_is_404(api: &SkillServer) -> CheckVerdict {
+async fn unknown_execution_is_404(api: &SkillServerUnderTest) -> CheckVerdict {
     for id in ["nobody", "exe_00000000000000000000000000000", "%00", "%ff", "..%2f..%2fetc", "%F0%9F%8F%A8"] {
         let error = api.get(&status_path(id)).await?.refused_as(404, "SKILL_NOT_FOUND")?;
         equal("details.reason", json!("execution_not_found"), error["details"]["reason"].clone())?;
@@ -152,13 +152,13 @@ async fn unknown_execution_is_404(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn script_echo(api: &SkillServer) -> CheckVerdict {
+async fn script_echo(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("script/echo", json!({ "text": "hello", "delay_ms": 50 })).await?;
     ended(&over, "completed")?;
     equal("output", json!({ "text": "hello" }), over["output"].clone())
 }
 
-async fn script_fail(api: &SkillServer) -> CheckVerdict {
+async fn script_fail(api: &SkillServerUnderTest) -> CheckVerdict {
     let over = api.invoke_and_wait("script/fail", json!({ "code": "E42", "message": "out of paper" })).await?;
     ended(&over, "failed")?;
     let message = text(&over["error"], "message")?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::form;
-use super::wire::{SkillServer, WAIT, ended, execution_id, invocation, status_path};
+use super::wire::{SkillServerUnderTest, WAIT, ended, execution_id, invocation, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -16,7 +16,7 @@ checks![
     invalid_wait_is_ignored
 ];
 
-async fn wait_answers_when_done(api: &SkillServer) -> CheckVerdict {
+async fn wait_answers_when_done(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     let reply = api.invoke_with(WAIT, &body, &[("prefer", "wait=30")]).await?;
     let over = reply.status(200)?.json()?;
@@ -25,7 +25,7 @@ async fn wait_answers_when_done(api: &SkillServer) -> CheckVerdict {
     equal("preference-applied", "wait=30", reply.header("preference-applied"))
 }
 
-async fn wait_ends_before_the_execution(api: &SkillServer) -> CheckVerdict {
+async fn wait_ends_before_the_execution(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for seconds in [0, 1] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", &format!("wait={seconds}"))]).await?;
@@ -36,7 +36,7 @@ async fn wait_ends_before_the_execution(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn wait_zero_answers_immediately(api: &SkillServer) -> CheckVerdict {
+async fn wait_zero_answers_immediately(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     for prefer in ["respond-async", "respond-async, wait=30", "wait=30, respond-async"] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", prefer)]).await?;
@@ -45,13 +45,13 @@ async fn wait_zero_answers_immediately(api: &SkillServer) -> CheckVerdict {
     Ok(())
 }
 
-async fn wait_on_status(api: &SkillServer) -> CheckVerdict {
+async fn wait_on_status(api: &SkillServerUnderTest) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
     let over = api.get_with(&status_path(&id), &[("prefer", "wait=30")]).await?.status(200)?.json()?;
     ended(&over, "completed")
 }
 
-async fn invalid_wait_is_ignored(api: &SkillServer) -> CheckVerdict {
+async fn invalid_wait_is_ignored(api: &SkillServerUnderTest) -> CheckVerdict {
     let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for prefer in ["wait", "wait=-1", "wait=soon", "wait=1.5", "wait=99999999999999999999", "handling=lenient", ",,;="]
     {

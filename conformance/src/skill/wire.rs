@@ -36,13 +36,13 @@ const ERROR_CODES: [&str; 7] = [
 ];
 
 /// Client of the server under test.
-pub(super) struct SkillServer {
+pub(super) struct SkillServerUnderTest {
     pub(super) target: ServerUnderTest,
     /// The server's public skill index.
     pub(super) index: Value,
 }
 
-impl SkillServer {
+impl SkillServerUnderTest {
     /// Fetches the index, so that checks know which skills exist.
     pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), index: Value::Null };
@@ -249,6 +249,6 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
 }
 
 /// An unused idempotency key, made from the id of a new execution.
-pub(super) async fn fresh(api: &SkillServer) -> Result<String, CheckFailure> {
+pub(super) async fn fresh(api: &SkillServerUnderTest) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }

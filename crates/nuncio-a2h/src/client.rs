@@ -4,11 +4,11 @@ use std::fmt;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
 use nuncio_core::notification::RelayParty;
-use nuncio_engine::relay::NewPost;
+use nuncio_engine::relay::MessageToPost;
 use serde_json::Value;
 
 use crate::wire::stream::{RelayStreamFrame, StreamFrame};
@@ -21,10 +21,12 @@ mod relay_identity;
 mod socket;
 
 pub use enrol::{EnrolledDevice, Invitation, enrol};
-pub use http::{HttpRelay, RelayAddress};
-pub use local_relay::LocalRelay;
+pub use http::{HttpRelayClient, RelayAddress};
+pub use local_relay::InProcessRelayClient;
 pub(crate) use read::{hooked_event, hooked_message};
-pub use relay_identity::{AgentToken, DeviceLogin, RelayCredentials, RelayIdentity, SignFn};
+pub use relay_identity::{
+    AgentRelayCredentials, DeviceRelayCredentials, RelayClientIdentity, RelayCredentials, SignFn,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayEvent {
@@ -74,19 +76,19 @@ impl RelayError {
 
 /// Connection to a relay with the identity of one agent or device.
 #[async_trait]
-pub trait Relay: fmt::Debug + Send + Sync + 'static {
+pub trait RelayClient: fmt::Debug + Send + Sync + 'static {
     fn me(&self) -> &RelayParty;
     /// Publishes keys of this agent or device. Returns the number of its one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
     async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
     /// Takes a one-time key of another device. The relay gives each key to one sender only, except the fallback key,
     /// which it gives when no other is left.
-    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError>;
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// Two-party conversation with `other`; created if there is none.
     async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError>;
     /// Sends a message and returns its number in the conversation. Sending it again returns the same number.
-    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError>;
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError>;
     /// Events numbered above `after`, by default above the acknowledged position; waits until there is at least one.
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError>;
     /// Acknowledges all events up to number `seq`.

@@ -8,7 +8,7 @@ use nuncio_core::json;
 use nuncio_core::manifest::MAX_INTEGER;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::{AgentPatch, NewAgent, NewConsent};
-use nuncio_engine::relay::{KeyUpload, NewPost};
+use nuncio_engine::relay::{KeyUpload, MessageToPost};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::wire::agent::{AgentRequest, ConnectionMode};
-use crate::wire::keys::KeysRequest;
+use crate::wire::keys::RegisterKeysRequest;
 use crate::wire::message::{PostMessageRequest, SealedBytes};
 use crate::wire::relation::ConsentRequest;
 
@@ -140,7 +140,7 @@ pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError
 }
 
 /// Parses a request to post a message. The sealed envelope is not read; only its nesting depth is limited.
-pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
+pub(crate) fn post(bytes: &[u8]) -> Result<MessageToPost, EngineError> {
     let request: PostMessageRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
     if written.starts_with('{') && json::is_too_deep(written.as_bytes()) {
@@ -150,10 +150,10 @@ pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
         return Err(wrong("envelope must be an object, or a text with its bytes in base64 (standard or url-safe)"));
     };
     let PostMessageRequest { client_message_id: client_id, content_type, msg_subtype: subtype, .. } = request;
-    Ok(NewPost { client_id, content_type, subtype, envelope })
+    Ok(MessageToPost { client_id, content_type, subtype, envelope })
 }
 
-pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
+pub(crate) fn keys(request: RegisterKeysRequest) -> Result<KeyUpload, EngineError> {
     let proof = request.bundle.as_ref().and_then(|bundle| bundle.did.as_ref());
     if proof.is_some_and(|proof| {
         [&proof.did, &proof.verification_method, &proof.signature].iter().any(|text| text.len() > MAX_PROOF)

@@ -36,7 +36,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, OnceCell};
 use tokio::task::JoinHandle;
 
-use crate::client::{Relay, RelayEventKind};
+use crate::client::{RelayClient, RelayEventKind};
 
 mod calls;
 mod client_ids;
@@ -64,7 +64,7 @@ pub use webhook_receiver::{WebhookError, WebhookReceiver};
 pub use writing::{OutgoingStreams, StreamWriter};
 
 pub struct PeerConfig {
-    pub relay: Arc<dyn Relay>,
+    pub relay: Arc<dyn RelayClient>,
     /// Storage of keys and messages that must survive a restart.
     pub key_store: Arc<dyn KeyStore>,
     pub seal_identity: SealIdentity,

@@ -20,15 +20,15 @@ mod key;
 mod stream;
 mod tolerant;
 
-pub use conversation::{AapConversation, TurnCompleteness, TurnEnd, TurnExchange, TurnUpdate, UnansweredCall};
+pub use conversation::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate, TurnUpdateStream, UnansweredCall};
 pub use error::ClientError;
-pub use event::{StopError, TurnEvent, TurnStop};
+pub use event::{TurnEvent, TurnStop, TurnStopError};
 pub use key::ApiKey;
 pub use stream::{ResumableEvent, TurnStream};
 
-pub use crate::wire::meta::{AgentInfo, Meta, OptionInfo, ToolSpec, VERSION};
+pub use crate::wire::meta::{AgentInfo, MetaResponse, OptionInfo, ToolSpec, VERSION};
 pub use crate::wire::session::{AgentConfig, HistoryKind, NewSession, SessionInfo, SessionsPage};
-use crate::wire::session::{CreatedSession, HistoryAnswer};
+use crate::wire::session::{CreatedSession, HistoryResponse};
 pub use crate::wire::turn::{AgentOverride, TurnBody};
 
 /// Timeout of all requests except turns and event streams.
@@ -62,8 +62,8 @@ impl Client {
     }
 
     /// Sends `GET /meta`. Fails if the server does not speak AAP v3.
-    pub async fn meta(&self) -> Result<Meta, ClientError> {
-        let meta: Meta = self.json(self.request(Method::GET, &["meta"])?.timeout(REQUEST_TIMEOUT)).await?;
+    pub async fn meta(&self) -> Result<MetaResponse, ClientError> {
+        let meta: MetaResponse = self.json(self.request(Method::GET, &["meta"])?.timeout(REQUEST_TIMEOUT)).await?;
         if meta.version == VERSION {
             return Ok(meta);
         }
@@ -103,7 +103,7 @@ impl Client {
     /// Sends `GET /sessions/:id/history`. Skips unreadable messages and duplicate tool results in the response.
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<Message>, ClientError> {
         let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(REQUEST_TIMEOUT);
-        let mut answer: HistoryAnswer<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
+        let mut answer: HistoryResponse<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
         match answer.history.remove(kind.as_str()) {
             Some(Value::Array(messages)) => Ok(tolerant::messages(messages)),
             _ => Err(ClientError::NotAap(format!("its answer has no history.{}", kind.as_str()))),

@@ -5,20 +5,20 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::session::{ClientTool, EnabledTool};
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::EngineError;
-use nuncio_engine::converse::{NewSession, SettingsPatch, TurnRequest};
+use nuncio_engine::converse::{NewSession, SessionSettingsPatch, TurnRequest};
 use nuncio_http::front::ProtocolFront as _;
 use serde_json::Value;
 
 mod messages;
 mod shape;
 
-use shape::{JsonPath, ObjectReader};
+use shape::{JsonLocation, JsonObjectReader};
 
 use crate::server::AapFront;
 
 /// Parses `PostSessionsRequest`.
 pub(crate) fn new_session(body: Value) -> Result<NewSession, EngineError> {
-    let mut body = ObjectReader::of(JsonPath::root(), body)?;
+    let mut body = JsonObjectReader::of(JsonLocation::root(), body)?;
     let mut agent = body.required_object("agent")?;
     let name = agent.required_text("name")?;
     let settings = settings(&mut body, Some(agent))?;
@@ -30,7 +30,7 @@ pub(crate) fn new_session(body: Value) -> Result<NewSession, EngineError> {
 
 /// Parses `PostSessionTurnRequest`.
 pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
-    let mut body = ObjectReader::of(JsonPath::root(), body)?;
+    let mut body = JsonObjectReader::of(JsonLocation::root(), body)?;
     let mode = match body.optional_text("stream")? {
         None => StreamMode::default(),
         Some(text) => StreamMode::parse(&text).ok_or_else(|| {
@@ -45,8 +45,8 @@ pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
 }
 
 /// Parses `agent.tools`, `agent.options` and `tools`. A turn's `agent.name` is ignored: a session keeps its agent.
-fn settings(body: &mut ObjectReader, agent: Option<ObjectReader>) -> Result<SettingsPatch, EngineError> {
-    let mut patch = SettingsPatch::default();
+fn settings(body: &mut JsonObjectReader, agent: Option<JsonObjectReader>) -> Result<SessionSettingsPatch, EngineError> {
+    let mut patch = SessionSettingsPatch::default();
     if let Some(mut agent) = agent {
         let tools = agent.optional_list("tools")?;
         patch.tools =
@@ -62,14 +62,14 @@ fn settings(body: &mut ObjectReader, agent: Option<ObjectReader>) -> Result<Sett
 }
 
 /// Parses `ServerToolRef`.
-fn tool_ref(at: JsonPath, value: Value) -> Result<EnabledTool, EngineError> {
-    let mut fields = ObjectReader::of(at, value)?;
+fn tool_ref(at: JsonLocation, value: Value) -> Result<EnabledTool, EngineError> {
+    let mut fields = JsonObjectReader::of(at, value)?;
     Ok(EnabledTool { name: fields.required_name("name")?, trust: fields.optional_bool("trust")? })
 }
 
 /// Parses `ToolSpec`.
-fn client_tool(at: JsonPath, value: Value) -> Result<ClientTool, EngineError> {
-    let mut fields = ObjectReader::of(at, value)?;
+fn client_tool(at: JsonLocation, value: Value) -> Result<ClientTool, EngineError> {
+    let mut fields = JsonObjectReader::of(at, value)?;
     let name = fields.required_name("name")?;
     let title = fields.optional_text("title")?;
     let description = fields.required_text("description")?;

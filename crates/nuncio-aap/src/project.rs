@@ -9,12 +9,12 @@ use nuncio_core::text::TextByLanguage;
 use nuncio_engine::converse::REDACTED;
 use serde_json::Map;
 
-use crate::wire::meta::{AgentInfo, Meta, OptionInfo, ToolSpec, VERSION};
+use crate::wire::meta::{AgentInfo, MetaResponse, OptionInfo, ToolSpec, VERSION};
 use crate::wire::session::{AgentConfig, SessionInfo};
 
 /// Body of `GET /meta`.
-pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> Meta {
-    Meta { version: VERSION, agents: agents.map(agent_info).collect() }
+pub(crate) fn meta<'a>(agents: impl Iterator<Item = &'a Agent>) -> MetaResponse {
+    MetaResponse { version: VERSION, agents: agents.map(agent_info).collect() }
 }
 
 fn agent_info(agent: &Agent) -> AgentInfo {

@@ -21,7 +21,7 @@ use nuncio_http::BodyLimits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::wire::session::{self, CreatedSession, HistoryAnswer, SessionsPage};
+use crate::wire::session::{self, CreatedSession, HistoryResponse, SessionsPage};
 use crate::wire::turn::TurnResponse;
 use crate::{EventId, lift, project};
 
@@ -115,7 +115,11 @@ async fn list_sessions(
 }
 
 /// Handles `GET /sessions/:id`.
-async fn show_session(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn show_session(
+    State(aap): State<AapServerState>,
+    SessionIdPath(id): SessionIdPath,
+    request: Request,
+) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let session = aap.engine.conversations().session(&caller, &id).await?;
@@ -125,7 +129,7 @@ async fn show_session(State(aap): State<AapServerState>, SessionPath(id): Sessio
 /// Handles `DELETE /sessions/:id`.
 async fn delete_session(
     State(aap): State<AapServerState>,
-    SessionPath(id): SessionPath,
+    SessionIdPath(id): SessionIdPath,
     request: Request,
 ) -> AapResult {
     aap.engine.conversations().delete_session(&aap.caller(&request)?, &id).await?;
@@ -141,7 +145,7 @@ struct HistoryQuery {
 /// Handles `GET /sessions/:id/history?type=compacted|full`.
 async fn history(
     State(aap): State<AapServerState>,
-    SessionPath(id): SessionPath,
+    SessionIdPath(id): SessionIdPath,
     AapQuery(HistoryQuery { kind }): AapQuery<HistoryQuery>,
     request: Request,
 ) -> AapResult {
@@ -155,11 +159,15 @@ async fn history(
     };
     let messages = aap.engine.conversations().history(&caller, &id, stored).await?;
     let history = [(kind.as_str().to_owned(), messages)].into();
-    Ok(axum::Json(HistoryAnswer { history }).into_response())
+    Ok(axum::Json(HistoryResponse { history }).into_response())
 }
 
 /// Handles `POST /sessions/:id/turns`.
-async fn begin_turn(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn begin_turn(
+    State(aap): State<AapServerState>,
+    SessionIdPath(id): SessionIdPath,
+    request: Request,
+) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let read =
@@ -193,7 +201,7 @@ struct StreamQuery {
 /// `GET /sessions/:id/stream`, a Nuncio extension: streams the last turn, or the events after `Last-Event-ID`.
 async fn continue_stream(
     State(aap): State<AapServerState>,
-    SessionPath(id): SessionPath,
+    SessionIdPath(id): SessionIdPath,
     AapQuery(query): AapQuery<StreamQuery>,
     request: Request,
 ) -> AapResult {
@@ -228,16 +236,16 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 }
 
 /// `POST /sessions/:id/cancel`, a Nuncio extension: cancels the turn and answers with its outcome once it has ended.
-async fn cancel(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn cancel(State(aap): State<AapServerState>, SessionIdPath(id): SessionIdPath, request: Request) -> AapResult {
     let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
 
 /// Session id in the request path. Invalid UTF-8 is refused like an unknown session.
-struct SessionPath(String);
+struct SessionIdPath(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+impl<S: Send + Sync> FromRequestParts<S> for SessionIdPath {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {

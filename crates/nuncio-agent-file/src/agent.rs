@@ -5,7 +5,7 @@ use url::Url;
 
 use super::reader::{TomlItem, TomlTable};
 use super::scopes::local_text;
-use super::skill::{self, SkillDefaults, SkillNamespace, moment};
+use super::skill::{self, SkillDefaults, SkillIdReader, moment};
 use super::source::cut;
 use nuncio_core::agent::{DiscoveryVisibility, Owner, OwnerKind, Skill};
 use nuncio_core::ids::AgentName;
@@ -32,7 +32,7 @@ const MAX_EXAMPLE_CHARACTERS: usize = 200;
 /// Last part of the skill id of an agent that is published as a whole.
 const WHOLE_AGENT_SKILL: &str = "ask";
 
-pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillNamespace) -> Option<AgentSection> {
+pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillIdReader) -> Option<AgentSection> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
     let name = table.name("name", AgentName::parse);
     let title = table.item("title").and_then(|item| local_text(&item));

@@ -45,7 +45,7 @@ pub use fault::{AgentFileFault, AgentFileFaults};
 
 use names::DeclaredNames;
 use reader::TomlTable;
-use skill::SkillNamespace;
+use skill::SkillIdReader;
 use source::AgentFileSource;
 
 /// Size limit of an agent file, in bytes.
@@ -99,7 +99,7 @@ pub fn parse(file: &str, text: &str) -> Result<ParsedAgentFile, AgentFileFaults>
 /// Reads every section; a fault in one section does not stop the others.
 fn read(root: &TomlTable<'_>) -> Option<Agent> {
     let names = DeclaredNames::collect(root);
-    let publisher = SkillNamespace::of(root);
+    let publisher = SkillIdReader::of(root);
     let identity = agent::read(root, &publisher);
     let capabilities = capabilities::read(root);
     let options = options::read(root);

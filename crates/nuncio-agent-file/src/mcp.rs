@@ -10,21 +10,21 @@ use super::http;
 use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::templates::TemplateUse;
-use nuncio_core::agent::{McpImport, McpServer, McpTransport};
+use nuncio_core::agent::{McpImport, McpServerSpec, McpTransport};
 use nuncio_core::ids::{BackendName, ToolName};
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<McpServer> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<McpServerSpec> {
     let tables = root.tables("mcp", "name");
     let mut taken = BTreeSet::new();
     tables.iter().filter_map(|table| server(table, names, &mut taken)).collect()
 }
 
-fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServer> {
+fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServerSpec> {
     let name = table.name("name", BackendName::parse);
     let transport = transport(table, names);
     let import = import(table, names, taken);
     table.finish();
-    Some(McpServer { name: name?, transport: transport?, import })
+    Some(McpServerSpec { name: name?, transport: transport?, import })
 }
 
 fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTransport> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::external::AgentFilePosition;
 use super::reader::TomlTable;
 use super::templates::secrets_in;
-use nuncio_core::agent::{Agent, BrainSpec, RunSpec, Sensitivity};
+use nuncio_core::agent::{Agent, BrainSpec, Sensitivity, ToolRunSpec};
 use nuncio_core::ids::{BackendName, ScopeId};
 use nuncio_core::template::Template;
 
@@ -23,14 +23,14 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     }
 
     let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
-        RunSpec::Mcp { server, .. } => Some(server),
-        RunSpec::Http(_)
-        | RunSpec::Command(_)
-        | RunSpec::Human(_)
-        | RunSpec::Skill(_)
-        | RunSpec::Anp(_)
-        | RunSpec::Answer(_)
-        | RunSpec::Device(_) => None,
+        ToolRunSpec::Mcp { server, .. } => Some(server),
+        ToolRunSpec::Http(_)
+        | ToolRunSpec::Command(_)
+        | ToolRunSpec::Human(_)
+        | ToolRunSpec::Skill(_)
+        | ToolRunSpec::Anp(_)
+        | ToolRunSpec::Answer(_)
+        | ToolRunSpec::Device(_) => None,
     });
     let servers = servers.chain(imports().map(|(server, _)| &server.name));
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
@@ -56,7 +56,7 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     let called: BTreeSet<_> = rules.intents.iter().filter_map(|intent| intent.tool.as_ref()).collect();
     for (name, table) in root.peek_named("tool", "name") {
         if agent.tool(name).is_some_and(|tool| {
-            !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, RunSpec::Device(_))
+            !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, ToolRunSpec::Device(_))
         }) {
             table.position.note("the tool cannot be called", "it is hidden, and no intent uses it");
         }
@@ -68,7 +68,7 @@ pub(super) fn unscoped(agent: &Agent, root: &TomlTable<'_>) -> Vec<AgentFilePosi
     let is_open_tool = |name: &str| {
         agent
             .tool(name)
-            .is_some_and(|tool| tool.exposed && tool.scope.is_none() && !matches!(tool.run, RunSpec::Device(_)))
+            .is_some_and(|tool| tool.exposed && tool.scope.is_none() && !matches!(tool.run, ToolRunSpec::Device(_)))
     };
     let is_open_import = |name: &str| {
         let server = agent.mcp.iter().find(|server| server.name.as_str() == name);
@@ -83,7 +83,7 @@ pub(super) fn unscoped(agent: &Agent, root: &TomlTable<'_>) -> Vec<AgentFilePosi
 /// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
 pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
-    let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, RunSpec::Device(_)));
+    let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, ToolRunSpec::Device(_)));
     let imports = agent.mcp.iter().filter_map(|server| server.import.as_ref()?.scope.as_ref());
     let used: BTreeSet<_> = server_tools.filter_map(|tool| tool.scope.as_ref()).chain(imports).collect();
     for (id, table) in root.peek_named("scope", "id") {
@@ -102,10 +102,14 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {
         match &tool.run {
-            RunSpec::Mcp { .. } | RunSpec::Human(_) | RunSpec::Anp(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
-            RunSpec::Skill(skill) => templates.extend(skill.templates()),
-            RunSpec::Http(http) => templates.extend(http.templates()),
-            RunSpec::Command(command) => templates.extend(command.templates()),
+            ToolRunSpec::Mcp { .. }
+            | ToolRunSpec::Human(_)
+            | ToolRunSpec::Anp(_)
+            | ToolRunSpec::Answer(_)
+            | ToolRunSpec::Device(_) => {}
+            ToolRunSpec::Skill(skill) => templates.extend(skill.templates()),
+            ToolRunSpec::Http(http) => templates.extend(http.templates()),
+            ToolRunSpec::Command(command) => templates.extend(command.templates()),
         }
     }
     for server in &agent.mcp {

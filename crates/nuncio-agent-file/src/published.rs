@@ -9,7 +9,7 @@ use super::names::DeclaredNames;
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use nuncio_core::agent::{
-    Capability, ElsewhereInterface, InformationDocument, InformationLocation, InterfaceKind, Tool,
+    Capability, ExternalInterface, InformationDocument, InformationLocation, InterfaceKind, Tool,
 };
 use nuncio_core::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 
@@ -79,13 +79,13 @@ fn tools(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>
 }
 
 /// Reads the `[[interface]]` sections.
-pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ElsewhereInterface> {
+pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ExternalInterface> {
     let tables = root.tables("interface", "name");
     bounded(&tables, "interface");
     tables.iter().filter_map(interface).collect()
 }
 
-fn interface(table: &TomlTable<'_>) -> Option<ElsewhereInterface> {
+fn interface(table: &TomlTable<'_>) -> Option<ExternalInterface> {
     let name = table.name("name", BackendName::parse);
     let kinds = InterfaceKind::ALL.map(|kind| (kind.as_str(), kind));
     let kind = table.read_or("type", InterfaceKind::Structured, |item| item.choice(&kinds));
@@ -95,7 +95,7 @@ fn interface(table: &TomlTable<'_>) -> Option<ElsewhereInterface> {
     let description = table.text("description");
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     table.finish();
-    Some(ElsewhereInterface {
+    Some(ExternalInterface {
         name: name?,
         kind: kind?,
         protocol: protocol?,

@@ -34,7 +34,7 @@ pub struct AgentFileKey {
     /// Path of the key from the top of the file, such as `tool.run.command`; `*` stands for a name of the author's.
     pub path: &'static str,
     /// The kinds of value that the key accepts.
-    pub values: &'static [ValueForm],
+    pub values: &'static [AgentFileValueType],
     pub presence: KeyPresence,
     pub condition: KeyCondition,
     /// A value as written in TOML. Empty for a table, whose example consists of its required keys.
@@ -53,7 +53,7 @@ pub struct BilingualText {
 
 /// A kind of value in the agent file.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ValueForm {
+pub enum AgentFileValueType {
     Text,
     /// A list of texts that is not empty.
     Texts,
@@ -128,7 +128,7 @@ pub enum KeyCondition {
 
 const fn key(
     path: &'static str,
-    values: &'static [ValueForm],
+    values: &'static [AgentFileValueType],
     example: &'static str,
     en: &'static str,
     zh: &'static str,
@@ -201,14 +201,15 @@ impl AgentFileKey {
         }
         let entries = example_keys(self.path).into_iter().map(|key| format!("{} = {}", key.name(), key.example()));
         let table = format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "));
-        if self.values == [ValueForm::Sections] { format!("[{table}]") } else { table }
+        if self.values == [AgentFileValueType::Sections] { format!("[{table}]") } else { table }
     }
 
     /// Whether the value is a template, or has templates in it.
     #[must_use]
     pub fn is_template(&self) -> bool {
-        let has_template =
-            |form: &ValueForm| matches!(form, ValueForm::Template | ValueForm::Templates | ValueForm::Command);
+        let has_template = |form: &AgentFileValueType| {
+            matches!(form, AgentFileValueType::Template | AgentFileValueType::Templates | AgentFileValueType::Command)
+        };
         self.values.iter().any(has_template)
     }
 
@@ -243,7 +244,9 @@ pub fn find(path: &str) -> Option<&'static AgentFileKey> {
     exact.or_else(|| keys().find(|key| matches_with_names(key.path, &path))).or_else(|| {
         // An entry of a table with names of the author's, such as `mcp.env.TOKEN`.
         let (table, _) = path.rsplit_once('.')?;
-        keys().find(|key| key.path == table && key.values.iter().any(|form| matches!(form, ValueForm::Templates)))
+        keys().find(|key| {
+            key.path == table && key.values.iter().any(|form| matches!(form, AgentFileValueType::Templates))
+        })
     })
 }
 
@@ -286,7 +289,7 @@ pub fn similar_paths(path: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, path)| path).take(similar::MAX_SIMILAR).collect()
 }
 
-impl ValueForm {
+impl AgentFileValueType {
     /// Path of the table whose keys the value has, for the value of the key at `path`.
     fn table_path(self, path: &'static str) -> Option<Cow<'static, str>> {
         match self {
@@ -301,8 +304,8 @@ impl ValueForm {
 /// The path under which the reference lists a key: a table with the keys of another is listed once.
 fn canonical(path: &str) -> Cow<'_, str> {
     for key in keys() {
-        if let Some(ValueForm::TableLike(other)) =
-            key.values.iter().find(|form| matches!(form, ValueForm::TableLike(_)))
+        if let Some(AgentFileValueType::TableLike(other)) =
+            key.values.iter().find(|form| matches!(form, AgentFileValueType::TableLike(_)))
             && let Some(rest) = path.strip_prefix(key.path)
             && rest.starts_with('.')
         {
@@ -335,19 +338,21 @@ pub(super) fn has_key(table: &str, key: &str) -> bool {
 /// Whether the reference has the same words for the key at the path. Used by the parser in debug builds.
 pub(super) fn has_words<T>(path: &str, words: &[(&'static str, T)]) -> bool {
     forms(path).any(|form| match form {
-        ValueForm::Word(listed) | ValueForm::Words(listed) => listed.iter().eq(words.iter().map(|(word, _)| word)),
+        AgentFileValueType::Word(listed) | AgentFileValueType::Words(listed) => {
+            listed.iter().eq(words.iter().map(|(word, _)| word))
+        }
         _ => false,
     })
 }
 
 /// Whether the reference has the same range for the key at the path. Used by the parser in debug builds.
 pub(super) fn has_range(path: &str, range: &RangeInclusive<u64>) -> bool {
-    forms(path).any(|form| form == ValueForm::WholeNumber(*range.start(), *range.end()))
+    forms(path).any(|form| form == AgentFileValueType::WholeNumber(*range.start(), *range.end()))
 }
 
 /// Whether the reference has the same range for the key at the path. Used by the parser in debug builds.
 pub(super) fn has_number_range(path: &str, range: &RangeInclusive<f64>) -> bool {
-    forms(path).any(|form| form == ValueForm::Number(*range.start(), *range.end()))
+    forms(path).any(|form| form == AgentFileValueType::Number(*range.start(), *range.end()))
 }
 
 /// Names of the variables that the template at the path may use; `None` if the reference has no template there.
@@ -356,6 +361,6 @@ pub(super) fn template_variables(path: &str) -> Option<Vec<&'static str>> {
     Some(key.variables().map(|variable| variable.name).collect())
 }
 
-fn forms(path: &str) -> impl Iterator<Item = ValueForm> {
+fn forms(path: &str) -> impl Iterator<Item = AgentFileValueType> {
     find(path).into_iter().flat_map(|key| key.values.iter().copied())
 }

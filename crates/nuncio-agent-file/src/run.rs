@@ -12,7 +12,7 @@ use super::http;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::templates::{self, TemplateUse};
-use nuncio_core::agent::{AnpRun, CommandRunSpec, RunSpec};
+use nuncio_core::agent::{AnpRunSpec, CommandRunSpec, ToolRunSpec};
 use nuncio_core::ids::ToolName;
 
 pub(super) fn read(
@@ -20,7 +20,7 @@ pub(super) fn read(
     own_name: Option<&ToolName>,
     input: Option<&Value>,
     names: &DeclaredNames<'_>,
-) -> Option<RunSpec> {
+) -> Option<ToolRunSpec> {
     let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer", "device"]);
     let server = table.item("mcp").and_then(|item| names.server(&item));
     let http = table.table("http").and_then(|table| http::read(&table, input, names));
@@ -47,13 +47,13 @@ pub(super) fn read(
     let env = env_table.map(|table| command::env(&table, used, names));
     table.finish();
     match kind? {
-        "mcp" => Some(RunSpec::Mcp { server: server?, tool: tool? }),
-        "http" => Some(RunSpec::Http(Box::new(http?))),
-        "human" => Some(RunSpec::Human(human?)),
-        "skill" => Some(RunSpec::Skill(Box::new(skill?))),
-        "anp" => Some(RunSpec::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
-        "answer" => Some(RunSpec::Answer(answer?)),
-        "device" => Some(RunSpec::Device(device?)),
-        _ => Some(RunSpec::Command(CommandRunSpec { command: command_line?, env: env.unwrap_or_default() })),
+        "mcp" => Some(ToolRunSpec::Mcp { server: server?, tool: tool? }),
+        "http" => Some(ToolRunSpec::Http(Box::new(http?))),
+        "human" => Some(ToolRunSpec::Human(human?)),
+        "skill" => Some(ToolRunSpec::Skill(Box::new(skill?))),
+        "anp" => Some(ToolRunSpec::Anp(Box::new(AnpRunSpec { target: agent?, method: method? }))),
+        "answer" => Some(ToolRunSpec::Answer(answer?)),
+        "device" => Some(ToolRunSpec::Device(device?)),
+        _ => Some(ToolRunSpec::Command(CommandRunSpec { command: command_line?, env: env.unwrap_or_default() })),
     }
 }

@@ -15,7 +15,7 @@ use super::source::cut;
 use nuncio_core::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod};
 use nuncio_core::time::Timestamp;
 
-pub(super) use defaults::{SkillDefaults, SkillNamespace};
+pub(super) use defaults::{SkillDefaults, SkillIdReader};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,7 +23,7 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillNamespace) -> Option<Skill> {
+pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillIdReader) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
@@ -122,7 +122,7 @@ fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
 }
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.
-fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillNamespace) {
+fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillIdReader) {
     let position = table.key_position("auth").unwrap_or_else(|| table.position.clone());
     position.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),

@@ -14,7 +14,7 @@ use nuncio_core::agent::{IntentSlot, SlotKind};
 use nuncio_core::ids::ToolName;
 
 #[derive(Clone, Copy, PartialEq)]
-enum SlotType {
+enum IntentSlotType {
     Text,
     Date,
     Integer,
@@ -22,12 +22,12 @@ enum SlotType {
     Pattern,
 }
 
-const SLOT_TYPES: [(&str, SlotType); 5] = [
-    ("text", SlotType::Text),
-    ("date", SlotType::Date),
-    ("integer", SlotType::Integer),
-    ("choice", SlotType::Choice),
-    ("pattern", SlotType::Pattern),
+const SLOT_TYPES: [(&str, IntentSlotType); 5] = [
+    ("text", IntentSlotType::Text),
+    ("date", IntentSlotType::Date),
+    ("integer", IntentSlotType::Integer),
+    ("choice", IntentSlotType::Choice),
+    ("pattern", IntentSlotType::Pattern),
 ];
 
 /// Reads the slots of an intent, which fill the arguments of its tool.
@@ -66,9 +66,9 @@ fn slot(
 ) -> Option<IntentSlot> {
     let name = table.text("name");
     let kind = table.choice("type", &SLOT_TYPES);
-    let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
+    let choices = own_key(table, "choices", kind, IntentSlotType::Choice, "the words to choose from");
     let choices = choices.and_then(|item| item.distinct_texts());
-    let pattern = own_key(table, "pattern", kind, SlotType::Pattern, "a regular expression");
+    let pattern = own_key(table, "pattern", kind, IntentSlotType::Pattern, "a regular expression");
     let pattern = pattern.and_then(|item| regex(&item));
     let variables = ReplyVariables { slots: Some(slot_names), ..ReplyVariables::default() };
     let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
@@ -77,11 +77,11 @@ fn slot(
     let remember = table.flag("remember").unwrap_or(true);
     table.finish();
     let kind = match kind? {
-        SlotType::Text => SlotKind::Text,
-        SlotType::Date => SlotKind::Date,
-        SlotType::Integer => SlotKind::Integer,
-        SlotType::Choice => SlotKind::Choice(choices?),
-        SlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
+        IntentSlotType::Text => SlotKind::Text,
+        IntentSlotType::Date => SlotKind::Date,
+        IntentSlotType::Integer => SlotKind::Integer,
+        IntentSlotType::Choice => SlotKind::Choice(choices?),
+        IntentSlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
     };
     let default = default.and_then(|item| default_value(&item, &kind));
     let name = name?;
@@ -93,8 +93,8 @@ fn slot(
 fn own_key<'a>(
     table: &TomlTable<'a>,
     key: &'static str,
-    kind: Option<SlotType>,
-    owner: SlotType,
+    kind: Option<IntentSlotType>,
+    owner: IntentSlotType,
     what: &str,
 ) -> Option<TomlItem<'a>> {
     match kind {

@@ -12,7 +12,7 @@ use super::reference;
 use super::similar;
 use super::source::{FilePosition, cut};
 use super::template_paths::{SchemaPathLookup, UnknownKey, follow};
-use nuncio_core::template::{self, Template, TemplateNameKind, VariablePath};
+use nuncio_core::template::{self, Template, TemplateReferenceKind, VariablePath};
 
 /// The use of a template, which decides the variables it may refer to.
 #[derive(Clone, Copy)]
@@ -95,18 +95,18 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
     for name in template.names() {
         let position = item.position.in_text(text, name.offset);
         match name.kind {
-            TemplateNameKind::Filter(name) if !template::is_filter(&name) => {
+            TemplateReferenceKind::Filter(name) if !template::is_filter(&name) => {
                 position.fault(
                     format!("there is no filter {:?}", cut(&name)),
                     suggest(&name, "filters", &template::FILTERS),
                 );
             }
-            TemplateNameKind::Test(name) if !template::is_test(&name) => {
+            TemplateReferenceKind::Test(name) if !template::is_test(&name) => {
                 position.fault(format!("there is no test {:?}", cut(&name)), suggest(&name, "tests", &template::TESTS));
             }
-            TemplateNameKind::Function(name) if !template::is_function(&name) => check_function(&position, &name),
-            TemplateNameKind::Variable(path) => check_variable(&position, &path, used, names),
-            TemplateNameKind::Filter(_) | TemplateNameKind::Test(_) | TemplateNameKind::Function(_) => {}
+            TemplateReferenceKind::Function(name) if !template::is_function(&name) => check_function(&position, &name),
+            TemplateReferenceKind::Variable(path) => check_variable(&position, &path, used, names),
+            TemplateReferenceKind::Filter(_) | TemplateReferenceKind::Test(_) | TemplateReferenceKind::Function(_) => {}
         }
     }
     if let Some(Err(error)) = template.render_constant()
@@ -123,9 +123,9 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
 /// Whether the template has a filter or test that was reported as unknown.
 fn has_unknown_filter(template: &Template) -> bool {
     template.names().iter().any(|name| match &name.kind {
-        TemplateNameKind::Filter(name) => !template::is_filter(name),
-        TemplateNameKind::Test(name) => !template::is_test(name),
-        TemplateNameKind::Function(_) | TemplateNameKind::Variable(_) => false,
+        TemplateReferenceKind::Filter(name) => !template::is_filter(name),
+        TemplateReferenceKind::Test(name) => !template::is_test(name),
+        TemplateReferenceKind::Function(_) | TemplateReferenceKind::Variable(_) => false,
     })
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::names::DeclaredNames;
 use super::reader::TomlTable;
 use super::scopes::local_text;
-use super::skill::{self, SkillDefaults, SkillNamespace};
+use super::skill::{self, SkillDefaults, SkillIdReader};
 use super::{run, schemas};
-use nuncio_core::agent::{RunSpec, Skill, Tool};
+use nuncio_core::agent::{Skill, Tool, ToolRunSpec};
 use nuncio_core::ids::ToolName;
 use nuncio_core::manifest::is_device_tool_name;
 use nuncio_core::schema::Schema;
@@ -22,12 +22,12 @@ const MAX_TIMEOUT_MS: u64 = 600_000;
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNamespace) -> Vec<Arc<Tool>> {
+pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Vec<Arc<Tool>> {
     let tables = root.tables("tool", "name");
     tables.iter().filter_map(|table| tool(table, names, publisher)).map(Arc::new).collect()
 }
 
-fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNamespace) -> Option<Tool> {
+fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
     let title = table.item("title").and_then(|item| local_text(&item));
     let description = table.text("description");
@@ -38,10 +38,10 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillNames
     let run = table.required("run", "the backend, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
     let run = run.and_then(|run| run::read(&run, name.as_ref(), input.as_ref().map(Schema::source), names));
-    if let (Some(RunSpec::Answer(answer)), Some(output)) = (&run, &output) {
+    if let (Some(ToolRunSpec::Answer(answer)), Some(output)) = (&run, &output) {
         check_answer(table, answer, output);
     }
-    let for_devices = matches!(run, Some(RunSpec::Device(_)));
+    let for_devices = matches!(run, Some(ToolRunSpec::Device(_)));
     if for_devices {
         check_device_tool(table, name.as_ref());
     }
@@ -113,7 +113,7 @@ fn read_skill(
     table: &TomlTable<'_>,
     callable: bool,
     subject: &SkillDefaults<'_>,
-    publisher: &SkillNamespace,
+    publisher: &SkillIdReader,
 ) -> Option<Skill> {
     if !callable {
         table.position.fault(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! AgentTarget ── describe ──► VerifiedDescription ── negotiate ──► Agreement ── call ──► result
-//!      └───── list ──► HostListing      └── operation ──────────────────┘
+//!      └───── list ──► HostAgentList    └── operation ──────────────────┘
 //! ```
 //!
 //! No statement of an agent about itself is trusted unchecked: every description carries the result of each check, and
@@ -34,16 +34,16 @@ use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_identity::proof::AcceptedProofForms;
 
-pub use capabilities::MessageService;
+pub use capabilities::RemoteMessageService;
 pub use describe::VerifiedDescription;
 pub use error::{ClientError, ClientErrorDetails, Reason};
 pub use invoke::{Invocation, InvocationDelegate, InvocationStep, MethodChoice};
-pub use list::{HostAgent, HostListing};
-pub use negotiate::{Agreement, ChosenBy, DraftDecision, NegotiationRequest};
+pub use list::{HostAgent, HostAgentList};
+pub use negotiate::{Agreement, ChosenBy, NegotiationRequest, ProtocolDraftDecision};
 pub use register::RegistrationReceipt;
 pub use remote_method::RemoteMethod;
 pub use sign::{AgentSigners, KeySigner, RequestSigner};
-pub use target::{AgentTarget, LocalDidScheme};
+pub use target::{AgentTarget, LocalDidUrlScheme};
 pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks};
 
 pub(crate) use error::plain;
@@ -70,7 +70,7 @@ pub struct AnpClientOptions {
     /// Maximum number of pages read from a host's list of agents.
     pub pages: usize,
     /// Whether `localhost` DIDs are resolved over https or http.
-    pub local: LocalDidScheme,
+    pub local: LocalDidUrlScheme,
     /// Challenge that the proof of a description must contain, if this client sent one to the publisher.
     pub challenge: Option<String>,
     /// Forms of proofs that are accepted on descriptions. With the literal form, descriptions are fetched with
@@ -83,7 +83,7 @@ impl Default for AnpClientOptions {
         Self {
             exchange: Duration::from_secs(30),
             pages: 100,
-            local: LocalDidScheme::Https,
+            local: LocalDidUrlScheme::Https,
             challenge: None,
             proof_forms: AcceptedProofForms::default(),
         }
@@ -92,11 +92,11 @@ impl Default for AnpClientOptions {
 
 /// The user's bearer token for the host that the user named. `Debug` hides the token.
 #[derive(Clone)]
-struct Bearer(String);
+struct BearerToken(String);
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bearer(hidden)")
+        f.write_str("BearerToken(hidden)")
     }
 }
 
@@ -134,7 +134,7 @@ impl AnpClient {
     /// Sets a bearer token for the named host; no other host receives the token.
     #[must_use]
     pub fn with_bearer(mut self, token: Option<String>) -> Self {
-        self.http.bearer = token.map(Bearer);
+        self.http.bearer = token.map(BearerToken);
         self
     }
 }

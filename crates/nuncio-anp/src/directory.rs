@@ -139,7 +139,7 @@ impl DirectoryRow {
 type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
 
 /// Rows of the local agents, for one edition of the agents and their DIDs.
-type OwnRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
+type LocalAgentRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
 
 /// Directory row of a local agent; `None` if the agent is not publicly listed.
 fn own_row(host: &HostDocumentSettings, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {

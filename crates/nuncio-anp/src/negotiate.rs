@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::negotiation as judge;
 use crate::wire::{
-    Alternative, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult, RequestMeta, RpcError,
-    Schemas, Score, Selected, Status,
+    Alternative, CandidateProtocol, ErrorCode, InterfaceExecution, InterfaceSchemas, NegotiateBody, NegotiationResult,
+    NegotiationStatus, RequestMeta, RpcError, Score, SelectedInterface,
 };
 
 /// Maximum number of items in each list of a negotiation request.
@@ -64,7 +64,7 @@ pub fn result(
     valid_until: Timestamp,
 ) -> NegotiationResult {
     let offer = accepted.offer;
-    let schemas = Schemas {
+    let schemas = InterfaceSchemas {
         request_schema: accepted.ability.and_then(|it| it.request_schema.clone()).map(Value::String),
         response_schema: accepted.ability.and_then(|it| it.response_schema.clone()).map(Value::String),
         extra: Map::new(),
@@ -72,8 +72,8 @@ pub fn result(
     let has_schemas = schemas.request_schema.is_some() || schemas.response_schema.is_some();
     let result = NegotiationResult {
         negotiation_id,
-        status: Status::Accepted,
-        selected: Some(Selected {
+        status: NegotiationStatus::Accepted,
+        selected: Some(SelectedInterface {
             capability: accepted.ability.map(|it| it.capability.id.to_string()),
             interface: Some(offer.id.clone()),
             protocol: Some(offer.protocol.clone()),
@@ -84,7 +84,7 @@ pub fn result(
             protocol_artifact: None,
             extra: Map::new(),
         }),
-        execution: accepted.mode.map(|mode| Execution {
+        execution: accepted.mode.map(|mode| InterfaceExecution {
             mode: mode.as_str().to_owned(),
             requires_human_authorization: Some(offer.human_authorization),
             timeout_ms: accepted.timeout_ms,

@@ -27,8 +27,8 @@ pub use offer::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability,
 pub use request::{InterfaceRequest, NegotiationMode};
 pub use score::{IntentMatchKind, Score};
 pub use verdict::{
-    Alternative, ChosenInterface, DraftingOffer, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal,
-    NotChosenReason,
+    Alternative, ChosenInterface, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal, NotChosenReason,
+    ProtocolDraftingOffer,
 };
 
 use offer::PreparedOffer;
@@ -134,7 +134,7 @@ impl PreparedOffers {
                 && wanted.takes_mode(ExecutionMode::Drafting)
         };
         match evaluated.iter().filter(drafts).find(|it| it.entry.offer.granted) {
-            Some(it) => Ok(InterfaceSelection::Draft(DraftingOffer {
+            Some(it) => Ok(InterfaceSelection::Draft(ProtocolDraftingOffer {
                 offer: &it.entry.offer,
                 security: it.security.unwrap_or(SecurityProfile::TransportProtected),
                 alternatives: verdict::alternatives(evaluated, None),

@@ -14,7 +14,7 @@ mod refs;
 
 use std::collections::BTreeMap;
 
-use nuncio_core::agent::{Agent, ElsewhereInterface, InterfaceKind, Owner, Tool};
+use nuncio_core::agent::{Agent, ExternalInterface, InterfaceKind, Owner, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::policy::asks_others;
 use nuncio_core::string_enum;
@@ -28,8 +28,8 @@ pub use offers::{ConversationInterfaceState, OfferContext, ToolState};
 pub use openrpc::{CHAT, chat_method};
 
 use crate::wire::{
-    AgentDescription, Capability, CollectionItem, CollectionPage, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security,
-    SecurityDefinition, WELL_KNOWN, method, profile, texts,
+    AgentDescription, Capability, CollectionItem, CollectionPage, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION,
+    SecurityDefinition, SecurityReferences, WELL_KNOWN, method, profile, texts,
 };
 
 /// Name of the security definition for DID-WBA authentication.
@@ -190,7 +190,7 @@ impl HostDocumentSettings {
             binding: Some("jsonrpc-2.0".to_owned()),
             url: Some(self.anp_url()),
             methods: Some(texts(&[method::GET_CAPABILITIES, method::NEGOTIATE])),
-            security: Some(Security::Names(vec![DIDWBA.to_owned()])),
+            security: Some(SecurityReferences::Names(vec![DIDWBA.to_owned()])),
             security_profiles: Some(protection()),
             negotiates: Some(negotiates),
             ..Interface::new(interface_id(&agent.name, "negotiation"), Interface::META, "ANP", about)
@@ -204,7 +204,7 @@ impl HostDocumentSettings {
             version: Some(INTERFACE_VERSION.to_owned()),
             profile: Some(profile::DIRECT.to_owned()),
             url: Some(self.anp_url()),
-            security: Some(Security::Name(DIDWBA.to_owned())),
+            security: Some(SecurityReferences::Name(DIDWBA.to_owned())),
             security_profiles: Some(protection()),
             capability_refs: some_list(refs),
             ..Interface::new(interface_id(&agent.name, "conversation"), Interface::NATURAL_LANGUAGE, "ANP", about)
@@ -228,7 +228,7 @@ impl HostDocumentSettings {
             version: Some(agent.version.to_string()),
             profile: Some(profile::RPC.to_owned()),
             url: Some(self.interface_url(&agent.name, set)),
-            security: Some(Security::Name(NOSEC.to_owned())),
+            security: Some(SecurityReferences::Name(NOSEC.to_owned())),
             security_profiles: Some(protection()),
             capability_refs: some_list(refs),
             human_authorization: Some(set.asks_a_person()),
@@ -242,7 +242,7 @@ impl HostDocumentSettings {
             id: Some(interface_id(&agent.name, &format!("{}.inline", set.as_str()))),
             url: None,
             content: serde_json::to_value(self.openrpc(agent, set)).ok(),
-            security: Some(Security::Name(DIDWBA.to_owned())),
+            security: Some(SecurityReferences::Name(DIDWBA.to_owned())),
             ..self.structured(agent, set)
         }
     }
@@ -264,7 +264,7 @@ fn bare_description(name: String, did: Option<&str>, security: &str) -> AgentDes
             (DIDWBA.to_owned(), SecurityDefinition::didwba()),
             (NOSEC.to_owned(), SecurityDefinition::nosec()),
         ]),
-        security: Security::Name(security.to_owned()),
+        security: SecurityReferences::Name(security.to_owned()),
         information: None,
         capabilities: None,
         interfaces: None,
@@ -291,7 +291,7 @@ fn capability(ability: &nuncio_core::agent::Capability) -> Capability {
     }
 }
 
-fn elsewhere(agent: &Agent, it: &ElsewhereInterface) -> Interface {
+fn elsewhere(agent: &Agent, it: &ExternalInterface) -> Interface {
     let kind = match it.kind {
         InterfaceKind::Structured => Interface::STRUCTURED,
         InterfaceKind::NaturalLanguage => Interface::NATURAL_LANGUAGE,

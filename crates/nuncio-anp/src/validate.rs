@@ -19,21 +19,21 @@ pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 use crate::wire::{AgentDescription, Product};
 use validator::{DocumentValidator, JsonNode};
 
-pub type AnpReport = nuncio_core::report::DocumentReport<AnpDocumentType>;
+pub type AnpValidationReport = nuncio_core::report::DocumentReport<AnpDocumentType>;
 
 #[must_use]
-pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpReport {
+pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpValidationReport {
     match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
-        Err(error) => AnpReport::unreadable(kind, &error),
+        Err(error) => AnpValidationReport::unreadable(kind, &error),
     }
 }
 
 /// Validates a document that is already parsed JSON.
 #[must_use]
-pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
+pub fn check(kind: AnpDocumentType, document: &Value) -> AnpValidationReport {
     if depth(document) > MAX_DEPTH {
-        return AnpReport::unreadable(kind, &JsonError::TooDeep);
+        return AnpValidationReport::unreadable(kind, &JsonError::TooDeep);
     }
     let mut validator = DocumentValidator::default();
     let check = match kind {
@@ -46,7 +46,7 @@ pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
     if validator.object(&node) {
         check(&mut validator, &node);
     }
-    AnpReport::new(kind, validator.errors, validator.warnings)
+    AnpValidationReport::new(kind, validator.errors, validator.warnings)
 }
 
 string_enum! {

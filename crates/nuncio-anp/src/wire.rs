@@ -23,14 +23,17 @@ pub use discovery::{CollectionItem, CollectionPage};
 pub use error::{ErrorCode, HttpError, HttpErrorBody, RpcError};
 pub use message::{DirectMessageBody, DirectMessageReceipt};
 pub use negotiation::{
-    Alternative, CallerCapabilities, CandidateProtocol, Constraints, Execution, Intent, NegotiateBody,
-    NegotiationResult, Schemas, Score, Selected, Status,
+    Alternative, CallerCapabilities, CandidateProtocol, Constraints, Intent, InterfaceExecution, InterfaceSchemas,
+    NegotiateBody, NegotiationResult, NegotiationStatus, Score, SelectedInterface,
 };
 pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
 pub use product::Product;
-pub use registration::Registration;
-pub use rpc::{AnpRequest, AnpResponse, Auth, MAX_REQUEST_BYTES, RefusedRequest, RequestMeta, Target, TargetKind};
-pub use security::{Security, SecurityDefinition, SecurityLocation};
+pub use registration::RegistrationRequest;
+pub use rpc::{
+    AnpRequest, AnpResponse, MAX_REQUEST_BYTES, RequestAuth, RequestMeta, RequestRejection, RequestTarget,
+    RequestTargetKind,
+};
+pub use security::{SecurityDefinition, SecurityLocation, SecurityReferences};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -13,7 +13,7 @@ use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::{Caller, CallerCheckResult, Engine};
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, AuthError, BoundDocument, Credentials, Did, SignaturePolicy, SignedRequest,
+    AcceptedSchemes, AccessTokenService, AuthError, BoundDidDocument, Credentials, Did, SignaturePolicy, SignedRequest,
     VerifiedSigner, http_signature,
 };
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub trait HostDids: fmt::Debug + Send + Sync {
 
 #[derive(Debug, Clone)]
 pub enum DidOwnership {
-    Ours(Arc<BoundDocument>),
+    Ours(Arc<BoundDidDocument>),
     /// A DID of this host that was never created.
     Unassigned,
     Foreign,

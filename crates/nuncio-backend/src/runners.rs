@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_anp::client::{AgentSigners, LocalDidScheme};
-use nuncio_core::agent::{Agent, BrainSpec, McpTransport, RunSpec, Tool};
+use nuncio_anp::client::{AgentSigners, LocalDidUrlScheme};
+use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Tool, ToolRunSpec};
 use nuncio_core::ids::{AgentName, ExecutionId};
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch, Runner};
 
 mod anp;
@@ -26,17 +26,17 @@ mod reach;
 pub(crate) mod secrets;
 mod skill;
 
-pub use device::PeerLookup;
+pub use device::ConnectedAgentLookup;
 pub use mcp::{McpStartOptions, ToolEffect, downloads_packages};
 pub use process::OWN_COMMAND_NAME;
 pub use profile::resolve_allowed;
 pub use reach::ServerReachability;
 
-use anp::RemoteAgentRunner;
+use anp::AnpToolRunner;
 use device::DeviceToolRunner;
 use process::ProgramStarter;
 use secrets::SecretValues;
-use skill::RemoteSkillRunner;
+use skill::SkillToolRunner;
 
 /// Extra time after the deadline of a call. The call chain ends a call at its deadline; this limit is for callers
 /// without a chain.
@@ -54,7 +54,7 @@ pub struct ToolRunnerConfig {
     /// Random source for requests to skills and agents of other hosts.
     pub entropy: Arc<dyn Entropy>,
     /// How DIDs with a host on this machine are resolved.
-    pub local_dids: LocalDidScheme,
+    pub local_dids: LocalDidUrlScheme,
     /// Executable that is started for commands named `nuncio` in agent files.
     pub executable: PathBuf,
     /// Data directory. Without confinement, it is the base of relative paths for agents without a folder.
@@ -66,7 +66,7 @@ pub struct ToolRunnerConfig {
 
 /// Tools that an MCP server offers.
 #[derive(Debug, Default)]
-pub struct McpOffer {
+pub struct McpServerTools {
     /// Tools that an agent can import.
     pub tools: Vec<OfferedTool>,
     /// Reasons why the other tools cannot be imported.
@@ -96,8 +96,8 @@ pub struct ToolRunner {
     fetch: Arc<dyn Fetch>,
     pub(crate) services: Arc<SharedServices>,
     servers: mcp::McpConnections,
-    skills: RemoteSkillRunner,
-    peers: RemoteAgentRunner,
+    skills: SkillToolRunner,
+    peers: AnpToolRunner,
     devices: DeviceToolRunner,
 }
 
@@ -106,8 +106,8 @@ impl ToolRunner {
     pub fn new(config: ToolRunnerConfig) -> Self {
         let ToolRunnerConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined, mcp_start } =
             config;
-        let skills = RemoteSkillRunner::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
-        let peers = RemoteAgentRunner::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
+        let skills = SkillToolRunner::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
+        let peers = AnpToolRunner::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let devices = DeviceToolRunner::default();
         let programs = ProgramStarter::new(executable, working_dir, confined);
         let services = Arc::new(SharedServices { clock, http, programs, mcp_start });
@@ -140,19 +140,19 @@ impl ToolRunner {
     }
 
     /// Sets the agents through which device tools are called. Only the first call has an effect.
-    pub fn set_peers(&self, peers: Weak<dyn PeerLookup>) {
+    pub fn set_peers(&self, peers: Weak<dyn ConnectedAgentLookup>) {
         self.devices.set_peers(peers);
     }
 
     /// Lists the tools of an agent's MCP servers and closes the connections.
-    pub async fn offers(&self, agent: &Agent) -> Result<Vec<McpOffer>, String> {
+    pub async fn offers(&self, agent: &Agent) -> Result<Vec<McpServerTools>, String> {
         let offers = self.listed(agent).await?;
         self.servers.release(agent).await;
         Ok(offers)
     }
 
     /// As [`ToolRunner::offers`], but keeps the connections for later calls.
-    pub async fn listed(&self, agent: &Agent) -> Result<Vec<McpOffer>, String> {
+    pub async fn listed(&self, agent: &Agent) -> Result<Vec<McpServerTools>, String> {
         let mut offers = Vec::new();
         for server in &agent.mcp {
             offers.push(self.servers.offer(agent, server).await?);
@@ -160,21 +160,21 @@ impl ToolRunner {
         Ok(offers)
     }
 
-    async fn dispatch(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
+    async fn dispatch(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         match &call.tool.run {
-            RunSpec::Mcp { server, tool } => self.servers.call(call, server, tool).await,
-            RunSpec::Answer(template) => answer::run(template, call),
-            RunSpec::Command(run) => command::run(&self.services.programs, run, call).await,
-            RunSpec::Human(run) => human::run(run, call).await,
-            RunSpec::Device(_) => self.devices.run(call).await,
-            RunSpec::Anp(run) => self.peers.run(run, call).await,
-            RunSpec::Skill(run) => {
+            ToolRunSpec::Mcp { server, tool } => self.servers.call(call, server, tool).await,
+            ToolRunSpec::Answer(template) => answer::run(template, call),
+            ToolRunSpec::Command(run) => command::run(&self.services.programs, run, call).await,
+            ToolRunSpec::Human(run) => human::run(run, call).await,
+            ToolRunSpec::Device(_) => self.devices.run(call).await,
+            ToolRunSpec::Anp(run) => self.peers.run(run, call).await,
+            ToolRunSpec::Skill(run) => {
                 let base_dir = self.services.programs.base_dir(&call.agent.name);
                 let secrets =
                     SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
                 self.skills.run(&secrets, run, call).await
             }
-            RunSpec::Http(run) => {
+            ToolRunSpec::Http(run) => {
                 let base_dir = self.services.programs.base_dir(&call.agent.name);
                 let secrets =
                     SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
@@ -198,15 +198,15 @@ impl ToolRunner {
         for tool in &agent.tools {
             let place = |why: String| format!("the tool `{}`: {why}", tool.name);
             match &tool.run {
-                RunSpec::Http(run) => http::check(run).map_err(place)?,
+                ToolRunSpec::Http(run) => http::check(run).map_err(place)?,
                 // Templates that use arguments can be checked only in a call.
-                RunSpec::Command(_) | RunSpec::Human(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
-                RunSpec::Skill(run) => skill::check(run).map_err(place)?,
-                RunSpec::Anp(run) => anp::check(run).map_err(place)?,
-                RunSpec::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
+                ToolRunSpec::Command(_) | ToolRunSpec::Human(_) | ToolRunSpec::Answer(_) | ToolRunSpec::Device(_) => {}
+                ToolRunSpec::Skill(run) => skill::check(run).map_err(place)?,
+                ToolRunSpec::Anp(run) => anp::check(run).map_err(place)?,
+                ToolRunSpec::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
                     return Err(place(format!("the agent file declares no MCP server `{server}`")));
                 }
-                RunSpec::Mcp { .. } => {}
+                ToolRunSpec::Mcp { .. } => {}
             }
         }
         for server in &agent.mcp {
@@ -225,12 +225,12 @@ impl ToolRunner {
 
 #[async_trait]
 impl Runner for ToolRunner {
-    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         match &call.tool.run {
             // Fixed answers are rendered at once, so they need no deadline.
-            RunSpec::Answer(template) => return answer::run(template, &call),
+            ToolRunSpec::Answer(template) => return answer::run(template, &call),
             // The inbox has to withdraw a task that is late, so nothing else may end the call.
-            RunSpec::Human(run) => return human::run(run, &call).await,
+            ToolRunSpec::Human(run) => return human::run(run, &call).await,
             _ => {}
         }
         // Boxed, because the future has the size of the largest runner.

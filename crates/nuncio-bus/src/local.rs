@@ -50,17 +50,17 @@ impl Bus for LocalBus {
     }
 
     fn subscribe(&self) -> BoxStream<'static, BusNotice> {
-        let listener = Listener { notices: self.notices.subscribe(), missed: VecDeque::new() };
+        let listener = BusSubscription { notices: self.notices.subscribe(), missed: VecDeque::new() };
         stream::unfold(listener, |mut listener| async move { Some((listener.next().await?, listener)) }).boxed()
     }
 }
 
-struct Listener {
+struct BusSubscription {
     notices: Receiver<BusNotice>,
     missed: VecDeque<BusNotice>,
 }
 
-impl Listener {
+impl BusSubscription {
     async fn next(&mut self) -> Option<BusNotice> {
         if let Some(notice) = self.missed.pop_front() {
             return Some(notice);

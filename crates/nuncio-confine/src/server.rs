@@ -164,9 +164,9 @@ mod tests {
 
     use super::*;
 
-    struct Home(tempfile::TempDir);
+    struct TestHomeFolder(tempfile::TempDir);
 
-    impl Home {
+    impl TestHomeFolder {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn npx_of_a_version_manager_grants_the_folders_of_node_and_npm() {
-        let home = Home::new();
+        let home = TestHomeFolder::new();
         home.file(".nvm/v22/bin/node", "\x7fELF");
         let script = home.file(".nvm/v22/lib/node_modules/npm/bin/npx-cli.js", "#!/usr/bin/env node\n");
         std::os::unix::fs::symlink(script, home.path().join(".nvm/v22/bin/npx")).unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn script_in_virtual_environment_grants_the_environment_and_its_interpreter() {
-        let home = Home::new();
+        let home = TestHomeFolder::new();
         let python = home.file(".local/share/uv/python/3.13/bin/python3", "\x7fELF");
         home.file("venv/pyvenv.cfg", "");
         let line = format!("#!{}\n", home.path().join("venv/bin/python").display());
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn program_in_shared_home_folder_does_not_grant_the_whole_folder() {
-        let home = Home::new();
+        let home = TestHomeFolder::new();
         home.file(".local/bin/uvx", "\x7fELF");
         home.file(".local/share/keyrings/login", "secret");
         let folders = home.installation("uvx", &[".local/bin"]);

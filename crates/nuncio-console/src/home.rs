@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{Html, IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::agent::{Agent, AgentOption, BrainSpec, OptionValueType, RunSpec, Tool};
+use nuncio_core::agent::{Agent, AgentOption, BrainSpec, OptionValueType, Tool, ToolRunSpec};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
@@ -62,7 +62,7 @@ async fn count_waiting(console: &Console, identity: Option<Extension<CallerCheck
         matches!(identity, Some(Extension(CallerCheckResult::Known(caller))) if caller.principal == Principal::Local);
     let waiting = if is_local { console.engine.inbox().open_tasks().await.map_or(0, |tasks| tasks.len()) } else { 0 };
     let agents = console.engine.agents().list();
-    let has_inbox = |agent: &Agent| agent.tools.iter().any(|tool| matches!(tool.run, RunSpec::Human(_)));
+    let has_inbox = |agent: &Agent| agent.tools.iter().any(|tool| matches!(tool.run, ToolRunSpec::Human(_)));
     (waiting > 0 || agents.iter().any(|agent| has_inbox(agent))).then_some(waiting)
 }
 

@@ -37,10 +37,10 @@ mod sign_in;
 mod visitor;
 
 use form::TaskForm;
-use page::{FormAttempt, InboxPage, TaskPage, holder};
+use page::{FailedFormSubmission, InboxPage, TaskPage, holder};
 use request::{PageRequest, SameOriginForm};
 use sessions::{SessionRenewal, SignInSessions};
-use visitor::Visitor;
+use visitor::PageVisitor;
 
 /// Limit in characters of the reason for refusing a task; the rest is cut off.
 const MAX_REASON: usize = 2000;
@@ -102,7 +102,7 @@ async fn list_tasks(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -> 
 async fn show_task(State(inbox): State<Arc<InboxPages>>, Path(id): Path<String>, page: PageRequest) -> Response {
     let Some(visitor) = page.visitor(&inbox) else { return page.redirect_to_sign_in(&task_path(&id)) };
     match find_task(&inbox, &id).await {
-        Ok(task) => task_page(&inbox, &page, visitor, &task, StatusCode::OK, FormAttempt::default()),
+        Ok(task) => task_page(&inbox, &page, visitor, &task, StatusCode::OK, FailedFormSubmission::default()),
         Err(error) => page.error_page(Some(visitor), &error),
     }
 }
@@ -155,7 +155,7 @@ async fn post_action(
 async fn perform_action(
     inbox: &InboxPages,
     page: &PageRequest,
-    visitor: Visitor,
+    visitor: PageVisitor,
     task: HumanTask,
     action: TaskAction,
     fields: &[(String, String)],
@@ -167,7 +167,7 @@ async fn perform_action(
         form.fill(fields);
     }
     let reason: String = field(fields, "reason").unwrap_or_default().trim().chars().take(MAX_REASON).collect();
-    let attempt = |form: TaskForm, notice: Option<String>| FormAttempt {
+    let attempt = |form: TaskForm, notice: Option<String>| FailedFormSubmission {
         notice,
         form: is_filled.then_some(form),
         reason: reason.clone(),
@@ -183,7 +183,7 @@ async fn perform_action(
         TaskAction::Finish => match form.result(&texts.form) {
             Some(output) => TaskCommand::Finish(output),
             None => {
-                let attempt = FormAttempt { form: Some(form), ..FormAttempt::default() };
+                let attempt = FailedFormSubmission { form: Some(form), ..FailedFormSubmission::default() };
                 return task_page(inbox, page, visitor, &task, StatusCode::UNPROCESSABLE_ENTITY, attempt);
             }
         },
@@ -218,10 +218,10 @@ async fn perform_action(
 fn task_page(
     inbox: &InboxPages,
     page: &PageRequest,
-    visitor: Visitor,
+    visitor: PageVisitor,
     task: &HumanTask,
     status: StatusCode,
-    attempt: FormAttempt,
+    attempt: FailedFormSubmission,
 ) -> Response {
     let frame = page.frame(&task_path(task.id.as_str()), Some(visitor));
     written(status, &TaskPage::new(frame, task, attempt, version_of(task), inbox.engine.now()))

@@ -9,8 +9,8 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Texts {
-    pub(super) page: PageTexts,
-    pub(super) about: AboutTexts,
+    pub(super) page: ChatPageTexts,
+    pub(super) about: AgentDetailsTexts,
     pub(super) documents: DocumentTexts,
     pub(super) key: KeyTexts,
     pub(super) error: ErrorTexts,
@@ -26,12 +26,12 @@ pub(crate) struct Texts {
 
 texts! {
     /// The top bar, the list of agents and conversations, and the conversation itself.
-    PageTexts {
+    ChatPageTexts {
         skip, forget_key, inbox, views, view_chat, view_agent, view_list, agents, conversations,
         new_conversation, more, transcript, message, placeholder, send, stop, hint, nobody, nobody_hint,
         without_script, examples,
     }
-    AboutTexts {
+    AgentDetailsTexts {
         heading, version, owner, tools, no_tools, own_tools, operator, arguments, required, on, trust, options, options_hint,
     }
     DocumentTexts {

@@ -22,12 +22,12 @@ mod skill;
 pub use brain::{AapSpec, BrainSpec, Intent, IntentSlot, ModelOptionNames, ModelSpec, Provider, RulesSpec, SlotKind};
 pub use command_line::CommandLine;
 pub use published::{
-    Capability, DiscoveryVisibility, ElsewhereInterface, InformationDocument, InformationLocation, InterfaceKind,
+    Capability, DiscoveryVisibility, ExternalInterface, InformationDocument, InformationLocation, InterfaceKind,
     OwnerKind,
 };
 pub use run::{
-    AnpMethod, AnpRun, CommandRunSpec, DeviceRunSpec, HttpMethod, HttpRunSpec, HumanRunSpec, McpImport, McpServer,
-    McpTransport, ProgramAccess, RunSpec, SecretSource, SkillCredential, SkillRun,
+    AnpMethod, AnpRunSpec, CommandRunSpec, DeviceRunSpec, HttpMethod, HttpRunSpec, HumanRunSpec, McpImport,
+    McpServerSpec, McpTransport, ProgramAccess, SecretSource, SkillCredential, SkillRunSpec, ToolRunSpec,
 };
 pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod, SkillVersion};
 
@@ -50,7 +50,7 @@ pub struct Agent {
     pub scopes: Vec<Scope>,
     pub tools: Vec<Arc<Tool>>,
     /// MCP servers that run some of the agent's tools.
-    pub mcp: Vec<McpServer>,
+    pub mcp: Vec<McpServerSpec>,
     /// Names and sources of the secrets that templates and a model or AAP brain may use.
     pub secrets: Vec<(BackendName, SecretSource)>,
     /// Files and sockets that the agent's programs may use beyond the common set.
@@ -65,7 +65,7 @@ pub struct Agent {
     /// Capabilities that the author declared. If there are none, [`Agent::abilities`] derives them from the tools.
     pub abilities: Vec<Capability>,
     /// ANP interfaces of this agent that another server provides.
-    pub interfaces: Vec<ElsewhereInterface>,
+    pub interfaces: Vec<ExternalInterface>,
     /// A2H `capability_flags`, such as `supports_voice`.
     pub flags: BTreeMap<String, bool>,
 }
@@ -91,7 +91,7 @@ impl Agent {
     /// Tools that run on people's devices.
     pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRunSpec)> {
         self.tools.iter().filter_map(|tool| match &tool.run {
-            RunSpec::Device(run) => Some((tool, run)),
+            ToolRunSpec::Device(run) => Some((tool, run)),
             _ => None,
         })
     }
@@ -131,7 +131,7 @@ impl Agent {
     /// Command lines of all programs started for the agent: command tools, MCP servers and a process brain.
     pub fn programs(&self) -> impl Iterator<Item = &CommandLine> {
         let tools = self.tools.iter().filter_map(|tool| match &tool.run {
-            RunSpec::Command(run) => Some(&run.command),
+            ToolRunSpec::Command(run) => Some(&run.command),
             _ => None,
         });
         let servers = self.mcp.iter().filter_map(|server| match &server.transport {
@@ -153,7 +153,7 @@ impl Agent {
     }
 
     #[must_use]
-    pub fn mcp_server(&self, name: &BackendName) -> Option<&McpServer> {
+    pub fn mcp_server(&self, name: &BackendName) -> Option<&McpServerSpec> {
         self.mcp.iter().find(|server| server.name == *name)
     }
 }
@@ -266,7 +266,7 @@ pub struct Tool {
     pub input: Schema,
     /// Schema of the tool's structured result, if declared.
     pub output: Option<Schema>,
-    pub run: RunSpec,
+    pub run: ToolRunSpec,
     /// Whether clients see the tool. A hidden tool runs without asking the client; a device tool is never offered to
     /// clients.
     pub exposed: bool,
@@ -288,7 +288,7 @@ impl Tool {
     /// Whether the tool runs on a person's device. The device then asks the person itself.
     #[must_use]
     pub fn on_device(&self) -> bool {
-        matches!(self.run, RunSpec::Device(_))
+        matches!(self.run, ToolRunSpec::Device(_))
     }
 
     /// Longest time of one call of the tool: its timeout, and for a device tool also the time to ask the person.

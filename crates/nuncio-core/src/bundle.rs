@@ -16,9 +16,9 @@ pub const MAX_ONE_TIME_KEYS: usize = 100;
 /// A public X25519 key, serialised as 43 characters of base64url.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct AgreementKey([u8; 32]);
+pub struct X25519PublicKey([u8; 32]);
 
-impl AgreementKey {
+impl X25519PublicKey {
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -30,8 +30,8 @@ impl AgreementKey {
     }
 }
 
-base64_form!(AgreementKey, |text| decode(text)
-    .map(AgreementKey)
+base64_form!(X25519PublicKey, |text| decode(text)
+    .map(X25519PublicKey)
     .ok_or_else(|| "an X25519 public key is 32 bytes in base64url without padding".to_owned()));
 
 /// How content keys of messages to a device or agent are wrapped, which depends on whether the holder stores session
@@ -66,12 +66,12 @@ pub struct KeyBundle {
     pub did: Option<DidProof>,
     /// Signature of another device of the same person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endorsement: Option<Endorsement>,
+    pub endorsement: Option<DeviceEndorsement>,
 }
 
 /// Identifies a bundle. Device ids are unique per owner only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OwnerDevice {
+pub struct KeyBundleId {
     pub owner: RelayParty,
     pub device: DeviceId,
 }
@@ -86,10 +86,10 @@ pub struct BundleKeys {
     /// Key that verifies the owner's signatures; a person's device is enrolled with this key.
     pub signing_key: PublicKey,
     /// Recipient key for HPKE.
-    pub hpke_key: AgreementKey,
+    pub hpke_key: X25519PublicKey,
     /// Identity key for Olm; `None` in stateless mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub olm_key: Option<AgreementKey>,
+    pub olm_key: Option<X25519PublicKey>,
     pub mode: SealMode,
     /// Wrap algorithms in order of preference.
     pub algs: Vec<WrapAlgorithm>,
@@ -110,7 +110,7 @@ pub struct DidProof {
 
 /// A signature of one device for another device of the same person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endorsement {
+pub struct DeviceEndorsement {
     /// The device that signed the endorsement.
     pub by: DeviceId,
     /// Signature over [`BundleKeys::endorsed`].
@@ -128,8 +128,8 @@ pub enum BundleError {
 
 impl BundleKeys {
     #[must_use]
-    pub fn id(&self) -> OwnerDevice {
-        OwnerDevice { owner: self.owner.clone(), device: self.device_id.clone() }
+    pub fn id(&self) -> KeyBundleId {
+        KeyBundleId { owner: self.owner.clone(), device: self.device_id.clone() }
     }
 
     /// The bytes of a key bundle that its own key signs.
@@ -176,7 +176,7 @@ impl KeyBundle {
 pub struct OneTimeKey {
     /// Id of the one-time key, unique per device.
     pub key_id: String,
-    pub key: AgreementKey,
+    pub key: X25519PublicKey,
     /// Whether this is the fallback key, which is not removed after use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fallback: bool,
@@ -187,7 +187,7 @@ pub struct OneTimeKey {
 impl OneTimeKey {
     /// The bytes of a one-time key that the device signs.
     #[must_use]
-    pub fn message(device: &DeviceId, key_id: &str, key: AgreementKey, fallback: bool) -> Vec<u8> {
+    pub fn message(device: &DeviceId, key_id: &str, key: X25519PublicKey, fallback: bool) -> Vec<u8> {
         labelled("nuncio/one-time-key/v1", &(device, key_id, key, fallback))
     }
 
@@ -212,7 +212,7 @@ pub struct KeyBackup {
     /// Parameters of the derivation from the passphrase.
     pub argon2_params: Argon2Params,
     /// Public half of `backup_a`.
-    pub public_key: AgreementKey,
+    pub public_key: X25519PublicKey,
     /// Public half of `backup_b`.
     pub signing_public_key: PublicKey,
     pub device_id: DeviceId,
@@ -270,8 +270,8 @@ mod tests {
                 device_id: DeviceId::parse("dev_1").unwrap(),
                 owner: RelayParty::Person(PersonName::parse("ada").unwrap()),
                 signing_key: PublicKey::new([9; 32]).unwrap(),
-                hpke_key: AgreementKey::new([1; 32]),
-                olm_key: stateful.then_some(AgreementKey::new([2; 32])),
+                hpke_key: X25519PublicKey::new([1; 32]),
+                olm_key: stateful.then_some(X25519PublicKey::new([2; 32])),
                 mode,
                 algs: match stateful {
                     true => vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],

@@ -35,7 +35,7 @@ pub enum TurnLogEvent<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
     text: String,
-    entries: Vec<LogEntry>,
+    entries: Vec<EventLogEntry>,
     /// Kind of the unfinished block and the offset at which it begins.
     open: Option<(OutputKind, u32)>,
     /// Whether the log was rebuilt from the history, after a crash lost the original events.
@@ -43,14 +43,14 @@ pub struct EventLog {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LogEntry {
-    kind: EntryKind,
+struct EventLogEntry {
+    kind: EventLogEntryKind,
     start: u32,
     end: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EntryKind {
+enum EventLogEntryKind {
     Started,
     Delta(OutputKind),
     Block(OutputKind),
@@ -62,14 +62,14 @@ enum EntryKind {
 /// The event log has reached the size limit of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the turn produced more than {MAX_BYTES} bytes")]
-pub struct LogFull;
+pub struct EventLogFull;
 
 /// Size limit of one turn's event log in memory, text and entries, in bytes. The last MiB is reserved for the end of
 /// the turn.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Number of the first event of a rebuilt log, larger than any event number that a reader can have seen before.
 pub const FIRST_REBUILT: usize = 10_000_000;
-const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<LogEntry>());
+const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<EventLogEntry>());
 /// Bytes reserved in the log for the events that end a turn.
 const RESERVED_BYTES: usize = 1024 * 1024;
 
@@ -84,7 +84,7 @@ impl EventLog {
     #[must_use]
     pub fn started() -> Self {
         let mut log = Self::default();
-        log.entry(EntryKind::Started, 0);
+        log.entry(EventLogEntryKind::Started, 0);
         log
     }
 
@@ -124,7 +124,7 @@ impl EventLog {
 
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.entries.last().is_some_and(|entry| entry.kind == EntryKind::Stopped)
+        self.entries.last().is_some_and(|entry| entry.kind == EventLogEntryKind::Stopped)
     }
 
     #[must_use]
@@ -140,7 +140,7 @@ impl EventLog {
 
     /// Appends a piece of text or thinking; an empty piece has no event. A change from one to the other completes the
     /// previous block.
-    pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), LogFull> {
+    pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), EventLogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
             return Ok(());
@@ -151,24 +151,24 @@ impl EventLog {
         let start = self.position();
         self.open.get_or_insert((output, start));
         self.text.push_str(piece);
-        self.entry(EntryKind::Delta(output), start);
+        self.entry(EventLogEntryKind::Delta(output), start);
         Ok(())
     }
 
     /// Completes the unfinished block, if there is one.
     pub fn close_block(&mut self) {
         if let Some((output, start)) = self.open.take() {
-            self.entry(EntryKind::Block(output), start);
+            self.entry(EventLogEntryKind::Block(output), start);
         }
     }
 
-    pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), LogFull> {
-        self.json(EntryKind::ToolCall, call)
+    pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), EventLogFull> {
+        self.json(EventLogEntryKind::ToolCall, call)
     }
 
     /// Appends the result of one of the agent's tools.
-    pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), LogFull> {
-        self.json(EntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
+    pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), EventLogFull> {
+        self.json(EventLogEntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
     }
 
     /// Appends the end of the turn, for which space is reserved.
@@ -177,10 +177,10 @@ impl EventLog {
         let json = json_of(stop);
         let start = self.position();
         self.text.push_str(&json);
-        self.entry(EntryKind::Stopped, start);
+        self.entry(EventLogEntryKind::Stopped, start);
     }
 
-    fn json(&mut self, kind: EntryKind, value: &impl Serialize) -> Result<(), LogFull> {
+    fn json(&mut self, kind: EventLogEntryKind, value: &impl Serialize) -> Result<(), EventLogFull> {
         let json = serde_json::to_string(value).expect("an event is always JSON");
         self.room_for(json.len())?;
         self.close_block();
@@ -190,29 +190,29 @@ impl EventLog {
         Ok(())
     }
 
-    fn entry(&mut self, kind: EntryKind, start: u32) {
+    fn entry(&mut self, kind: EventLogEntryKind, start: u32) {
         let end = self.position();
-        self.entries.push(LogEntry { kind, start, end });
+        self.entries.push(EventLogEntry { kind, start, end });
     }
 
     fn position(&self) -> u32 {
         position(self.text.len())
     }
 
-    fn room_for(&self, bytes: usize) -> Result<(), LogFull> {
-        let entries = self.entries.len() * size_of::<LogEntry>();
-        if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(LogFull) } else { Ok(()) }
+    fn room_for(&self, bytes: usize) -> Result<(), EventLogFull> {
+        let entries = self.entries.len() * size_of::<EventLogEntry>();
+        if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(EventLogFull) } else { Ok(()) }
     }
 
-    fn view(&self, entry: LogEntry) -> TurnLogEvent<'_> {
+    fn view(&self, entry: EventLogEntry) -> TurnLogEvent<'_> {
         let text = &self.text[entry.start as usize..entry.end as usize];
         match entry.kind {
-            EntryKind::Started => TurnLogEvent::Started,
-            EntryKind::Delta(output) => TurnLogEvent::Delta(output, text),
-            EntryKind::Block(output) => TurnLogEvent::Block(output, text),
-            EntryKind::ToolCall => TurnLogEvent::ToolCall(text),
-            EntryKind::ToolResult => TurnLogEvent::ToolResult(text),
-            EntryKind::Stopped => TurnLogEvent::Stopped(text),
+            EventLogEntryKind::Started => TurnLogEvent::Started,
+            EventLogEntryKind::Delta(output) => TurnLogEvent::Delta(output, text),
+            EventLogEntryKind::Block(output) => TurnLogEvent::Block(output, text),
+            EventLogEntryKind::ToolCall => TurnLogEvent::ToolCall(text),
+            EventLogEntryKind::ToolResult => TurnLogEvent::ToolResult(text),
+            EventLogEntryKind::Stopped => TurnLogEvent::Stopped(text),
         }
     }
 }
@@ -228,7 +228,7 @@ fn json_of(stop: &TurnOutcome) -> String {
 /// The stored form of an event log: version, number of entries, kind and length of each entry, then the text. An entry
 /// begins where the previous one ends; a block spans its deltas.
 mod stored {
-    use super::{EntryKind, EventLog, LogEntry, OutputKind, TurnOutcome, json_of, position};
+    use super::{EventLog, EventLogEntry, EventLogEntryKind, OutputKind, TurnOutcome, json_of, position};
 
     const VERSION: u8 = 1;
     /// Version byte of an event log that was rebuilt from the history after a crash, whose events are numbered
@@ -245,17 +245,18 @@ mod stored {
         #[must_use]
         pub fn to_bytes_stopped(&self, stop: &TurnOutcome) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
-            let stopped = LogEntry { kind: EntryKind::Stopped, start, end: position(self.text.len() + json.len()) };
+            let stopped =
+                EventLogEntry { kind: EventLogEntryKind::Stopped, start, end: position(self.text.len() + json.len()) };
             match self.open {
                 Some((output, begun)) => {
-                    let block = LogEntry { kind: EntryKind::Block(output), start: begun, end: start };
+                    let block = EventLogEntry { kind: EventLogEntryKind::Block(output), start: begun, end: start };
                     self.written(&[block, stopped], &json)
                 }
                 None => self.written(&[stopped], &json),
             }
         }
 
-        fn written(&self, entries: &[LogEntry], text: &str) -> Vec<u8> {
+        fn written(&self, entries: &[EventLogEntry], text: &str) -> Vec<u8> {
             let count = self.entries.len() + entries.len();
             let mut out = Vec::with_capacity(16 + count * 3 + self.text.len() + text.len());
             out.push(if self.rebuilt { VERSION_REBUILT } else { VERSION });
@@ -285,8 +286,10 @@ mod stored {
                 rest = after;
                 let (kind, length) = (kind_of(tag)?, take(&mut rest)?);
                 let entry = match kind {
-                    EntryKind::Block(_) => LogEntry { kind, start: position.checked_sub(length)?, end: position },
-                    _ => LogEntry { kind, start: position, end: position.checked_add(length)? },
+                    EventLogEntryKind::Block(_) => {
+                        EventLogEntry { kind, start: position.checked_sub(length)?, end: position }
+                    }
+                    _ => EventLogEntry { kind, start: position, end: position.checked_add(length)? },
                 };
                 position = entry.end;
                 entries.push(entry);
@@ -320,23 +323,23 @@ mod stored {
     }
 
     /// Kinds of log entries; the stored tag of a kind is its index.
-    const ENTRY_KINDS: [EntryKind; 8] = [
-        EntryKind::Started,
-        EntryKind::Delta(OutputKind::Text),
-        EntryKind::Delta(OutputKind::Thinking),
-        EntryKind::Block(OutputKind::Text),
-        EntryKind::Block(OutputKind::Thinking),
-        EntryKind::ToolCall,
-        EntryKind::ToolResult,
-        EntryKind::Stopped,
+    const ENTRY_KINDS: [EventLogEntryKind; 8] = [
+        EventLogEntryKind::Started,
+        EventLogEntryKind::Delta(OutputKind::Text),
+        EventLogEntryKind::Delta(OutputKind::Thinking),
+        EventLogEntryKind::Block(OutputKind::Text),
+        EventLogEntryKind::Block(OutputKind::Thinking),
+        EventLogEntryKind::ToolCall,
+        EventLogEntryKind::ToolResult,
+        EventLogEntryKind::Stopped,
     ];
 
-    fn tag(kind: EntryKind) -> u8 {
+    fn tag(kind: EventLogEntryKind) -> u8 {
         let index = ENTRY_KINDS.iter().position(|tagged| *tagged == kind);
         index.and_then(|index| u8::try_from(index).ok()).expect("every kind has a tag")
     }
 
-    fn kind_of(tag: u8) -> Option<EntryKind> {
+    fn kind_of(tag: u8) -> Option<EventLogEntryKind> {
         ENTRY_KINDS.get(usize::from(tag)).copied()
     }
 }
@@ -449,7 +452,7 @@ mod tests {
         let mut log = EventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
         let full = (0..8).find_map(|_| log.delta(OutputKind::Text, &piece).err());
-        assert_eq!(full, Some(LogFull));
+        assert_eq!(full, Some(EventLogFull));
         log.stopped(&TurnOutcome {
             stop_reason: StopReason::Error,
             turn_id: "s.1".into(),

@@ -57,7 +57,7 @@ pub enum ClientConsent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum PolicyDecision {
     Allow,
     /// The call needs an approval first.
     Ask(Approver),
@@ -68,24 +68,24 @@ pub enum Decision {
 /// sensitivity or with `human_authorization` needs an approver who is not the caller; not on a device, which asks its
 /// person itself.
 #[must_use]
-pub fn decide(facts: &PolicyFacts<'_>) -> Decision {
+pub fn decide(facts: &PolicyFacts<'_>) -> PolicyDecision {
     if !facts.granted {
-        return Decision::Deny(Code::ScopeNotGranted);
+        return PolicyDecision::Deny(Code::ScopeNotGranted);
     }
     if facts.client == ClientConsent::Unasked {
-        return Decision::Ask(Approver::Client);
+        return PolicyDecision::Ask(Approver::Client);
     }
     // A client that was asked answers for its person; a caller without a prompt cannot.
     let answered = facts.speaks_for_person && facts.client != ClientConsent::NotNeeded;
     let asks = needs_approver(facts.sensitivity.filter(|_| !answered), facts.human_authorization, facts.on_device);
     if asks && facts.approved_by.is_none_or(|by| by == facts.caller) {
-        return Decision::Ask(match facts.linked_person {
+        return PolicyDecision::Ask(match facts.linked_person {
             // A person who calls for themselves is the caller, so the operators are asked instead.
             Some(person) if *facts.caller != Principal::Person(person.clone()) => Approver::Device(person.clone()),
             _ => Approver::Operators,
         });
     }
-    Decision::Allow
+    PolicyDecision::Allow
 }
 
 fn needs_approver(stake: Option<Sensitivity>, always: bool, on_device: bool) -> bool {
@@ -129,20 +129,20 @@ mod tests {
             client: ClientConsent::NotNeeded,
             ..facts(&caller)
         };
-        assert_eq!(decide(&device), Decision::Allow);
-        assert_eq!(decide(&PolicyFacts { granted: false, ..device }), Decision::Deny(Code::ScopeNotGranted));
+        assert_eq!(decide(&device), PolicyDecision::Allow);
+        assert_eq!(decide(&PolicyFacts { granted: false, ..device }), PolicyDecision::Deny(Code::ScopeNotGranted));
     }
 
     #[test]
     fn client_trust_replaces_neither_grant_nor_human_authorization() {
         let caller = Principal::Local;
-        assert_eq!(decide(&facts(&caller)), Decision::Allow);
+        assert_eq!(decide(&facts(&caller)), PolicyDecision::Allow);
         let unasked = PolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };
-        assert_eq!(decide(&unasked), Decision::Ask(Approver::Client));
+        assert_eq!(decide(&unasked), PolicyDecision::Ask(Approver::Client));
         let authorised = PolicyFacts { human_authorization: true, ..facts(&caller) };
-        assert_eq!(decide(&authorised), Decision::Ask(Approver::Operators));
+        assert_eq!(decide(&authorised), PolicyDecision::Ask(Approver::Operators));
         let ungranted = PolicyFacts { granted: false, ..facts(&caller) };
-        assert_eq!(decide(&ungranted), Decision::Deny(Code::ScopeNotGranted));
+        assert_eq!(decide(&ungranted), PolicyDecision::Deny(Code::ScopeNotGranted));
     }
 
     #[test]
@@ -150,17 +150,17 @@ mod tests {
         use ClientConsent::{Granted, NotNeeded, Trusted};
         let caller = Principal::Anonymous;
         for (speaks_for_person, client, decision) in [
-            (true, Trusted, Decision::Allow),
-            (true, Granted, Decision::Allow),
-            (true, NotNeeded, Decision::Ask(Approver::Operators)),
-            (false, Trusted, Decision::Ask(Approver::Operators)),
-            (false, Granted, Decision::Ask(Approver::Operators)),
-            (false, NotNeeded, Decision::Ask(Approver::Operators)),
+            (true, Trusted, PolicyDecision::Allow),
+            (true, Granted, PolicyDecision::Allow),
+            (true, NotNeeded, PolicyDecision::Ask(Approver::Operators)),
+            (false, Trusted, PolicyDecision::Ask(Approver::Operators)),
+            (false, Granted, PolicyDecision::Ask(Approver::Operators)),
+            (false, NotNeeded, PolicyDecision::Ask(Approver::Operators)),
         ] {
             let high =
                 PolicyFacts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
             assert_eq!(decide(&high), decision, "{speaks_for_person} {client:?}");
-            assert_eq!(decide(&PolicyFacts { sensitivity: Some(Sensitivity::Medium), ..high }), Decision::Allow);
+            assert_eq!(decide(&PolicyFacts { sensitivity: Some(Sensitivity::Medium), ..high }), PolicyDecision::Allow);
         }
     }
 
@@ -170,16 +170,16 @@ mod tests {
         let client = ClientConsent::Unasked;
         let high =
             PolicyFacts { speaks_for_person: false, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
-        assert_eq!(decide(&high), Decision::Ask(Approver::Client));
+        assert_eq!(decide(&high), PolicyDecision::Ask(Approver::Client));
     }
 
     #[test]
     fn approval_by_the_caller_itself_does_not_count() {
         let caller = Principal::Local;
         let own = PolicyFacts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
-        assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
+        assert_eq!(decide(&own), PolicyDecision::Ask(Approver::Operators));
         let other = PolicyFacts { approved_by: Some(&Principal::Operator), ..own };
-        assert_eq!(decide(&other), Decision::Allow);
+        assert_eq!(decide(&other), PolicyDecision::Allow);
     }
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
         let ada = PersonName::parse("ada").unwrap();
         let caller = Principal::Anonymous;
         let linked = PolicyFacts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };
-        assert_eq!(decide(&linked), Decision::Ask(Approver::Device(ada.clone())));
+        assert_eq!(decide(&linked), PolicyDecision::Ask(Approver::Device(ada.clone())));
         let herself = Principal::Person(ada.clone());
         let own = PolicyFacts { caller: &herself, ..linked };
-        assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
+        assert_eq!(decide(&own), PolicyDecision::Ask(Approver::Operators));
     }
 }

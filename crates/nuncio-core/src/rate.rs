@@ -62,10 +62,10 @@ impl Rate {
 /// Consumption of one rate per key. At most 65,536 keys are counted separately; further keys share one rate. A key
 /// whose full rate is available again is dropped when space is needed.
 #[derive(Debug)]
-pub struct KeyedRateLimiter<K>(Mutex<UsageTable<K>>);
+pub struct KeyedRateLimiter<K>(Mutex<RateUsageTable<K>>);
 
 #[derive(Debug)]
-struct UsageTable<K> {
+struct RateUsageTable<K> {
     used: HashMap<K, RateUsage>,
     shared: Option<RateUsage>,
     swept: Timestamp,
@@ -73,7 +73,7 @@ struct UsageTable<K> {
 
 impl<K> Default for KeyedRateLimiter<K> {
     fn default() -> Self {
-        Self(Mutex::new(UsageTable { used: HashMap::new(), shared: None, swept: Timestamp::from_millis(0) }))
+        Self(Mutex::new(RateUsageTable { used: HashMap::new(), shared: None, swept: Timestamp::from_millis(0) }))
     }
 }
 

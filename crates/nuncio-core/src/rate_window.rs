@@ -22,10 +22,10 @@ pub struct WindowLimit {
 /// Times of the last events per key, at most `count` each. At most 65,536 keys are counted separately; further keys
 /// share one window. A key without recent events is dropped when space is needed.
 #[derive(Debug)]
-pub struct KeyedWindowLimiter<K>(Mutex<WindowTable<K>>);
+pub struct KeyedWindowLimiter<K>(Mutex<RateWindowTable<K>>);
 
 #[derive(Debug)]
-struct WindowTable<K> {
+struct RateWindowTable<K> {
     events: HashMap<K, EventTimes>,
     shared: EventTimes,
     swept: Timestamp,
@@ -62,7 +62,7 @@ impl EventTimes {
 impl<K> Default for KeyedWindowLimiter<K> {
     fn default() -> Self {
         let (events, shared) = Default::default();
-        Self(Mutex::new(WindowTable { events, shared, swept: Timestamp::from_millis(0) }))
+        Self(Mutex::new(RateWindowTable { events, shared, swept: Timestamp::from_millis(0) }))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 mod inspect;
 mod known;
 
-pub use inspect::{PathStep, TemplateName, TemplateNameKind, VariablePath};
+pub use inspect::{PathStep, TemplateReference, TemplateReferenceKind, VariablePath};
 pub use known::{FILTERS, FUNCTIONS, TESTS, is_filter, is_function, is_test};
 
 #[derive(Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Template {
 
     /// Names that the template uses, in the order of the text, without the variables that it sets itself.
     #[must_use]
-    pub fn names(&self) -> Vec<TemplateName> {
+    pub fn names(&self) -> Vec<TemplateReference> {
         if self.is_plain() { Vec::new() } else { inspect::names(&self.text) }
     }
 
@@ -77,7 +77,7 @@ impl Template {
     #[must_use]
     pub fn variables(&self) -> BTreeSet<String> {
         let variables = self.names().into_iter().filter_map(|name| match name.kind {
-            TemplateNameKind::Variable(path) => Some(path.to_string()),
+            TemplateReferenceKind::Variable(path) => Some(path.to_string()),
             _ => None,
         });
         variables.filter(|name| !is_function(name)).collect()
@@ -144,7 +144,7 @@ impl Template {
     /// The first variable of the template that the context does not have; one without a guard if there is one.
     fn missing_variable(&self, context: &minijinja::Value) -> Option<VariablePath> {
         let missing = self.names().into_iter().filter_map(|name| match name.kind {
-            TemplateNameKind::Variable(path) if !is_function(&path.root) => {
+            TemplateReferenceKind::Variable(path) if !is_function(&path.root) => {
                 let keys = std::iter::once(path.root.as_str()).chain(path.keys());
                 let value = keys.into_iter().try_fold(context.clone(), |value, key| value.get_attr(key));
                 value.map_or(true, |value| value.is_undefined()).then_some(path)
@@ -164,7 +164,7 @@ impl Template {
             && self
                 .names()
                 .iter()
-                .all(|name| matches!(name.kind, TemplateNameKind::Filter(_) | TemplateNameKind::Test(_)));
+                .all(|name| matches!(name.kind, TemplateReferenceKind::Filter(_) | TemplateReferenceKind::Test(_)));
         is_constant.then(|| self.render(EscapeContext::Text, ()))
     }
 }
@@ -260,11 +260,11 @@ mod tests {
         let shown: Vec<String> = template
             .names()
             .into_iter()
-            .map(|TemplateName { offset, kind }| match kind {
-                TemplateNameKind::Filter(name) => format!("{offset} filter {name}"),
-                TemplateNameKind::Test(name) => format!("{offset} test {name}"),
-                TemplateNameKind::Function(name) => format!("{offset} function {name}"),
-                TemplateNameKind::Variable(path) => format!("{offset} variable {path} {}", path.is_guarded),
+            .map(|TemplateReference { offset, kind }| match kind {
+                TemplateReferenceKind::Filter(name) => format!("{offset} filter {name}"),
+                TemplateReferenceKind::Test(name) => format!("{offset} test {name}"),
+                TemplateReferenceKind::Function(name) => format!("{offset} function {name}"),
+                TemplateReferenceKind::Variable(path) => format!("{offset} variable {path} {}", path.is_guarded),
             })
             .collect();
         let at = |word: &str| text.find(word).unwrap();
@@ -306,7 +306,7 @@ mod tests {
         ] {
             let names = Template::parse(text).unwrap().names();
             let variables = names.into_iter().filter_map(|name| match name.kind {
-                TemplateNameKind::Variable(path) => Some(path.is_guarded),
+                TemplateReferenceKind::Variable(path) => Some(path.is_guarded),
                 _ => None,
             });
             assert_eq!(variables.collect::<Vec<_>>(), expected, "{text}");

@@ -72,19 +72,19 @@ pub struct TurnOutcome {
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub cancelled: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<TurnError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
 }
 
-impl std::ops::AddAssign for Usage {
+impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;

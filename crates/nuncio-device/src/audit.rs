@@ -82,7 +82,7 @@ impl ChainedEntry {
 
 /// Positions at which the stored audit chain starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct ChainEnds {
+struct AuditChainEnds {
     /// Position before the first stored entry: that of the last entry deleted because of its age.
     from: ChainHead,
     to: ChainHead,
@@ -114,8 +114,11 @@ impl AuditLog {
         Self { records }
     }
 
-    fn state(&self) -> Result<ChainEnds, KeyStoreError> {
-        Ok(self.records.get(CHAIN_STATE_RECORD)?.unwrap_or(ChainEnds { from: ChainHead::START, to: ChainHead::START }))
+    fn state(&self) -> Result<AuditChainEnds, KeyStoreError> {
+        Ok(self
+            .records
+            .get(CHAIN_STATE_RECORD)?
+            .unwrap_or(AuditChainEnds { from: ChainHead::START, to: ChainHead::START }))
     }
 
     /// Keyed digest of a call's arguments; the key is created on first use.
@@ -142,7 +145,7 @@ impl AuditLog {
         let to = ChainHead { seq: chained.seq, hash: chained.hash() };
         Ok(vec![
             RecordStore::put(&name(chained.seq), &chained),
-            RecordStore::put(CHAIN_STATE_RECORD, &ChainEnds { to, ..state }),
+            RecordStore::put(CHAIN_STATE_RECORD, &AuditChainEnds { to, ..state }),
         ])
     }
 

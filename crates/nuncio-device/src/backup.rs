@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nuncio_a2h::client::RelayCredentials as _;
-use nuncio_a2h::wire::keys::BackupView;
+use nuncio_a2h::wire::keys::KeyBackupView;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::ids::DeviceId;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
-use crate::device::{Device, DeviceIdentity, DevicePorts, SELF, folder_in_use};
+use crate::device::{Device, DeviceDependencies, DeviceIdentity, SELF, folder_in_use};
 use crate::devices::OwnDeviceService;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -55,7 +55,7 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the passphrase is wrong, or the relay refuses the login. Nothing has
     /// been written then.
-    pub async fn restore(config: DevicePorts, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
+    pub async fn restore(config: DeviceDependencies, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
@@ -107,7 +107,7 @@ impl DeviceBackupService {
                 devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
             }
         }
-        self.context.relay.send::<BackupView>("PUT", "/keys/backup", &backup).await?;
+        self.context.relay.send::<KeyBackupView>("PUT", "/keys/backup", &backup).await?;
         let signature = (self.context.sign)(&BackupFile::message(&self.context.identity, &devices, &backup));
         Ok(BackupFile { device: self.context.identity.clone(), devices, backup, signature })
     }
@@ -119,7 +119,7 @@ impl DeviceBackupService {
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
-        let BackupView { backup, .. } = self.context.relay.get("/keys/backup").await?;
+        let KeyBackupView { backup, .. } = self.context.relay.get("/keys/backup").await?;
         let restored = open(&backup, passphrase).await?;
         let before = restored.device().clone();
         if before == self.context.identity.device {

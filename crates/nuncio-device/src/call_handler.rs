@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_a2h::client::{Relay as _, RelayError};
+use nuncio_a2h::client::{RelayClient as _, RelayError};
 use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{DenialReason, MalformedCall, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
 use nuncio_core::audit::references::LedgerReference;
@@ -23,7 +23,7 @@ use crate::error::DeviceError;
 use crate::guard::{denied, failed};
 use crate::kept_arguments;
 use crate::known_agents;
-use crate::other_device_claims::OtherDeviceClaims;
+use crate::other_device_claims::CallsClaimedByOtherDevices;
 
 mod decide;
 
@@ -54,7 +54,7 @@ struct CallEnd {
     outcome: ToolOutcome,
     /// Whether the person was prompted for the call.
     asked: bool,
-    claim: Option<ClaimResult>,
+    claim: Option<CallClaimResult>,
     /// Last entry of the consent ledger that the decision was based on.
     ledger: Option<LedgerReference>,
 }
@@ -68,7 +68,7 @@ impl CallEnd {
 
 /// Result of claiming a call at the relay; `Unknown` if the relay could not be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimResult {
+enum CallClaimResult {
     Mine,
     Elsewhere,
     Unknown,
@@ -77,7 +77,7 @@ enum ClaimResult {
 pub(crate) struct CallHandler {
     pub(crate) context: Arc<DeviceContext>,
     pub(crate) consents: Arc<AgentConsentService>,
-    pub(crate) claimed: OtherDeviceClaims,
+    pub(crate) claimed: CallsClaimedByOtherDevices,
 }
 
 impl CallHandler {
@@ -135,7 +135,7 @@ impl CallHandler {
         tracing::warn!(%agent, call = %call_id, why, "refused a malformed call");
         let (conversation, seq, envelope) = (&message.conversation, message.seq, message.envelope);
         let origin = CallOrigin { agent, conversation, seq, envelope };
-        if self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await? == ClaimResult::Elsewhere {
+        if self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await? == CallClaimResult::Elsewhere {
             return Ok(());
         }
         let outcome = match (message.conversation_type, denial) {
@@ -198,12 +198,14 @@ impl CallHandler {
     /// Logs the end of a call, and answers the call unless another device claimed it.
     async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
         let claim = match end.claim {
-            Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
+            Some(known @ (CallClaimResult::Mine | CallClaimResult::Elsewhere)) => known,
             // The claim is tried again: unless this device holds it, another device may already have answered.
-            Some(ClaimResult::Unknown) | None => self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await?,
+            Some(CallClaimResult::Unknown) | None => {
+                self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await?
+            }
         };
         let decided = (end.asked, end.ledger);
-        if claim == ClaimResult::Elsewhere {
+        if claim == CallClaimResult::Elsewhere {
             return self.close(origin, call, CallState::Elsewhere, decided);
         }
         self.close(origin, call, CallState::Over { outcome: end.outcome.clone(), sent: false }, decided)?;
@@ -239,19 +241,19 @@ impl CallHandler {
     }
 
     /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
-    async fn claim(&self, origin: CallOrigin<'_>, until: Timestamp) -> Result<ClaimResult, DeviceError> {
+    async fn claim(&self, origin: CallOrigin<'_>, until: Timestamp) -> Result<CallClaimResult, DeviceError> {
         let id = origin.message_id()?;
         let mut failures = BACKOFF.start();
         loop {
             let error = match self.context.relay.claim(&id).await {
-                Ok(true) => return Ok(ClaimResult::Mine),
-                Ok(false) => return Ok(ClaimResult::Elsewhere),
+                Ok(true) => return Ok(CallClaimResult::Mine),
+                Ok(false) => return Ok(CallClaimResult::Elsewhere),
                 Err(error) => error,
             };
             tracing::warn!(%error, "cannot claim a call at the relay");
             let is_retryable = error.is_retryable() || matches!(error, RelayError::TooMany { .. });
             if !is_retryable || self.context.now() >= until {
-                return Ok(ClaimResult::Unknown);
+                return Ok(CallClaimResult::Unknown);
             }
             self.context.pause(failures.next_delay()).await;
         }

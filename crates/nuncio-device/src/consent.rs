@@ -9,7 +9,7 @@ use nuncio_a2h::wire::Page;
 use nuncio_a2h::wire::agent::AgentView;
 use nuncio_a2h::wire::relation::{
     ConsentRequest, GrantMode, LedgerDevice, LedgerPage, RelationStatus, RelationView, RevokeRequest,
-    ScopeGrantRequest, TermedScope,
+    ScopeGrantRequest, ScopeWithTerm,
 };
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
@@ -430,7 +430,7 @@ fn grant_request(scope: &ScopeId, term: GrantTerm) -> ScopeGrantRequest {
     let (scope, (mode, until)) = (scope.clone(), GrantMode::of(term));
     match mode {
         GrantMode::UntilRevoked => ScopeGrantRequest::Plain(scope),
-        GrantMode::Once | GrantMode::Until => ScopeGrantRequest::For(TermedScope { scope, mode, until }),
+        GrantMode::Once | GrantMode::Until => ScopeGrantRequest::For(ScopeWithTerm { scope, mode, until }),
     }
 }
 

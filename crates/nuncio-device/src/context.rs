@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_a2h::client::{HttpRelay, SignFn};
+use nuncio_a2h::client::{HttpRelayClient, SignFn};
 use nuncio_a2h::peer::Peer;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::notification::RelayParty;
@@ -12,16 +12,16 @@ use nuncio_engine::ports::Entropy;
 use tokio::sync::{broadcast, watch};
 
 use crate::audit::AuditLog;
-use crate::device::{DeviceIdentity, DevicePorts};
+use crate::device::{DeviceDependencies, DeviceIdentity};
 use crate::device_events::DeviceEvent;
 use crate::record_store::RecordStore;
 use crate::server_connection::ServerConnectionState;
 
 pub(crate) struct DeviceContext {
-    pub(crate) config: DevicePorts,
+    pub(crate) config: DeviceDependencies,
     pub(crate) identity: DeviceIdentity,
     pub(crate) records: RecordStore,
-    pub(crate) relay: Arc<HttpRelay>,
+    pub(crate) relay: Arc<HttpRelayClient>,
     pub(crate) peer: Peer,
     pub(crate) sign: SignFn,
     pub(crate) lock: Mutex<()>,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{
-    DeviceLogin, HttpRelay, Invitation, RelayAddress, RelayError, RelayEventKind, RelayIdentity, SignFn,
-    enrol as enrol_at_relay,
+    DeviceRelayCredentials, HttpRelayClient, Invitation, RelayAddress, RelayClientIdentity, RelayError, RelayEventKind,
+    SignFn, enrol as enrol_at_relay,
 };
 use nuncio_a2h::peer::{
     InboundMessage, Peer, PeerConfig, PeerHandler, SendError, SentConfirmation, StreamEvent, UnopenedMessage,
@@ -39,8 +39,8 @@ use crate::error::DeviceError;
 use crate::guard::SensitivityFloors;
 use crate::introduction::{INTRODUCED, IntroductionSecret};
 use crate::known_agents;
-use crate::other_device_claims::OtherDeviceClaims;
-use crate::prompt::Prompt;
+use crate::other_device_claims::CallsClaimedByOtherDevices;
+use crate::prompt::PermissionPrompt;
 use crate::record_store::RecordStore;
 use crate::server_connection::ServerConnectionState;
 use crate::talk::{AgentMessageService, ReplyStreams};
@@ -52,7 +52,7 @@ pub(crate) const SELF: &str = "self";
 const MAX_QUEUED_EVENTS: usize = 256;
 
 #[derive(Debug, Clone)]
-pub struct DevicePorts {
+pub struct DeviceDependencies {
     /// Storage of keys and records. Must not be readable by other users.
     pub key_store: Arc<dyn KeyStore>,
     pub fetch: Arc<dyn Fetch>,
@@ -65,7 +65,7 @@ pub struct DevicePorts {
     /// Minimum sensitivities set by an administrator.
     pub floors: SensitivityFloors,
     pub tools: LocalTools,
-    pub prompt: Arc<dyn Prompt>,
+    pub prompt: Arc<dyn PermissionPrompt>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,9 +80,9 @@ pub struct DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    pub(crate) fn login(&self, config: &DevicePorts, sign: SignFn) -> DeviceLogin {
-        DeviceLogin {
-            who: RelayIdentity::Device(self.person.clone(), self.device.clone()),
+    pub(crate) fn login(&self, config: &DeviceDependencies, sign: SignFn) -> DeviceRelayCredentials {
+        DeviceRelayCredentials {
+            who: RelayClientIdentity::Device(self.person.clone(), self.device.clone()),
             url: self.url.clone(),
             trust: AddressTrust::Configured,
             audience: self.audience.clone(),
@@ -133,7 +133,7 @@ impl DeviceServices {
         let own_devices = Arc::new(OwnDeviceService { context: shared() });
         let consents = Arc::new(AgentConsentService { context: shared(), own_devices: Arc::clone(&own_devices) });
         let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
-        let (claimed, writing) = (OtherDeviceClaims::default(), ReplyStreams::new());
+        let (claimed, writing) = (CallsClaimedByOtherDevices::default(), ReplyStreams::new());
         Self {
             calls: Arc::new(CallHandler { context: shared(), consents: granted(), claimed }),
             messages: Arc::new(AgentMessageService { context: shared(), consents: granted(), writing }),
@@ -152,7 +152,7 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the invite is invalid, the relay's key is not that of the invite, or
     /// the relay is on another machine and not reached by https.
-    pub async fn enrol(config: DevicePorts, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
+    pub async fn enrol(config: DeviceDependencies, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
@@ -191,7 +191,7 @@ impl Device {
     }
 
     /// Opens the enrolled device; `None` if the data directory holds none.
-    pub fn open(config: DevicePorts) -> Result<Option<Self>, DeviceError> {
+    pub fn open(config: DeviceDependencies) -> Result<Option<Self>, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         let Some(identity) = records.get::<DeviceIdentity>(SELF)? else { return Ok(None) };
         let mut keys = seal_identity(&config)?;
@@ -201,7 +201,7 @@ impl Device {
         let login = identity.login(&config, Arc::clone(&sign));
         let address = RelayAddress { url: identity.url.clone(), trust: AddressTrust::Configured };
         let (fetch, dial) = (Arc::clone(&config.fetch), Arc::clone(&config.dial));
-        let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
+        let relay = Arc::new(HttpRelayClient::by_socket(address, Arc::new(login), fetch, dial));
         let services = Arc::new_cyclic(|this: &Weak<DeviceServices>| {
             let peer = Peer::new(PeerConfig {
                 relay: Arc::clone(&relay) as _,
@@ -229,7 +229,7 @@ impl Device {
     }
 
     /// Opens a device whose identity was just stored; fails if there is none.
-    pub(crate) fn open_new(config: DevicePorts) -> Result<Self, DeviceError> {
+    pub(crate) fn open_new(config: DeviceDependencies) -> Result<Self, DeviceError> {
         let missing = || DeviceError::new(Code::Internal, "the identity of the new device cannot be read back");
         Self::open(config)?.ok_or_else(missing)
     }
@@ -302,7 +302,7 @@ pub(crate) fn folder_in_use() -> DeviceError {
 }
 
 /// The device's keys; created if the key store has none.
-fn seal_identity(config: &DevicePorts) -> Result<SealIdentity, DeviceError> {
+fn seal_identity(config: &DeviceDependencies) -> Result<SealIdentity, DeviceError> {
     Ok(match SealIdentity::load(Arc::clone(&config.key_store))? {
         Some(seal_identity) => seal_identity,
         None => {

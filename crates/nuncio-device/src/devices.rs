@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_a2h::client::{Relay as _, RelayError};
+use nuncio_a2h::client::{RelayClient as _, RelayError};
 use nuncio_a2h::wire::auth::{DeviceView, InviteRequest, InviteView};
 use nuncio_a2h::wire::keys::EndorsementRequest;
 use nuncio_core::Code;
@@ -53,7 +53,7 @@ pub enum OwnDeviceTrust {
 
 /// Invite for another device of the person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Invite {
+pub struct DeviceInvite {
     pub url: Url,
     /// Invite code followed by the introduction. Anyone who has the code can enrol a device for the person, though not
     /// a trusted one.
@@ -114,7 +114,7 @@ impl OwnDeviceService {
 
     /// Creates an invite for another device of the person. The invited device trusts this one at once; this device
     /// trusts it after confirmation. Replaces the introduction of an earlier invite.
-    pub async fn invite(&self) -> Result<Invite, DeviceError> {
+    pub async fn invite(&self) -> Result<DeviceInvite, DeviceError> {
         let own = self.own_keys().await?;
         let view: InviteView = self.context.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
         let introduction = IntroductionSecret::new(&own.keys.signing_key, self.context.entropy());
@@ -125,7 +125,7 @@ impl OwnDeviceService {
         let fingerprint = identity.server_key.fingerprint();
         let link = InviteLink { server: identity.url.clone(), code, fingerprint };
         let text = link.to_string();
-        Ok(Invite { url: link.server, code: link.code, fingerprint, expires_at: view.expires_at, link: text })
+        Ok(DeviceInvite { url: link.server, code: link.code, fingerprint, expires_at: view.expires_at, link: text })
     }
 
     /// Confirms another device of the person: this device trusts and endorses it. `seen` is the key fingerprint that

@@ -11,7 +11,7 @@ use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::LedgerState;
 use nuncio_core::manifest::{CheckedManifest, ManifestTool, ScopePresets};
-use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
+use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
@@ -104,7 +104,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall
 
 /// Whether a permitted call may run, or the person must be asked first.
 #[must_use]
-pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> Decision {
+pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> PolicyDecision {
     let (caller, person) = (Principal::Agent(facts.agent.clone()), Principal::Person(facts.person.clone()));
     let client = match (admitted.stake, decision) {
         (Sensitivity::Medium, PriorDecision::Unasked) => ClientConsent::Unasked,

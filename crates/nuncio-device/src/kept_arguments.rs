@@ -15,7 +15,7 @@ const SWITCH: &str = "keep-arguments";
 const PREFIX: &str = "arguments/";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct KeptArguments {
+struct StoredCallArguments {
     arguments: Value,
     at: Timestamp,
 }
@@ -45,20 +45,20 @@ pub(crate) fn keep(
     if arguments.is_null() || !is_on(records)? {
         return Ok(None);
     }
-    let kept = KeptArguments { arguments: arguments.clone(), at: now };
+    let kept = StoredCallArguments { arguments: arguments.clone(), at: now };
     Ok(Some(RecordStore::put(&format!("{PREFIX}{message}"), &kept)))
 }
 
 /// The kept arguments of a call, unless their time is over.
 pub(crate) fn load(records: &RecordStore, message: &MessageId, now: Timestamp) -> Result<Option<Value>, KeyStoreError> {
-    let kept: Option<KeptArguments> = records.get(&format!("{PREFIX}{message}"))?;
+    let kept: Option<StoredCallArguments> = records.get(&format!("{PREFIX}{message}"))?;
     Ok(kept.filter(|kept| now < kept.at.after(AUDIT_RETENTION)).map(|kept| kept.arguments))
 }
 
 /// Changes that delete arguments whose time is over.
 pub(crate) fn forget(records: &RecordStore, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
-    for (name, kept) in records.all::<KeptArguments>(PREFIX)? {
+    for (name, kept) in records.all::<StoredCallArguments>(PREFIX)? {
         // An unreadable record is deleted too.
         if kept.is_ok_and(|kept| now < kept.at.after(AUDIT_RETENTION)) {
             continue;

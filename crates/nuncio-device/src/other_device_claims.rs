@@ -9,9 +9,9 @@ use tokio::sync::watch;
 const MAX_CLAIMED_CALLS: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct OtherDeviceClaims(watch::Sender<VecDeque<MessageId>>);
+pub(crate) struct CallsClaimedByOtherDevices(watch::Sender<VecDeque<MessageId>>);
 
-impl OtherDeviceClaims {
+impl CallsClaimedByOtherDevices {
     pub(crate) fn add(&self, message: MessageId) {
         self.0.send_modify(|claims| {
             claims.truncate(MAX_CLAIMED_CALLS - 1);
@@ -37,7 +37,7 @@ mod tests {
 
     #[tokio::test]
     async fn wait_for_claim_ends_for_earlier_and_later_claims_and_old_claims_are_dropped() {
-        let claims = OtherDeviceClaims::default();
+        let claims = CallsClaimedByOtherDevices::default();
         (0..=MAX_CLAIMED_CALLS).for_each(|number| claims.add(id(number)));
         claims.wait_for(&id(1)).await;
         claims.wait_for(&id(MAX_CLAIMED_CALLS)).await;

@@ -5,7 +5,7 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, ScopeId};
 use serde::Deserialize;
 
-use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
+use crate::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
 
 /// Rules that answer prompts: the first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -47,7 +47,7 @@ impl PolicyFile {
 }
 
 #[async_trait]
-impl Prompt for PolicyFile {
+impl PermissionPrompt for PolicyFile {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.answer(question)
     }

@@ -57,7 +57,7 @@ pub enum PromptAnswer {
 }
 
 #[async_trait]
-pub trait Prompt: fmt::Debug + Send + Sync + 'static {
+pub trait PermissionPrompt: fmt::Debug + Send + Sync + 'static {
     /// Asks the person. The caller drops the future at the deadline, or when another device claims the call.
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer;
 
@@ -72,7 +72,7 @@ pub trait Prompt: fmt::Debug + Send + Sync + 'static {
 pub struct DenyAllPrompts;
 
 #[async_trait]
-impl Prompt for DenyAllPrompts {
+impl PermissionPrompt for DenyAllPrompts {
     async fn ask(&self, _: &PromptQuestion) -> PromptAnswer {
         PromptAnswer::No
     }
@@ -84,10 +84,10 @@ impl Prompt for DenyAllPrompts {
 
 /// Prompt that asks through two others at once; the first answer counts.
 #[derive(Debug)]
-pub struct FirstAnswerPrompt(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
+pub struct FirstAnswerPrompt(pub std::sync::Arc<dyn PermissionPrompt>, pub std::sync::Arc<dyn PermissionPrompt>);
 
 #[async_trait]
-impl Prompt for FirstAnswerPrompt {
+impl PermissionPrompt for FirstAnswerPrompt {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         tokio::select! {
             answer = self.0.ask(question) => answer,

@@ -114,14 +114,14 @@ pub enum ChatContent {
     /// A message whose content is not text.
     Other,
     /// A message that could not be opened.
-    Refused { why: OpenFailure, because: String },
+    Refused { why: MessageOpenFailure, because: String },
     /// A message of an agent without a relation, whose content is not stored.
     Stranger,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OpenFailure {
+pub enum MessageOpenFailure {
     /// The sender's keys are neither pinned nor accepted by the person.
     Untrusted,
     /// The message was changed in transit, relabelled or forged.

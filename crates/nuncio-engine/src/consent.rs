@@ -24,7 +24,7 @@ pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;
 pub use mail::NotificationService;
 pub(crate) use mail_waiters::NotificationWaiters;
-pub use manifests::{ManifestService, PublicationResult};
+pub use manifests::{ManifestPublicationResult, ManifestService};
 pub use relations::{ConsentService, LedgerSlice, NewConsent, NewRelation};
 pub use rules::ConsentSettings;
 pub use signing::Ed25519Verifier;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
-use crate::engine::Limits;
+use crate::engine::EngineLimits;
 use crate::error::EngineError;
 use crate::ports::entropy::{random_name, timed_name};
 use crate::ports::store::{AuditChange, Change, Conflict, StoreError};
@@ -35,7 +35,7 @@ pub(crate) struct EngineContext {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) cipher: SecretCipher,
     pub(crate) meter: Arc<dyn Meter>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: EngineLimits,
     pub(crate) compute: ComputePool,
     /// This start of the process, as the owner of the work that it runs.
     pub(crate) incarnation: Incarnation,

@@ -32,7 +32,7 @@ pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
-pub use settings::{REDACTED, SettingsPatch};
+pub use settings::{REDACTED, SessionSettingsPatch};
 
 /// Service for sessions and turns.
 pub struct ConversationService {

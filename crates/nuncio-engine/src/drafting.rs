@@ -7,9 +7,9 @@ mod call;
 mod draft;
 mod think;
 
-pub use blueprint::{ExpectedValidity, ProtocolDefinition, ProtocolExample, ProtocolMethod, TestCase};
-pub use call::DraftedCall;
-pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
+pub use blueprint::{ExpectedValidity, ProtocolDefinition, ProtocolExample, ProtocolMethod, ProtocolTestCase};
+pub use call::DraftedProtocolCall;
+pub use draft::{ProtocolDraft, ProtocolDraftError, ProtocolDraftSide, ProtocolDraftState, ProtocolDraftingPolicy};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,9 @@ use crate::context::{CommitResultExt as _, EngineContext};
 use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
+use crate::ports::store::{
+    ApprovalChange, ApprovalStore, Change, Conflict, ProtocolDraftChange, ProtocolDraftStore, StoreError,
+};
 use crate::publish::PublishedAgent;
 
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
@@ -40,7 +42,7 @@ const MAX_OPEN_OF_ONE: usize = 4;
 /// Tool name under which operators see the approval of a drafted protocol.
 const ACCEPT_PROTOCOL: &str = "accept_protocol";
 
-pub struct DraftRequest<'a> {
+pub struct ProtocolDraftRequest<'a> {
     pub caller: &'a Caller,
     /// Agent whose brain writes the protocol.
     pub served: &'a Arc<PublishedAgent>,
@@ -56,23 +58,23 @@ pub struct DraftRequest<'a> {
 
 /// A caller's answer to a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DraftAnswer {
+pub enum ProtocolDraftAnswer {
     Accept,
     Reject,
 }
 
-pub struct DraftService {
+pub struct ProtocolDraftService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) store: Arc<dyn DraftStore>,
+    pub(crate) store: Arc<dyn ProtocolDraftStore>,
     pub(crate) approval_store: Arc<dyn ApprovalStore>,
     pub(crate) conversations: Arc<ConversationService>,
 }
 
-impl DraftService {
+impl ProtocolDraftService {
     /// Whether the operator enabled drafting of protocols.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.context.limits.drafting != DraftingPolicy::Off
+        self.context.limits.drafting != ProtocolDraftingPolicy::Off
     }
 
     /// Whether this agent drafts protocols. Rule-based and scripted brains cannot.
@@ -87,8 +89,11 @@ impl DraftService {
     ///
     /// # Errors
     /// The brain's answer is not a valid protocol, or too many drafts are open. Nothing is stored then.
-    pub async fn draft_protocol(self: &Arc<Self>, wish: DraftRequest<'_>) -> Result<ProtocolDraft, EngineError> {
-        let DraftRequest { caller, served, wanted, by, once, present } = wish;
+    pub async fn draft_protocol(
+        self: &Arc<Self>,
+        wish: ProtocolDraftRequest<'_>,
+    ) -> Result<ProtocolDraft, EngineError> {
+        let ProtocolDraftRequest { caller, served, wanted, by, once, present } = wish;
         if let Some(before) = self.drafted_before(caller, served, &once).await? {
             return Ok(before);
         }
@@ -114,11 +119,11 @@ impl DraftService {
             created_at: now,
             expires_at: now.after(DRAFT_LIFETIME),
             approval: None,
-            state: DraftState::Draft,
+            state: ProtocolDraftState::Draft,
             id,
         };
-        let mut changes = vec![DraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
-        if self.context.limits.drafting == DraftingPolicy::Accept {
+        let mut changes = vec![ProtocolDraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
+        if self.context.limits.drafting == ProtocolDraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
         } else {
@@ -126,7 +131,7 @@ impl DraftService {
             draft.approval = Some(approval.id.clone());
             changes.push(ApprovalChange::Create { approval, node: None }.into());
         }
-        changes.push(DraftChange::Create(Box::new(draft.clone())).into());
+        changes.push(ProtocolDraftChange::Create(Box::new(draft.clone())).into());
         if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
             // A concurrent copy of the same request was stored first.
             let before = self.drafted_before(caller, served, &once).await?;
@@ -169,24 +174,24 @@ impl DraftService {
         served: &PublishedAgent,
         id: &str,
         digest: &Digest,
-        word: DraftAnswer,
+        word: ProtocolDraftAnswer,
     ) -> Result<ProtocolDraft, EngineError> {
         let draft = self.draft(caller, served, id).await?;
         let (from, now) = (draft.state.word(), self.context.now());
         let mut changes = Vec::new();
         let next = match word {
-            DraftAnswer::Accept => draft.accept_for_them(digest, now),
-            DraftAnswer::Reject if draft.digest != *digest => Err(DraftError::OtherDocument),
-            DraftAnswer::Reject => {
+            ProtocolDraftAnswer::Accept => draft.accept_for_them(digest, now),
+            ProtocolDraftAnswer::Reject if draft.digest != *digest => Err(ProtocolDraftError::OtherDocument),
+            ProtocolDraftAnswer::Reject => {
                 changes.extend(self.withdrawn(&draft).await?);
-                draft.reject(DraftSide::Them, None, now)
+                draft.reject(ProtocolDraftSide::Them, None, now)
             }
         };
         let next = next.map_err(|error| not_accepted(&error))?;
         if next.state.word() == from {
             return Ok(next);
         }
-        changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
+        changes.push(ProtocolDraftChange::Move { draft: Box::new(next.clone()), from }.into());
         match self.context.commit(changes).await {
             // The operators decided at the same moment.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
@@ -236,14 +241,14 @@ impl DraftService {
                     Err(_) => Ok(draft),
                 }
             }
-            Some((ApprovalState::Denied { reason, .. }, _)) => draft.reject(DraftSide::Us, reason, now),
+            Some((ApprovalState::Denied { reason, .. }, _)) => draft.reject(ProtocolDraftSide::Us, reason, now),
             _ => Ok(draft),
         };
         let next = next.map_err(|error| not_accepted(&error))?.at(now);
         if next.state.word() == from {
             return Ok(next);
         }
-        changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
+        changes.push(ProtocolDraftChange::Move { draft: Box::new(next.clone()), from }.into());
         match self.context.commit(changes).await {
             Ok(()) => Ok(next),
             // Another request updated the draft first.
@@ -293,6 +298,6 @@ impl DraftService {
     }
 }
 
-fn not_accepted(error: &DraftError) -> EngineError {
+fn not_accepted(error: &ProtocolDraftError) -> EngineError {
     EngineError::new(Code::DraftNotAccepted, error.to_string())
 }

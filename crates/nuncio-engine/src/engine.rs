@@ -24,7 +24,7 @@ use crate::context::EngineContext;
 use crate::converse::{ConversationService, LiveTurns, RecentConversations};
 use crate::direct_messages::DirectMessageService;
 use crate::directory::DirectoryService;
-use crate::drafting::{DraftService, DraftingPolicy};
+use crate::drafting::{ProtocolDraftService, ProtocolDraftingPolicy};
 use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
 use crate::nodes::NodeService;
@@ -42,7 +42,7 @@ use crate::secret_cipher::SecretCipher;
 use crate::skills::SkillAccessService;
 use crate::tasks::TaskInbox;
 
-pub struct Ports {
+pub struct EnginePorts {
     pub store: Arc<dyn Store>,
     pub bus: Arc<dyn Bus>,
     pub brains: Arc<dyn BrainFactory>,
@@ -55,7 +55,7 @@ pub struct Ports {
 
 /// Limits that the operator sets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
+pub struct EngineLimits {
     pub turn: Duration,
     /// Maximum number of brain steps per turn.
     pub steps: u32,
@@ -68,10 +68,10 @@ pub struct Limits {
     pub executions: ExecutionLimits,
     pub consent: ConsentSettings,
     pub relay: RelaySettings,
-    pub drafting: DraftingPolicy,
+    pub drafting: ProtocolDraftingPolicy,
 }
 
-impl Default for Limits {
+impl Default for EngineLimits {
     fn default() -> Self {
         Self {
             turn: Duration::from_secs(600),
@@ -83,7 +83,7 @@ impl Default for Limits {
             executions: ExecutionLimits::default(),
             consent: ConsentSettings::default(),
             relay: RelaySettings::default(),
-            drafting: DraftingPolicy::default(),
+            drafting: ProtocolDraftingPolicy::default(),
         }
     }
 }
@@ -99,12 +99,12 @@ pub struct EngineLoad {
 /// Entry point to all services of the engine. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct Engine {
-    services: Arc<Services>,
+    services: Arc<EngineServices>,
 }
 
 macro_rules! services {
     ($($name:ident: $service:ident),* $(,)?) => {
-        struct Services {
+        struct EngineServices {
             context: Arc<EngineContext>,
             request_prefix: String,
             requests: AtomicU64,
@@ -129,7 +129,7 @@ services! {
     inbox: TaskInbox,
     calls: CallService,
     conversations: ConversationService,
-    drafts: DraftService,
+    drafts: ProtocolDraftService,
     callbacks: CallbackService,
     executions: ExecutionService,
     direct_messages: DirectMessageService,
@@ -145,7 +145,7 @@ services! {
     nodes: NodeService,
 }
 
-impl Drop for Services {
+impl Drop for EngineServices {
     /// Stops the bus listeners of the services when the last clone of the engine is dropped.
     fn drop(&mut self) {
         self.context.closing.cancel();
@@ -155,8 +155,8 @@ impl Drop for Services {
 impl Engine {
     /// Creates an engine without agents.
     #[must_use]
-    pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<ConfiguredGrant>) -> Self {
-        let Ports { store, bus, brains, runner, clock, entropy, cipher, meter } = ports;
+    pub fn new(ports: EnginePorts, limits: EngineLimits, standing_grants: Vec<ConfiguredGrant>) -> Self {
+        let EnginePorts { store, bus, brains, runner, clock, entropy, cipher, meter } = ports;
         let incarnation = Incarnation::parse(&random_name(&*entropy, "node_")).expect("a random name is plain");
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
         let context = Arc::new(EngineContext {
@@ -199,7 +199,7 @@ impl Engine {
             live: LiveTurns::default(),
             recent: RecentConversations::new(context.limits.conversation_cache)
         });
-        let drafts = service!(DraftService { context, store, conversations; approval_store: store.clone() });
+        let drafts = service!(ProtocolDraftService { context, store, conversations; approval_store: store.clone() });
         let callbacks = service!(CallbackService { context, store; owed: Notify::new() });
         let executions = service!(ExecutionService {
             context, store, runner, agents, skills, calls, conversations, callbacks;
@@ -239,7 +239,7 @@ impl Engine {
             person_store: store.clone()
         });
         let nodes = service!(NodeService { context, store, conversations, approvals, inbox, executions });
-        let services = Services {
+        let services = EngineServices {
             context,
             request_prefix,
             requests: AtomicU64::new(1),

@@ -31,7 +31,7 @@ mod submit;
 pub(crate) use queue::ExecutionQueue;
 use queue::LiveExecution;
 pub use queue::{ExecutionLimits, QueueLimitReached};
-pub use submit::{Submission, SubmitError, SubmittedExecution};
+pub use submit::{ExecutionRequest, SubmitError, SubmittedExecution};
 
 pub struct ExecutionService {
     pub(crate) context: Arc<EngineContext>,

@@ -35,5 +35,5 @@ pub mod sync_call;
 pub mod tasks;
 
 pub use access::{AuthenticationMethod, Caller, CallerCheckResult};
-pub use engine::{Engine, EngineLoad, Limits, Ports};
+pub use engine::{Engine, EngineLimits, EngineLoad, EnginePorts};
 pub use error::EngineError;

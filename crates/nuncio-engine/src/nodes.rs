@@ -30,7 +30,7 @@ pub enum StoreSharing {
 
 /// Numbers of what was adopted from dead incarnations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AdoptionReport {
+pub struct AdoptedWorkReport {
     /// Turns that were closed.
     pub turns: usize,
     /// Calls that were closed.
@@ -89,8 +89,8 @@ impl NodeService {
     }
 
     /// Ends or continues the unfinished work of all dead incarnations. A failure leaves the rest for the next time.
-    pub async fn adopt_orphans(&self) -> Result<AdoptionReport, EngineError> {
-        let mut report = AdoptionReport::default();
+    pub async fn adopt_orphans(&self) -> Result<AdoptedWorkReport, EngineError> {
+        let mut report = AdoptedWorkReport::default();
         for owner in self.store.orphaned_owners().await? {
             // This process works for itself even if it is not registered.
             if owner == self.context.incarnation {
@@ -120,7 +120,7 @@ impl NodeService {
                 return;
             }
             match self.adopt_orphans().await {
-                Ok(report) if report == AdoptionReport::default() => {}
+                Ok(report) if report == AdoptedWorkReport::default() => {}
                 Ok(report) => tracing::warn!(?report, "adopted the work of a node that died"),
                 Err(error) => tracing::error!(%error, "the work of a dead node could not be adopted; it is retried"),
             }

@@ -89,24 +89,24 @@ impl PublishedAgent {
 
 #[derive(Debug, Default)]
 pub(crate) struct PublishedAgents {
-    current: RwLock<PublishedSet>,
+    current: RwLock<PublishedSnapshot>,
     /// Incremented by every change, so that cached documents can be invalidated.
     edition: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct PublishedSet {
+struct PublishedSnapshot {
     agents: BTreeMap<AgentName, Arc<PublishedAgent>>,
     skills: BTreeMap<SkillId, Arc<PublishedSkill>>,
 }
 
 impl PublishedAgents {
-    fn read(&self) -> RwLockReadGuard<'_, PublishedSet> {
+    fn read(&self) -> RwLockReadGuard<'_, PublishedSnapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes agents and skills atomically for readers.
-    fn change(&self, change: impl FnOnce(&mut PublishedSet)) {
+    fn change(&self, change: impl FnOnce(&mut PublishedSnapshot)) {
         change(&mut self.current.write().unwrap_or_else(PoisonError::into_inner));
         self.edition.fetch_add(1, Ordering::Release);
     }
@@ -129,7 +129,7 @@ impl PublishedAgents {
     }
 
     pub(crate) fn clear(&self) {
-        self.change(|current| *current = PublishedSet::default());
+        self.change(|current| *current = PublishedSnapshot::default());
     }
 
     pub(crate) fn skill(&self, id: &str) -> Option<Arc<PublishedSkill>> {

@@ -19,7 +19,7 @@ mod webhooks;
 
 pub use conversations::NewConversation;
 pub use keys::{DeviceKeyService, KeyUpload, KeyUploadResult};
-pub use messages::{NewPost, PostReceipt};
+pub use messages::{MessageToPost, PostedMessage};
 pub(crate) use streams::StreamSubscribers;
 pub use streams::{
     MAX_STREAM_PIECE, MAX_STREAM_START, StreamAbortReason, StreamPiece, StreamSender, StreamSubscriber, StreamUpdate,
@@ -27,7 +27,7 @@ pub use streams::{
 };
 pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex};
 pub use webhooks::{
-    DeliveryKey, DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret,
+    DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookDeliveryId, WebhookProbe, WebhookResponse, WebhookSecret,
     WebhookService, WebhookStatusView,
 };
 

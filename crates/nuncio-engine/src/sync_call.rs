@@ -18,7 +18,7 @@ use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
 #[derive(Debug, Clone)]
-pub struct SyncCall {
+pub struct SyncToolCall {
     pub caller: Caller,
     pub protocol: Protocol,
     pub served: Arc<PublishedAgent>,
@@ -30,7 +30,7 @@ pub struct SyncCall {
 
 /// Availability of a tool for a caller at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolStatus {
+pub struct ToolAvailability {
     /// Whether a concurrency slot of the tool is free.
     pub available: bool,
     pub granted: bool,
@@ -44,13 +44,13 @@ impl CallService {
     /// # Errors
     ///
     /// The server is stopping, or the store failed. A refused or failed tool call is an `Ok` outcome and is recorded.
-    pub async fn call_and_wait(self: &Arc<Self>, request: SyncCall) -> Result<FinishedCall, EngineError> {
+    pub async fn call_and_wait(self: &Arc<Self>, request: SyncToolCall) -> Result<FinishedCall, EngineError> {
         self.context.check_not_closing()?;
         let cancel = self.context.closed.child_token();
         let hung_up = cancel.clone().drop_guard();
         let calls = Arc::clone(self);
         let running = self.context.tasks.spawn(async move {
-            let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
+            let SyncToolCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
             let timeout = declared.map_or(Duration::ZERO, |tool| tool.timeout);
             let time = timeout + CALL_CHAIN_WAITS + calls.context.limits.approval;
@@ -85,11 +85,11 @@ impl CallService {
 
     /// Availability of a tool for a caller; `None` is an anonymous caller.
     #[must_use]
-    pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolStatus {
+    pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolAvailability {
         let agent = &served.agent.name;
         let is_granted = |caller| self.access.tool_permission(caller, agent, tool).is_some();
         let granted = tool.scope.is_none() || caller.is_some_and(is_granted);
-        ToolStatus {
+        ToolAvailability {
             available: !self.context.is_closing() && served.has_room(&tool.name),
             granted,
             latency: served.latency(&tool.name),

@@ -16,7 +16,7 @@ use crate::call_failure::cancelled;
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
+use crate::ports::runner::{AuthorizedToolCall, HumanInbox, RunError, ToolOutput};
 use crate::ports::store::{Conflict, TaskChange, TaskStore};
 
 const MAX_LISTED_TASKS: usize = 1000;
@@ -32,7 +32,7 @@ pub(crate) struct CallInbox {
 
 #[async_trait]
 impl HumanInbox for CallInbox {
-    async fn run_by_person(&self, call: &RunCall, instructions: String) -> Result<ToolOutput, RunError> {
+    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, RunError> {
         self.inbox
             .run_by_person(self, call, instructions)
             .await
@@ -83,7 +83,7 @@ impl TaskInbox {
     pub(crate) async fn run_by_person(
         &self,
         from: &CallInbox,
-        call: &RunCall,
+        call: &AuthorizedToolCall,
         instructions: String,
     ) -> Result<Result<ToolOutput, RunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
@@ -121,7 +121,7 @@ impl TaskInbox {
     async fn create_inbox_task(
         &self,
         execution: Option<ExecutionId>,
-        call: &RunCall,
+        call: &AuthorizedToolCall,
         instructions: String,
     ) -> Result<TaskId, EngineError> {
         let id = match &execution {

@@ -6,12 +6,12 @@ use serde::Deserialize;
 /// A single address, or a range in CIDR notation such as `10.0.0.0/8` or `fd00::/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Network {
+pub struct IpNetwork {
     base: IpAddr,
     prefix: u32,
 }
 
-impl Network {
+impl IpNetwork {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = match text.split_once('/') {
@@ -40,7 +40,7 @@ impl Network {
     }
 }
 
-impl TryFrom<String> for Network {
+impl TryFrom<String> for IpNetwork {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -49,7 +49,7 @@ impl TryFrom<String> for Network {
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for IpNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.base, self.prefix)
     }
@@ -78,12 +78,12 @@ mod tests {
             ("127.0.0.1", "::ffff:127.0.0.1", "::1"),
             ("::/0", "::1", "127.0.0.1"),
         ] {
-            let parsed = Network::parse(network).unwrap();
+            let parsed = IpNetwork::parse(network).unwrap();
             assert!(parsed.contains(inside.parse().unwrap()), "{network} {inside}");
             assert!(!parsed.contains(outside.parse().unwrap()), "{network} {outside}");
         }
         for bad in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "localhost", "10.0.0.1/-1", "10.0.0.1/"] {
-            assert_eq!(Network::parse(bad), None, "{bad}");
+            assert_eq!(IpNetwork::parse(bad), None, "{bad}");
         }
     }
 

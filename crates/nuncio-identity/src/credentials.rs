@@ -2,8 +2,8 @@
 
 use crate::error::AuthError;
 use crate::fields::HeaderFields;
-use crate::http_signature::SignatureClaim;
-use crate::legacy::LegacyClaim;
+use crate::http_signature::UnverifiedSignature;
+use crate::legacy::UnverifiedLegacyHeader;
 
 /// Credentials of a request, parsed but not verified.
 #[derive(Debug, Clone)]
@@ -11,9 +11,9 @@ pub enum Credentials {
     /// A bearer token: `Authorization: Bearer …`.
     Bearer(String),
     /// A message signature: `Signature-Input` and `Signature`.
-    Signature(Box<SignatureClaim>),
+    Signature(Box<UnverifiedSignature>),
     /// `Authorization: DIDWba …`, the header of clients before ANP 1.1.
-    Legacy(Box<LegacyClaim>),
+    Legacy(Box<UnverifiedLegacyHeader>),
 }
 
 /// The signing schemes that a server accepts.
@@ -49,7 +49,7 @@ impl Credentials {
                 return Err(AuthError::Request("signed requests are switched off here".to_owned()));
             }
             (Some(input), Some(signature)) => {
-                return SignatureClaim::read(&input, &signature).map(|claim| Self::Signature(Box::new(claim)));
+                return UnverifiedSignature::read(&input, &signature).map(|claim| Self::Signature(Box::new(claim)));
             }
             (Some(_), None) => return Err(AuthError::Request("Signature is missing".to_owned())),
             (None, Some(_)) => return Err(AuthError::Request("Signature-Input is missing".to_owned())),
@@ -60,7 +60,7 @@ impl Credentials {
         if !schemes.legacy {
             return Err(AuthError::Request("the DIDWba header is switched off here; sign the request".to_owned()));
         }
-        LegacyClaim::from_header(authorization.as_deref().unwrap_or_default())
+        UnverifiedLegacyHeader::from_header(authorization.as_deref().unwrap_or_default())
             .map(|claim| Self::Legacy(Box::new(claim)))
     }
 }

@@ -4,9 +4,9 @@ mod binding;
 mod build;
 mod read;
 
-pub use binding::{BindingError, BoundDocument, DocumentBinding, K1ProofRule};
-pub use build::{KEY_FRAGMENT, NewDocument};
-pub use read::{DocumentError, MAX_DOCUMENT_BYTES, Service, VerificationMethod};
+pub use binding::{BindingError, BoundDidDocument, DidDocumentBinding, K1ProofRule};
+pub use build::{KEY_FRAGMENT, NewDidDocument};
+pub use read::{DidDocumentError, DidService, MAX_DOCUMENT_BYTES, VerificationMethod};
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub struct DidDocument {
     methods: Vec<VerificationMethod>,
     authentication: Vec<String>,
     assertion: Vec<String>,
-    services: Vec<Service>,
+    services: Vec<DidService>,
     deactivated: bool,
     successor: Option<Did>,
 }
@@ -45,13 +45,13 @@ impl DidDocument {
     }
 
     #[must_use]
-    pub fn services(&self) -> &[Service] {
+    pub fn services(&self) -> &[DidService] {
         &self.services
     }
 
     /// The first service of a type, such as `AgentDescription` or `ANPMessageService`.
     #[must_use]
-    pub fn service(&self, kind: &str) -> Option<&Service> {
+    pub fn service(&self, kind: &str) -> Option<&DidService> {
         self.services.iter().find(|service| service.kind == kind)
     }
 

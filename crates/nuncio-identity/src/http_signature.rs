@@ -13,7 +13,7 @@ pub use base::{AuthorityForm, host, normal_authority, signature_base};
 pub use digest::{check_content_digest, content_digest};
 pub use parameters::SignatureInput;
 pub use sign::{SignatureHeaders, SignatureParameters, default_components, sign, sign_covering};
-pub use verify::{SignatureClaim, SignaturePolicy, VerifiedSigner, verify_request};
+pub use verify::{SignaturePolicy, UnverifiedSignature, VerifiedSigner, verify_request};
 
 use std::fmt;
 

@@ -4,7 +4,7 @@ mod method;
 mod signing;
 mod verifying;
 
-pub use method::MethodKey;
+pub use method::VerificationMethodKey;
 pub use signing::SigningKey;
 pub use verifying::{BadSignature, SignatureAlgorithm, VerifyingKey};
 

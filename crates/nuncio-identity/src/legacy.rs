@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::challenge::{self, AuthParams};
 use crate::did::{Did, DidUrl};
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 use crate::encoding::{base64url, from_base64url};
 use crate::error::AuthError;
 use crate::http_signature::{SignaturePolicy, VerifiedSigner};
@@ -16,8 +16,8 @@ use crate::rfc3339;
 
 /// A parsed legacy header that is not verified.
 #[derive(Debug, Clone)]
-pub struct LegacyClaim {
-    version: LegacyVersion,
+pub struct UnverifiedLegacyHeader {
+    version: LegacyHeaderVersion,
     key_id: DidUrl,
     nonce: String,
     timestamp: String,
@@ -26,14 +26,14 @@ pub struct LegacyClaim {
 
 /// Version of the legacy header, which decides under which member name the host is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LegacyVersion {
+pub enum LegacyHeaderVersion {
     /// Version before 1.1, in which the signed member with the host is called `service`.
     V1_0,
     /// Version 1.1 or later, or no version, in which the signed member with the host is called `aud`.
     V1_1,
 }
 
-impl LegacyVersion {
+impl LegacyHeaderVersion {
     fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
         let number = |digits: &str| digits.parse::<u16>().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -56,12 +56,12 @@ impl LegacyVersion {
 }
 
 /// The signed bytes: SHA-256 of the canonical JSON of DID, nonce, timestamp and host.
-fn signed_bytes(version: LegacyVersion, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
+fn signed_bytes(version: LegacyHeaderVersion, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
     let signed = json!({ "did": did.as_str(), "nonce": nonce, "timestamp": timestamp, version.host_member(): host });
     jcs::sha256(&jcs::canonical(&signed))
 }
 
-impl LegacyClaim {
+impl UnverifiedLegacyHeader {
     /// Signs the header for a host, given without its port.
     #[must_use]
     pub fn make(
@@ -70,7 +70,7 @@ impl LegacyClaim {
         host: &str,
         nonce: &str,
         now: Timestamp,
-        version: LegacyVersion,
+        version: LegacyHeaderVersion,
     ) -> Self {
         let timestamp = rfc3339::write(now);
         let signature = key.sign(&signed_bytes(version, key_id.did(), nonce, &timestamp, host));
@@ -99,7 +99,7 @@ impl LegacyClaim {
             let missing = || AuthError::Request(format!("the DIDWba header has no usable {name}"));
             member(name).filter(|text| !text.is_empty() && text.len() <= most).ok_or_else(missing)
         };
-        let version = member("v").map_or(Some(LegacyVersion::V1_1), LegacyVersion::parse);
+        let version = member("v").map_or(Some(LegacyHeaderVersion::V1_1), LegacyHeaderVersion::parse);
         let version = version.ok_or_else(|| AuthError::Request("v is not a version such as 1.1".to_owned()))?;
         let nonce = text("nonce", 256)?;
         let timestamp = text("timestamp", 40)?;
@@ -141,7 +141,7 @@ impl LegacyClaim {
         })
     }
 
-    /// The DID whose document is needed for [`LegacyClaim::verify`].
+    /// The DID whose document is needed for [`UnverifiedLegacyHeader::verify`].
     #[must_use]
     pub const fn did(&self) -> &Did {
         self.key_id.did()
@@ -156,8 +156,8 @@ impl LegacyClaim {
         rfc3339::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
     }
 
-    /// Verifies the signature for a host, given without its port. Does not repeat [`LegacyClaim::check`].
-    pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
+    /// Verifies the signature for a host, given without its port. Does not repeat [`UnverifiedLegacyHeader::check`].
+    pub fn verify(&self, host: &str, document: &BoundDidDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         let unfit = AuthError::Signature("the signature does not match the DID, the host, the nonce and the time");
         let signature = from_base64url(&self.signature).ok_or_else(|| unfit.clone())?;

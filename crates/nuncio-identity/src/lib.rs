@@ -4,9 +4,9 @@
 //! The crate does no network I/O and reads no clock: times and nonces are arguments, and the caller fetches DID
 //! documents. Only [`seal`] generates random numbers and stores data, through its `KeyStore` trait.
 //!
-//! Steps to verify a signed request: [`Credentials::read`] parses the credentials, [`SignatureClaim::check`] makes the
-//! checks that need no document, the caller fetches the document and binds it ([`BoundDocument`]),
-//! [`SignatureClaim::verify`] returns the signer, and only then the caller records the nonce
+//! Steps to verify a signed request: [`Credentials::read`] parses the credentials, [`UnverifiedSignature::check`] makes
+//! the checks that need no document, the caller fetches the document and binds it ([`BoundDidDocument`]),
+//! [`UnverifiedSignature::verify`] returns the signer, and only then the caller records the nonce
 //! ([`SignaturePolicy::remember_until`]).
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
@@ -32,11 +32,12 @@ pub mod token;
 pub use credentials::{AcceptedSchemes, Credentials};
 pub use did::{Did, DidError, DidUrl, Fingerprint};
 pub use document::{
-    BindingError, BoundDocument, DidDocument, DocumentBinding, DocumentError, K1ProofRule, NewDocument, Service,
+    BindingError, BoundDidDocument, DidDocument, DidDocumentBinding, DidDocumentError, DidService, K1ProofRule,
+    NewDidDocument,
 };
 pub use error::AuthError;
 pub use fields::HeaderFields;
-pub use http_signature::{SignatureClaim, SignaturePolicy, SignedRequest, VerifiedSigner, verify_request};
+pub use http_signature::{SignaturePolicy, SignedRequest, UnverifiedSignature, VerifiedSigner, verify_request};
 pub use keys::{KeyError, SigningKey, VerifyingKey};
 pub use proof::ProofError;
 pub use token::AccessTokenService;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::did::{Did, DidUrl};
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 use crate::encoding::base64;
 use crate::error::AuthError;
 use crate::http_signature::parameters::read_signature;
@@ -22,7 +22,7 @@ const COMPONENTS: [&str; 3] = ["@method", "@target-uri", "content-digest"];
 
 /// The parts of a JSON-RPC request that an origin proof covers.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct OriginRequest<'a> {
+pub struct OriginProofInput<'a> {
     /// JSON-RPC method name of the request.
     pub method: &'a str,
     /// The request's `params.meta`.
@@ -41,7 +41,7 @@ pub struct OriginProof {
     pub signature: String,
 }
 
-impl OriginRequest<'_> {
+impl OriginProofInput<'_> {
     /// Canonical JSON of method, meta and body: the content that is digested.
     #[must_use]
     pub fn canonical(&self) -> Vec<u8> {
@@ -99,7 +99,7 @@ pub fn target_uri(kind: &str, did: &str) -> String {
 
 /// A parsed origin proof that is not verified.
 #[derive(Debug, Clone)]
-pub struct OriginClaim {
+pub struct UnverifiedOriginProof {
     digest: String,
     input: SignatureInput,
     signature: Vec<u8>,
@@ -149,7 +149,7 @@ impl OriginProof {
     ///
     /// # Errors
     /// Label, components or key name differ from what the Core Binding requires.
-    pub fn claim(&self) -> Result<OriginClaim, AuthError> {
+    pub fn claim(&self) -> Result<UnverifiedOriginProof, AuthError> {
         let refused = |fault: &str| AuthError::Request(format!("the origin proof is not usable: {fault}"));
         let mut inputs = SignatureInput::read_all(&self.signature_input).map_err(refused)?;
         let input = inputs.pop().filter(|input| inputs.is_empty() && input.label == LABEL);
@@ -161,7 +161,7 @@ impl OriginProof {
         let keyid = input.keyid.as_deref().ok_or_else(|| refused("keyid is missing"))?;
         let key_id = DidUrl::parse(keyid).map_err(|fault| AuthError::VerificationMethod(fault.to_string()))?;
         let created = input.created.ok_or_else(|| refused("created is missing"))?;
-        Ok(OriginClaim { digest: self.content_digest.clone(), input, signature, key_id, created })
+        Ok(UnverifiedOriginProof { digest: self.content_digest.clone(), input, signature, key_id, created })
     }
 }
 
@@ -174,7 +174,7 @@ fn exactly<'a>(value: &'a Value, names: &[&str]) -> Result<&'a Map<String, Value
     value.as_object().filter(fits).ok_or_else(refused)
 }
 
-impl OriginClaim {
+impl UnverifiedOriginProof {
     /// The DID that the proof claims.
     #[must_use]
     pub fn did(&self) -> &Did {
@@ -189,7 +189,7 @@ impl OriginClaim {
     /// Makes the checks that need no DID document: sender, digest, times, and presence of the nonce.
     pub fn check(
         &self,
-        request: &OriginRequest<'_>,
+        request: &OriginProofInput<'_>,
         now: Timestamp,
         policy: &SignaturePolicy,
     ) -> Result<(), AuthError> {
@@ -205,8 +205,13 @@ impl OriginClaim {
         policy.check(self.created, self.input.expires, now)
     }
 
-    /// Verifies the signature with the key from the sender's document. Does not repeat [`OriginClaim::check`].
-    pub fn verify(&self, request: &OriginRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
+    /// Verifies the signature with the key from the sender's document. Does not repeat
+    /// [`UnverifiedOriginProof::check`].
+    pub fn verify(
+        &self,
+        request: &OriginProofInput<'_>,
+        document: &BoundDidDocument,
+    ) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         self.input.check_algorithm(key)?;
         let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
@@ -220,8 +225,8 @@ impl OriginClaim {
 /// Parses, checks and verifies an origin proof in one call. The caller must still record the nonce.
 pub fn verify_origin(
     proof: &OriginProof,
-    request: &OriginRequest<'_>,
-    document: &BoundDocument,
+    request: &OriginProofInput<'_>,
+    document: &BoundDidDocument,
     now: Timestamp,
     policy: &SignaturePolicy,
 ) -> Result<VerifiedSigner, AuthError> {

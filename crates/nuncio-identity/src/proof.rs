@@ -6,7 +6,9 @@ mod literal;
 mod object;
 mod sign;
 
-pub use description::{AcceptedProofForms, AllowedSigner, DescriptionProofForm, DescriptionRules, verify_description};
+pub use description::{
+    AcceptedProofForms, AllowedSigner, DescriptionProofForm, DescriptionProofRules, verify_description,
+};
 pub use literal::sign_literal;
 pub use object::{sign_object, verify_object};
 pub use sign::{ProofEncoding, ProofOptions, sign};
@@ -88,7 +90,7 @@ pub struct Proof<'a> {
 
 /// Whether the document's `@context` enters the hash of the proof options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ContextRule {
+enum ProofContextRule {
     /// The `@context` is part of the signed options, as W3C Data Integrity specifies.
     WithOptions,
     /// The `@context` is left out, as in the older form of ANP's SDK and in object proofs.
@@ -132,8 +134,8 @@ impl<'a> Proof<'a> {
         let data_integrity = matches!(self.suite, ProofSuite::EddsaJcs2022 | ProofSuite::Secp256k1Jcs2025);
         // 64 bytes take 87 or 88 characters in base58 and 86 in base64url, so a text is never valid in both.
         let (signature, context) = match from_multibase(self.value, 64).and_then(|bytes| bytes.try_into().ok()) {
-            Some(signature) if data_integrity => (signature, ContextRule::WithOptions),
-            _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, ContextRule::Apart),
+            Some(signature) if data_integrity => (signature, ProofContextRule::WithOptions),
+            _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, ProofContextRule::Apart),
         };
         self.verify_signature(document, key, &signature, context)
     }
@@ -150,7 +152,7 @@ impl<'a> Proof<'a> {
         document: &Map<String, Value>,
         key: &VerifyingKey,
         signature: &[u8; 64],
-        context: ContextRule,
+        context: ProofContextRule,
     ) -> Result<(), ProofError> {
         if key.algorithm() != self.suite.algorithm() {
             return Err(ProofError::Signature);
@@ -184,10 +186,10 @@ impl ProofSuite {
 fn signing_input(
     document: &Map<String, Value>,
     proof: &Map<String, Value>,
-    context: ContextRule,
+    context: ProofContextRule,
 ) -> Result<[u8; 64], ProofError> {
     let mut options = without(proof, "proofValue");
-    if context == ContextRule::WithOptions
+    if context == ProofContextRule::WithOptions
         && let Some(found) = document.get("@context")
     {
         if proof.get("@context").is_some_and(|given| given != found) {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::schema::{self, Budget, SchemaNarrowing};
+use super::schema::{self, ComparisonBudget, SchemaNarrowing};
 use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
 
 /// Judges whether every value valid under `old` is valid under `new`. The rules of the manifest table do not apply, and
 /// widenings are not reported.
 #[must_use]
-pub fn schemas(old: &Value, new: &Value, budget: Budget) -> ChangeVerdict {
+pub fn schemas(old: &Value, new: &Value, budget: ComparisonBudget) -> ChangeVerdict {
     let comparison = schema::compare(old, new, budget);
     let finding = |SchemaNarrowing { rule, pointer, old, new, witness }| {
         let rule = ChangeRule::Schema(rule);

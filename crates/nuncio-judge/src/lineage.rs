@@ -13,7 +13,7 @@ use nuncio_core::ids::ScopeId;
 pub const MAX_NAMES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ManifestLineage {
+pub struct ManifestNameHistory {
     /// The last form of every tool, by name.
     tools: BTreeMap<String, Value>,
     /// The last form of every scope, by id.
@@ -22,7 +22,7 @@ pub struct ManifestLineage {
     since: BTreeMap<ScopeId, u64>,
 }
 
-impl ManifestLineage {
+impl ManifestNameHistory {
     /// The lineage after a further manifest version; `None` stands for a cleared manifest.
     #[must_use]
     pub fn with(&self, version: u64, manifest: Option<&Value>) -> Self {
@@ -91,13 +91,13 @@ mod tests {
         json!({"tools": tools, "permission_scopes": scopes})
     }
 
-    fn fresh(lineage: &ManifestLineage, version: u64) -> Vec<String> {
+    fn fresh(lineage: &ManifestNameHistory, version: u64) -> Vec<String> {
         lineage.fresh_since(version).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn scope_removed_and_added_again_is_new_since_the_accepted_version() {
-        let one = ManifestLineage::default().with(1, Some(&manifest(&[], &["a", "b"])));
+        let one = ManifestNameHistory::default().with(1, Some(&manifest(&[], &["a", "b"])));
         assert_eq!(fresh(&one, 0), ["a", "b"]);
         assert_eq!(fresh(&one, 1), [""; 0]);
         let two = one.with(2, Some(&manifest(&[], &["a"])));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn lineage_keeps_only_the_last_form_of_each_removed_tool() {
-        let mut lineage = ManifestLineage::default();
+        let mut lineage = ManifestNameHistory::default();
         for version in 1..=100 {
             lineage = lineage.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
         }
@@ -166,7 +166,7 @@ mod tests {
         fn lineage_gives_the_same_change_verdict_as_all_earlier_manifests(manifests in prop::collection::vec(any_manifest(), 2..7)) {
             let (new, earlier) = manifests.split_last().unwrap();
             let versions = earlier.iter().zip(1_u64..);
-            let lineage = versions.fold(ManifestLineage::default(), |line, (it, version)| line.with(version, it.as_ref()));
+            let lineage = versions.fold(ManifestNameHistory::default(), |line, (it, version)| line.with(version, it.as_ref()));
             let whole: Vec<_> = earlier.iter().flatten().cloned().collect();
             for accepted in earlier {
                 let judged = |history: &[Value]| {

@@ -27,7 +27,7 @@ pub(crate) use self::findings::MAX_FINDINGS;
 use nuncio_core::schema::{MAX_DEPTH, depth};
 
 use self::findings::{PossibleRefusal, RefusalFinder};
-use self::lower::{Lowering, Malformed, SchemaSide};
+use self::lower::{ConstraintTranslator, MalformedSchema, SchemaSide};
 use self::node::DotMeaning;
 use self::solve::{Solver, SolverMemo};
 use self::witness_checker::WitnessChecker;
@@ -36,11 +36,11 @@ use self::witness_checker::WitnessChecker;
 ///
 /// A step examines about one literal (a node or its negation) and takes some tens of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
+pub struct ComparisonBudget {
     steps: usize,
 }
 
-impl Budget {
+impl ComparisonBudget {
     #[must_use]
     pub const fn new(steps: usize) -> Self {
         Self { steps }
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-impl Default for Budget {
+impl Default for ComparisonBudget {
     /// A budget of 400,000 steps: ordinary schemas need a few hundred, hostile ones end in well under a second.
     fn default() -> Self {
         Self::new(400_000)
@@ -67,15 +67,15 @@ pub(crate) struct RemainingBudget {
     tries: usize,
 }
 
-impl From<Budget> for RemainingBudget {
-    fn from(budget: Budget) -> Self {
+impl From<ComparisonBudget> for RemainingBudget {
+    fn from(budget: ComparisonBudget) -> Self {
         Self { steps: budget.steps(), tries: witness_checker::MOST_TRIES }
     }
 }
 
 /// Result of comparing two schemas.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct SchemaComparison {
     pub outcome: ComparisonOutcome,
     /// Each reason why the new schema refuses a value that the old one accepted, at most 64; empty if compatible.
     pub findings: Vec<SchemaNarrowing>,
@@ -119,22 +119,22 @@ pub struct SchemaNarrowing {
 /// Never panics and always ends: a malformed schema, nesting beyond [`nuncio_core::schema::MAX_DEPTH`] or an exhausted
 /// budget gives [`ComparisonOutcome::Unknown`].
 #[must_use]
-pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
+pub fn compare(old: &Value, new: &Value, budget: ComparisonBudget) -> SchemaComparison {
     compare_within(old, new, &mut RemainingBudget::from(budget))
 }
 
 /// [`compare`] with the budget that earlier comparisons left over.
-pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBudget) -> Comparison {
+pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBudget) -> SchemaComparison {
     if old == new {
-        return Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
+        return SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
     }
     if depth(old) > MAX_DEPTH || depth(new) > MAX_DEPTH {
         return undecided(NarrowingRule::Unknown, String::new(), old, new);
     }
-    let mut lowering = Lowering::new(old, new);
+    let mut lowering = ConstraintTranslator::new(old, new);
     match judge(&mut lowering, effort) {
         Ok(comparison) => comparison,
-        Err(Malformed { side, location }) => {
+        Err(MalformedSchema { side, location }) => {
             let mut comparison = undecided(NarrowingRule::SchemaInvalid, location.clone(), old, new);
             let finding = &mut comparison.findings[0];
             let at = |root: &Value| root.pointer(&location).cloned();
@@ -147,15 +147,18 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBud
     }
 }
 
-fn undecided(rule: NarrowingRule, pointer: String, old: &Value, new: &Value) -> Comparison {
+fn undecided(rule: NarrowingRule, pointer: String, old: &Value, new: &Value) -> SchemaComparison {
     let finding = SchemaNarrowing { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
-    Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
+    SchemaComparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
 }
 
-fn judge(lowering: &mut Lowering<'_>, effort: &mut RemainingBudget) -> Result<Comparison, Malformed> {
+fn judge(
+    lowering: &mut ConstraintTranslator<'_>,
+    effort: &mut RemainingBudget,
+) -> Result<SchemaComparison, MalformedSchema> {
     let (old, new) = lowering.roots()?;
     if old == new {
-        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+        return Ok(SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     let pool = &lowering.pool;
     let checker = WitnessChecker::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
@@ -176,22 +179,25 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut RemainingBudget) -> Result<Co
         }
     }
     if refusals.is_empty() {
-        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+        return Ok(SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     if refusals.iter().any(|refusal| refusal.finding.witness.is_none()) {
         try_harder(lowering, &checker, &mut effort.tries, &mut refusals);
         if refusals.is_empty() {
-            return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
+            return Ok(SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
         }
     }
     let proved = refusals.iter().any(|refusal| refusal.finding.witness.is_some());
     let findings = refusals.into_iter().map(|refusal| refusal.finding).collect();
-    Ok(Comparison { outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown }, findings })
+    Ok(SchemaComparison {
+        outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown },
+        findings,
+    })
 }
 
 /// Tries generated values as witnesses for undecided findings; those left without a witness become unknown.
 fn try_harder(
-    lowering: &mut Lowering<'_>,
+    lowering: &mut ConstraintTranslator<'_>,
     checker: &WitnessChecker<'_>,
     tries: &mut usize,
     refusals: &mut Vec<PossibleRefusal>,

@@ -6,7 +6,7 @@ use nuncio_core::string_enum;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::schema::{Budget, NarrowingRule};
+use super::schema::{ComparisonBudget, NarrowingRule};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ChangeVerdict {
@@ -80,7 +80,7 @@ pub struct ChangePolicy {
     pub reauth_on_widening: bool,
     /// Limit of work for comparing schemas, per direction. The tools with changed arguments share it by size, but each
     /// gets at least 10,000 steps.
-    pub budget: Budget,
+    pub budget: ComparisonBudget,
 }
 
 /// Rule by which a change is breaking.

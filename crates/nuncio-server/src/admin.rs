@@ -14,7 +14,7 @@ use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonN
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewApiKeyRequest;
-use nuncio_engine::ports::store::{KeyRole, KeyTerm};
+use nuncio_engine::ports::store::{KeyExpiry, KeyRole};
 use nuncio_engine::record::{AuditFilter, AuditVerificationResult};
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::access_state::KeylessAccess;
 use crate::agent_peers::AgentPeers;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::AuditCheckpoints;
 use crate::data::DataDir;
 use crate::dids::{DidSubject, Dids};
 use crate::error::OperatorError;
@@ -49,7 +49,7 @@ use replies::{
 };
 pub use socket::{ServerReplyOrDataDir, ask, ask_or_lock};
 pub(crate) use socket::{is_served, listen};
-pub(crate) use users::InviteServer;
+pub(crate) use users::InviteServerIdentity;
 
 /// Largest number of characters in the name of a key.
 const MAX_KEY_NAME: usize = 64;
@@ -132,7 +132,7 @@ pub struct KeyCreation {
     #[serde(default)]
     pub operator: bool,
     /// Expiry of the key; never when absent.
-    pub term: Option<KeyTerm>,
+    pub term: Option<KeyExpiry>,
 }
 
 /// A new secret for an API key.
@@ -141,7 +141,7 @@ pub struct KeyRotation {
     /// Id or name of the key.
     pub which: String,
     /// Expiry of the new secret; the key's own expiry rule when absent.
-    pub term: Option<KeyTerm>,
+    pub term: Option<KeyExpiry>,
     /// Time in seconds for which the old secret stays valid.
     #[serde(default)]
     pub overlap_seconds: u64,
@@ -151,10 +151,10 @@ pub struct KeyRotation {
 #[derive(Debug, Clone)]
 pub struct AdminApi {
     pub(crate) engine: Engine,
-    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) checkpoints: Arc<AuditCheckpoints>,
     pub(crate) dids: Dids,
     pub(crate) directory: DirectoryIndex,
-    pub(crate) invites: InviteServer,
+    pub(crate) invites: InviteServerIdentity,
     /// The keys and sessions that agents have with people's devices.
     pub(crate) peers: Arc<AgentPeers>,
     pub(crate) host: AdminProcess,

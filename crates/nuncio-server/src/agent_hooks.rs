@@ -11,7 +11,9 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_engine::ports::store::relay::WebhookDelivery;
-use nuncio_engine::relay::{DeliveryKey, DeliveryNextStep, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret};
+use nuncio_engine::relay::{
+    DeliveryNextStep, WebhookCall, WebhookDeliveryId, WebhookProbe, WebhookResponse, WebhookSecret,
+};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
 
@@ -29,10 +31,10 @@ pub(crate) struct AgentWebhookSender {
 }
 
 /// An HTTP client built at first use: most servers have no webhooks, and building it takes a while.
-pub(crate) type LazyFetch = LazyLock<FetchSetup, Box<dyn FnOnce() -> FetchSetup + Send>>;
+pub(crate) type LazyFetch = LazyLock<FetchBuildResult, Box<dyn FnOnce() -> FetchBuildResult + Send>>;
 
 /// The HTTP client, or why it could not be built.
-type FetchSetup = Result<Arc<dyn Fetch>, String>;
+type FetchBuildResult = Result<Arc<dyn Fetch>, String>;
 
 pub(crate) enum AgentWebhookJob {
     Call(Box<WebhookDelivery>),
@@ -43,7 +45,7 @@ pub(crate) enum AgentWebhookJob {
 const PROBE_NUMBER: u64 = 0;
 
 impl DeliverySource for AgentWebhookSender {
-    type Key = DeliveryKey;
+    type Key = WebhookDeliveryId;
     type Receiver = AgentId;
     type Job = AgentWebhookJob;
 
@@ -51,7 +53,10 @@ impl DeliverySource for AgentWebhookSender {
         &self.engine
     }
 
-    async fn find_due(&self, in_flight: &JobsInFlight<DeliveryKey, AgentId>) -> Result<DueJobs<Self>, EngineError> {
+    async fn find_due(
+        &self,
+        in_flight: &JobsInFlight<WebhookDeliveryId, AgentId>,
+    ) -> Result<DueJobs<Self>, EngineError> {
         let (in_flight_keys, full, now) = (&in_flight.keys, in_flight.full(), self.engine.now());
         let found = self.engine.webhooks().deliveries_due(in_flight_keys, &full, PAGE).await?;
         let mut next = match found.is_empty() {
@@ -99,7 +104,7 @@ impl DeliverySource for AgentWebhookSender {
     }
 }
 
-fn call_job(delivery: WebhookDelivery) -> (DeliveryKey, AgentId, AgentWebhookJob) {
+fn call_job(delivery: WebhookDelivery) -> (WebhookDeliveryId, AgentId, AgentWebhookJob) {
     let agent = delivery.agent.clone();
     ((agent.clone(), delivery.mailed.seq), agent, AgentWebhookJob::Call(Box::new(delivery)))
 }

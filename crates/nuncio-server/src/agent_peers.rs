@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nuncio_a2h::client::{AgentToken, HttpRelay, LocalRelay, Relay, RelayAddress, RelayError};
+use nuncio_a2h::client::{
+    AgentRelayCredentials, HttpRelayClient, InProcessRelayClient, RelayAddress, RelayClient, RelayError,
+};
 use nuncio_a2h::peer::{Peer, PeerConfig, SendError};
 use nuncio_backend::fetch::GuardedFetch;
-use nuncio_backend::runners::PeerLookup;
+use nuncio_backend::runners::ConnectedAgentLookup;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::bundle::SealMode;
@@ -101,14 +103,14 @@ impl AgentPeers {
         Ok(())
     }
 
-    fn relay(&self, name: &AgentName) -> Result<Arc<dyn Relay>, OperatorError> {
+    fn relay(&self, name: &AgentName) -> Result<Arc<dyn RelayClient>, OperatorError> {
         let Some(setting) = self.remote_relays.iter().find(|setting| setting.agent == *name) else {
-            return Ok(Arc::new(LocalRelay::new(self.engine.clone(), AgentId::from(name.clone()))));
+            return Ok(Arc::new(InProcessRelayClient::new(self.engine.clone(), AgentId::from(name.clone()))));
         };
         let address = RelayAddress { url: setting.url.clone(), trust: AddressTrust::Configured };
-        let token = Arc::new(AgentToken::new(setting.agent_id.clone(), setting.token()?));
+        let token = Arc::new(AgentRelayCredentials::new(setting.agent_id.clone(), setting.token()?));
         let fetch = Arc::clone(&self.fetch);
-        Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
+        Ok(Arc::new(HttpRelayClient::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
     }
 
     /// The number that the owner of an agent and a person compare, to know that nobody intercepts their messages.
@@ -186,7 +188,7 @@ impl AgentPeers {
     }
 }
 
-impl PeerLookup for AgentPeers {
+impl ConnectedAgentLookup for AgentPeers {
     fn peer(&self, agent: &AgentName) -> Option<Peer> {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
     }

@@ -17,7 +17,7 @@ use crate::error::OperatorError;
 
 mod file;
 
-use file::CheckpointFile;
+use file::AuditCheckpointFile;
 
 /// Longest time until a checkpoint covers a new audit record while the server runs.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
@@ -32,17 +32,17 @@ const KEPT_LINES: usize = 512;
 
 /// The checkpoints of a data directory, and the key that signs them.
 #[derive(Debug)]
-pub(crate) struct Checkpoints {
-    file: CheckpointFile,
+pub(crate) struct AuditCheckpoints {
+    file: AuditCheckpointFile,
     key: Ed25519KeyPair,
     /// Held while the checkpoint file is changed, or read together with the records.
     writing: Mutex<()>,
 }
 
-impl Checkpoints {
+impl AuditCheckpoints {
     pub(crate) fn open(data: &DataDir) -> Result<Self, OperatorError> {
         Ok(Self {
-            file: CheckpointFile::new(data.path()),
+            file: AuditCheckpointFile::new(data.path()),
             key: data.signing_key("audit.key")?,
             writing: Mutex::new(()),
         })

@@ -16,7 +16,7 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::EngineError;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::fetch::FetchRequest;
-use nuncio_identity::{AccessTokenService, BoundDocument, Did};
+use nuncio_identity::{AccessTokenService, BoundDidDocument, Did};
 
 use crate::data::{DataDir, PrivateFiles};
 use crate::error::OperatorError;
@@ -27,14 +27,14 @@ mod base;
 mod own;
 mod routes;
 
-pub(crate) use base::AddressSource;
+pub(crate) use base::PublicUrlSource;
 pub use own::{DidSubject, OwnDid};
 #[cfg(test)]
 pub(crate) use routes::paths;
 pub(crate) use routes::{OPENAPI, routes};
 
-use base::{DidBase, RecordedBase, url_changed};
-use own::{DidHistory, PublishedDocument};
+use base::{DidBaseUrl, RecordedDidBaseUrl, url_changed};
+use own::{DidHistory, PublishedDidDocument};
 
 /// Validity of an access token that a DID caller gets for a valid signature.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
@@ -49,7 +49,7 @@ struct DidsShared {
     files: PrivateFiles,
     clock: Arc<dyn Clock>,
     /// The URL that the DIDs are made of, or why there are no DIDs.
-    base: Result<DidBase, String>,
+    base: Result<DidBaseUrl, String>,
     state: RwLock<DidState>,
     /// Held while keys are changed, from reading the old keys until the new ones are written.
     changing: Mutex<()>,
@@ -66,7 +66,7 @@ struct DidState {
 
 #[derive(Clone)]
 struct CurrentOrRetiredDid {
-    document: Arc<BoundDocument>,
+    document: Arc<BoundDidDocument>,
     /// The DID that replaced this one, if it is retired.
     successor: Option<Did>,
 }
@@ -77,18 +77,18 @@ impl Dids {
     pub(crate) fn open(
         files: PrivateFiles,
         base: Option<&str>,
-        chosen: AddressSource,
+        chosen: PublicUrlSource,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OperatorError> {
         let no_url = || "it listens on all addresses and has no lasting URL; give it one with --public-url".to_owned();
-        let dids = Self::load(files, base.ok_or_else(no_url).and_then(DidBase::at), clock)?;
-        let recorded = RecordedBase::read(&dids.inner.files)?;
+        let dids = Self::load(files, base.ok_or_else(no_url).and_then(DidBaseUrl::at), clock)?;
+        let recorded = RecordedDidBaseUrl::read(&dids.inner.files)?;
         let did_base = match (&dids.inner.base, recorded) {
             (Ok(did_base), recorded) => {
                 dids.check_address(did_base, chosen, recorded)?;
                 did_base
             }
-            (Err(why), Some(before)) if before.chosen == AddressSource::ByOperator => {
+            (Err(why), Some(before)) if before.chosen == PublicUrlSource::ByOperator => {
                 let message =
                     format!("the DIDs here were made for {0}; start with `--public-url {0}`: {why}", before.base);
                 return Err(OperatorError::new(Code::PublicUrlChanged, message));
@@ -105,13 +105,13 @@ impl Dids {
     /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
     pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
         let none = "no server has created any yet; `nuncio serve` creates them".to_owned();
-        let did_base = RecordedBase::read(&files)?.map_or(Err(none), |recorded| DidBase::at(&recorded.base));
+        let did_base = RecordedDidBaseUrl::read(&files)?.map_or(Err(none), |recorded| DidBaseUrl::at(&recorded.base));
         Self::load(files, did_base, clock)
     }
 
     fn load(
         files: PrivateFiles,
-        did_base: Result<DidBase, String>,
+        did_base: Result<DidBaseUrl, String>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OperatorError> {
         let now = clock.now();
@@ -130,13 +130,13 @@ impl Dids {
     /// Checks that the DIDs on disk were made for this URL. They are moved to it if no operator chose the URL.
     fn check_address(
         &self,
-        did_base: &DidBase,
-        chosen: AddressSource,
-        recorded: Option<RecordedBase>,
+        did_base: &DidBaseUrl,
+        chosen: PublicUrlSource,
+        recorded: Option<RecordedDidBaseUrl>,
     ) -> Result<(), OperatorError> {
         let misplaced: Vec<_> =
             self.key_histories().into_iter().filter(|(_, history)| history.base != did_base.base).collect();
-        let now = RecordedBase { base: did_base.base.clone(), chosen };
+        let now = RecordedDidBaseUrl { base: did_base.base.clone(), chosen };
         match recorded {
             None if misplaced.is_empty() => return now.write(&self.inner.files),
             Some(before) if before.base == did_base.base && misplaced.is_empty() => {
@@ -165,7 +165,7 @@ impl Dids {
         }
     }
 
-    fn ensure(&self, subject: &DidSubject, did_base: &DidBase) -> Result<(), OperatorError> {
+    fn ensure(&self, subject: &DidSubject, did_base: &DidBaseUrl) -> Result<(), OperatorError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.key_history(subject).is_some() {
             return Ok(());
@@ -293,11 +293,11 @@ impl DidState {
     }
 
     /// Recomputes the list of known DIDs and the token issuer from the keys.
-    fn refresh_derived(&mut self, did_base: Option<&DidBase>) {
+    fn refresh_derived(&mut self, did_base: Option<&DidBaseUrl>) {
         let histories = self.service.iter().chain(self.agents.values());
         let known = histories.flat_map(|history| {
             let current = history.current.did();
-            let old = |old: &PublishedDocument| (Arc::clone(&old.bound), Some(current.clone()));
+            let old = |old: &PublishedDidDocument| (Arc::clone(&old.bound), Some(current.clone()));
             let all = history.retired.iter().map(old).chain([(Arc::clone(history.current.document()), None)]);
             all.map(|(document, successor)| (document.did().clone(), CurrentOrRetiredDid { document, successor }))
                 .collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_skill::project::{HostInfo, OAuthEndpoints};
-use nuncio_skill::server::FindIssuer;
+use nuncio_skill::server::OAuthEndpointLookup;
 use nuncio_skill::validate::validate;
 use url::Url;
 
@@ -60,7 +60,7 @@ impl HostDescription {
     }
 
     /// A lookup, by issuer, of the OAuth endpoints that skill documents name.
-    pub(crate) fn issuers(&self) -> Arc<FindIssuer> {
+    pub(crate) fn issuers(&self) -> Arc<OAuthEndpointLookup> {
         let endpoints = Arc::clone(&self.endpoints);
         Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())
     }

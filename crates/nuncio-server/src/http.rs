@@ -38,13 +38,13 @@ mod rate;
 mod request_id;
 mod resource;
 
-use browser_error::PageVisit;
+use browser_error::BrowserPageRequest;
 use client_address::TrustedProxies;
 use cross_origin::{AllowedOrigins, OriginCheck};
 use operators::OperatorRoutes;
 use paths::PathOwners;
 use rate::RateLimits;
-use request_id::RequestLog;
+use request_id::RequestLogEntry;
 pub use request_id::{AnsweredRequest, RequestObserver};
 
 /// Authentication, limits and path rules, shared by all requests.
@@ -149,14 +149,14 @@ impl Service<Request> for Middleware {
         let shared = Arc::clone(&self.shared);
         let language = Language::accepted(request.headers());
         // Every request, also a refused one, can be found in the logs.
-        let entry = RequestLog::open(&shared, &mut request);
+        let entry = RequestLogEntry::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
         let host_refusal = host_refusal(&shared, &request);
         add_host(&mut request);
         // Pages of other origins are refused, and preflights answered, before a key is required.
         let origin = OriginCheck::of(&shared, &request);
         let refusal = host_refusal.or_else(|| origin.refusal(&shared, &request));
-        let visit = PageVisit::of(&request);
+        let visit = BrowserPageRequest::of(&request);
         let owner = shared.owners.owner(request.uri().path());
         if refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
             let route = self.route.clone();
@@ -185,10 +185,10 @@ async fn call_after_lookup(
     shared: Arc<MiddlewareState>,
     mut route: Route,
     mut request: Request,
-    entry: RequestLog,
+    entry: RequestLogEntry,
     origin: OriginCheck,
     language: Language,
-    visit: Option<PageVisit>,
+    visit: Option<BrowserPageRequest>,
 ) -> Result<Response, Infallible> {
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
@@ -202,7 +202,7 @@ async fn call_after_lookup(
     Ok(show_errors(visit, response).await)
 }
 
-async fn show_errors(visit: Option<PageVisit>, response: Response) -> Response {
+async fn show_errors(visit: Option<BrowserPageRequest>, response: Response) -> Response {
     match visit {
         Some(visit) => visit.show_error(response).await,
         None => response,

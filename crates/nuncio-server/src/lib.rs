@@ -42,7 +42,7 @@ pub use http::{AnsweredRequest, RequestObserver};
 pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
 pub use nuncio_backend::runners::{
-    McpOffer, McpStartOptions, OfferedTool, ServerReachability, ToolEffect, downloads_packages,
+    McpServerTools, McpStartOptions, OfferedTool, ServerReachability, ToolEffect, downloads_packages,
 };
 pub use nuncio_http::front::ProtocolFront;
 pub use offers::{local_runners_config, mcp_offers, reach_servers};

@@ -29,7 +29,7 @@ mod unidentified;
 
 use activity::{IdleLimits, WatchedBody};
 pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
-use head_errors::HeadErrorStream;
+use head_errors::HyperErrorBodyStream;
 use stream::ConnectionStream;
 pub(crate) use unidentified::ServerRuntimes;
 use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
@@ -164,7 +164,8 @@ impl ConnectionAcceptor {
             .keep_alive_timeout(Duration::from_secs(20));
         let limits = self.times.idle_limits(&open);
         let service = ConnectionService { app: TowerToHyperService::new(self.app), open: Arc::clone(&open) };
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(HeadErrorStream::new(stream)), service);
+        let connection =
+            builder.serve_connection_with_upgrades(TokioIo::new(HyperErrorBodyStream::new(stream)), service);
         tokio::pin!(connection);
         let mut stopping = false;
         loop {

@@ -48,14 +48,14 @@ macro_rules! labels {
 }
 
 labels! {
-    ByAgent { agent: String }
-    ByStop { agent: String, stop: &'static str }
-    ByTool { agent: String, tool: String }
-    ByOutcome { agent: String, tool: String, protocol: &'static str, outcome: &'static str, code: &'static str }
-    ByStatus { route: String, method: &'static str, status: &'static str }
-    ByRoute { route: String }
-    ByState { skill: String, state: &'static str }
-    BySize { large: &'static str, breaking: &'static str }
+    AgentLabels { agent: String }
+    StopLabels { agent: String, stop: &'static str }
+    ToolLabels { agent: String, tool: String }
+    OutcomeLabels { agent: String, tool: String, protocol: &'static str, outcome: &'static str, code: &'static str }
+    StatusLabels { route: String, method: &'static str, status: &'static str }
+    RouteLabels { route: String }
+    StateLabels { skill: String, state: &'static str }
+    SizeLabels { large: &'static str, breaking: &'static str }
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -90,19 +90,19 @@ macro_rules! metrics {
 }
 
 metrics! {
-    turns_started: Family<ByAgent, Counter> = Family::default(), "nuncio_turns_started", "Turns started";
-    turns_ended: Family<ByStop, Counter> = Family::default(),
+    turns_started: Family<AgentLabels, Counter> = Family::default(), "nuncio_turns_started", "Turns started";
+    turns_ended: Family<StopLabels, Counter> = Family::default(),
         "nuncio_turns_ended", "Turns ended, by stop reason";
-    turn_seconds: Histograms<ByAgent> = Family::new_with_constructor(long),
+    turn_seconds: Histograms<AgentLabels> = Family::new_with_constructor(long),
         "nuncio_turn_duration" in Seconds, "Duration of turns, from their start until they are stored";
-    calls: Family<ByOutcome, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by outcome";
-    call_seconds: Histograms<ByTool> = Family::new_with_constructor(long),
+    calls: Family<OutcomeLabels, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by outcome";
+    call_seconds: Histograms<ToolLabels> = Family::new_with_constructor(long),
         "nuncio_tool_call_duration" in Seconds, "Duration of the tool calls that ran";
-    executions: Family<ByState, Counter> = Family::default(),
+    executions: Family<StateLabels, Counter> = Family::default(),
         "nuncio_executions", "Executions ended, by outcome";
     open_executions: Gauge = Gauge::default(), "nuncio_executions_open", "Executions accepted and not yet ended";
-    requests: Family<ByStatus, Counter> = Family::default(), "nuncio_http_requests", "Requests answered";
-    request_seconds: Histograms<ByRoute> = Family::new_with_constructor(short),
+    requests: Family<StatusLabels, Counter> = Family::default(), "nuncio_http_requests", "Requests answered";
+    request_seconds: Histograms<RouteLabels> = Family::new_with_constructor(short),
         "nuncio_http_request_duration" in Seconds, "Time until the response to a request began";
     commit_seconds: Histogram = short(),
         "nuncio_store_commit" in Seconds, "Duration of a transaction, including its sync to disk";
@@ -111,7 +111,7 @@ metrics! {
     queued_commits: Gauge = Gauge::default(), "nuncio_store_queue", "Commits waiting for the writer";
     running_turns: Gauge = Gauge::default(), "nuncio_turns_running", "Running turns";
     open_streams: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_streams_open", "Open event streams";
-    manifests: Family<BySize, Counter> = Family::default(),
+    manifests: Family<SizeLabels, Counter> = Family::default(),
         "nuncio_manifests_published", "Manifests published, by whether the change was large and needed new consent";
     open_sockets: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_sockets_open", "WebSockets of people and agents";
     events_sent: Counter = Counter::default(), "nuncio_events_sent", "Events sent over WebSockets";
@@ -131,9 +131,10 @@ impl Metrics {
     pub(crate) fn answered(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
         // The pattern of a nested router's fallback contains `{*` and is not a route.
         let route = route.filter(|route| !route.contains("{*")).unwrap_or("other");
-        let labels = ByStatus { route: route.to_owned(), method: method_label(method), status: status_class(status) };
+        let labels =
+            StatusLabels { route: route.to_owned(), method: method_label(method), status: status_class(status) };
         self.requests.get_or_create(&labels).inc();
-        self.request_seconds.get_or_create(&ByRoute { route: labels.route }).observe(took.as_secs_f64());
+        self.request_seconds.get_or_create(&RouteLabels { route: labels.route }).observe(took.as_secs_f64());
     }
 
     /// All metrics as text, with the current values.
@@ -153,14 +154,14 @@ impl Metrics {
 
 impl Meter for Metrics {
     fn turn_began(&self, agent: &AgentName) {
-        self.turns_started.get_or_create(&ByAgent { agent: agent.to_string() }).inc();
+        self.turns_started.get_or_create(&AgentLabels { agent: agent.to_string() }).inc();
     }
 
     fn turn_ended(&self, agent: &AgentName, stop: &TurnOutcome, took: Duration) {
         let name = if stop.cancelled { "cancelled" } else { stop.stop_reason.as_str() };
-        let labels = ByStop { agent: agent.to_string(), stop: name };
+        let labels = StopLabels { agent: agent.to_string(), stop: name };
         self.turns_ended.get_or_create(&labels).inc();
-        self.turn_seconds.get_or_create(&ByAgent { agent: labels.agent }).observe(took.as_secs_f64());
+        self.turn_seconds.get_or_create(&AgentLabels { agent: labels.agent }).observe(took.as_secs_f64());
     }
 
     fn call_ended(&self, record: &AuditRecord, declared: bool) {
@@ -173,17 +174,17 @@ impl Meter for Metrics {
         };
         let tool = if declared { record.tool.to_string() } else { "unknown".to_owned() };
         let labels =
-            ByOutcome { agent: record.agent.to_string(), tool, protocol: record.protocol.as_str(), outcome, code };
+            OutcomeLabels { agent: record.agent.to_string(), tool, protocol: record.protocol.as_str(), outcome, code };
         self.calls.get_or_create(&labels).inc();
         if let Some(started) = record.started_at {
             let took = started.until(record.ended_at);
-            let labels = ByTool { agent: labels.agent, tool: labels.tool };
+            let labels = ToolLabels { agent: labels.agent, tool: labels.tool };
             self.call_seconds.get_or_create(&labels).observe(took.as_secs_f64());
         }
     }
 
     fn execution_ended(&self, execution: &Execution) {
-        let labels = ByState { skill: execution.order.skill.to_string(), state: execution.state.as_str() };
+        let labels = StateLabels { skill: execution.order.skill.to_string(), state: execution.state.as_str() };
         self.executions.get_or_create(&labels).inc();
     }
 
@@ -197,7 +198,7 @@ impl Meter for Metrics {
 
     fn manifest_published(&self, bytes: usize, breaking: bool) {
         let yes_no = |yes| if yes { "yes" } else { "no" };
-        let labels = BySize { large: yes_no(bytes >= manifest::LARGE_BYTES), breaking: yes_no(breaking) };
+        let labels = SizeLabels { large: yes_no(bytes >= manifest::LARGE_BYTES), breaking: yes_no(breaking) };
         self.manifests.get_or_create(&labels).inc();
     }
 

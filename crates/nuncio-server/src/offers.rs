@@ -5,9 +5,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nuncio_anp::client::LocalDidScheme;
+use nuncio_anp::client::LocalDidUrlScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpOffer, McpStartOptions, ServerReachability, ToolRunner, ToolRunnerConfig};
+use nuncio_backend::runners::{McpServerTools, McpStartOptions, ServerReachability, ToolRunner, ToolRunnerConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
@@ -24,7 +24,7 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
         fetch: Arc::new(fetch),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        local_dids: LocalDidScheme::default(),
+        local_dids: LocalDidUrlScheme::default(),
         executable,
         working_dir,
         confined: true,
@@ -39,7 +39,7 @@ pub async fn mcp_offers(
     folder: PathBuf,
     executable: PathBuf,
     mcp_start: McpStartOptions,
-) -> Result<Vec<McpOffer>, OperatorError> {
+) -> Result<Vec<McpServerTools>, OperatorError> {
     let (runners, _scratch) = scratch_runners(agent, folder, executable, mcp_start)?;
     runners.offers(agent).await.map_err(unavailable)
 }

@@ -8,7 +8,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::AuditCheckpoints;
 use crate::error::OperatorError;
 use crate::settings::RetentionSettings;
 
@@ -17,7 +17,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Deletes old data until `stop`.
 pub(crate) async fn run(
     engine: Engine,
-    checkpoints: Arc<Checkpoints>,
+    checkpoints: Arc<AuditCheckpoints>,
     settings: RetentionSettings,
     stop: CancellationToken,
 ) {
@@ -42,7 +42,11 @@ fn days(days: NonZeroU32) -> Duration {
     Duration::from_secs(u64::from(days.get()) * 24 * 3600)
 }
 
-async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionSettings) -> Result<(), OperatorError> {
+async fn prune(
+    engine: &Engine,
+    checkpoints: &AuditCheckpoints,
+    settings: &RetentionSettings,
+) -> Result<(), OperatorError> {
     if let Some(age) = settings.sessions_days {
         let sessions = engine.records().prune_sessions(engine.now().before(days(age)), Principal::Operator).await?;
         if sessions > 0 {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidScheme};
+use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidUrlScheme};
 use nuncio_anp::directory::DirectoryPublisher;
 use nuncio_anp::project::HostDocumentSettings;
 use nuncio_anp::server::AnpServerState;
@@ -21,11 +21,11 @@ use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
-use nuncio_engine::nodes::{AdoptionReport, StoreSharing};
+use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_engine::{Engine, Limits, Ports};
+use nuncio_engine::{Engine, EngineLimits, EnginePorts};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::{BodyBudget, BodyLimits};
 use nuncio_store::SqliteStore;
@@ -42,9 +42,9 @@ use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
 use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
 use crate::anp_identities::AnpIdentities;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::AuditCheckpoints;
 use crate::data::DataDir;
-use crate::dids::{AddressSource, Dids};
+use crate::dids::{Dids, PublicUrlSource};
 use crate::error::OperatorError;
 use crate::fronts::{self, ProtocolDependencies};
 use crate::hosting::{HostDescription, check_documents};
@@ -153,9 +153,9 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     let AssembledEngine { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
     engine.access().load().await?;
     let dids = Dids::open_offline(data.private_files(), clock)?;
-    let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidScheme::Https, None).await?;
-    let invites = admin::InviteServer { key: public_key(&data.signing_key("people.key")?), url: None };
-    let checkpoints = Arc::new(Checkpoints::open(&data)?);
+    let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
+    let invites = admin::InviteServerIdentity { key: public_key(&data.signing_key("people.key")?), url: None };
+    let checkpoints = Arc::new(AuditCheckpoints::open(&data)?);
     let host = admin::AdminProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
 }
@@ -198,7 +198,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         fetch: Arc::clone(&fetch) as _,
         clock: Arc::clone(&with.clock),
         entropy: Arc::new(SystemEntropy),
-        local_dids: if with.dev { LocalDidScheme::Http } else { LocalDidScheme::Https },
+        local_dids: if with.dev { LocalDidUrlScheme::Http } else { LocalDidUrlScheme::Https },
         executable: with.executable.clone(),
         working_dir: data.path().to_owned(),
         confined: true,
@@ -209,7 +209,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let secret_key = data.secret_key(&*entropy)?;
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
     data.keep_secret_key()?;
-    let ports = Ports {
+    let ports = EnginePorts {
         store: Arc::new(store),
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(LocalBrainFactory::new(&runners)),
@@ -220,7 +220,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         meter: Arc::clone(&with.meter),
     };
     let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
-    let limits = Limits {
+    let limits = EngineLimits {
         drafting: settings.anp.drafting,
         consent: settings.a2h.rules()?,
         relay: settings.a2h.relaying(),
@@ -289,7 +289,8 @@ impl Server {
         let signatures = Arc::new(SignatureVerifier::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
-        let source = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
+        let source =
+            if options.public_url.is_some() { PublicUrlSource::ByOperator } else { PublicUrlSource::ByListening };
         let public_url = options.public_url.map(|url| url.to_string());
         let did_url = public_url.clone().or_else(|| server_url::for_dids(&addresses, tls.is_some()));
         let base = public_url.unwrap_or_else(|| server_url::by_listening(&addresses, tls.is_some()));
@@ -321,7 +322,7 @@ impl Server {
             people: Arc::clone(&people),
         };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
-        let local_dids = if with.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
+        let local_dids = if with.dev { LocalDidUrlScheme::Http } else { LocalDidUrlScheme::Https };
         let directory =
             registry::agents::open(&engine, Arc::clone(&fetch) as _, &settings.registry, local_dids, Some(&base))
                 .await?;
@@ -343,7 +344,7 @@ impl Server {
             programs,
             served: ServedFiles::default(),
         };
-        let checkpoints = Checkpoints::open(&data)?;
+        let checkpoints = AuditCheckpoints::open(&data)?;
         checkpoints.report_missing(audit_head);
         publisher.refresh().await?;
         let served = engine.agents().list();
@@ -353,7 +354,7 @@ impl Server {
         }
         // The first search for the work of dead nodes ends before the first request, the later ones run beside them.
         let adopted = engine.nodes().adopt_orphans().await?;
-        if adopted != AdoptionReport::default() {
+        if adopted != AdoptedWorkReport::default() {
             tracing::warn!(
                 turns = adopted.turns,
                 calls = adopted.calls,
@@ -428,7 +429,7 @@ impl Server {
             checkpoints: Arc::new(checkpoints),
             dids: dids.clone(),
             directory: directory.clone(),
-            invites: admin::InviteServer { key: people.key(), url: Some(people.audience().to_owned()) },
+            invites: admin::InviteServerIdentity { key: people.key(), url: Some(people.audience().to_owned()) },
             peers: Arc::clone(&peers),
             host: admin::AdminProcess::Server(Box::new(server)),
         };

@@ -15,9 +15,9 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::ConfiguredGrant;
-use nuncio_engine::drafting::DraftingPolicy;
+use nuncio_engine::drafting::ProtocolDraftingPolicy;
 use nuncio_engine::invoke::ExecutionLimits;
-use nuncio_http::network::Network;
+use nuncio_http::network::IpNetwork;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -141,8 +141,8 @@ impl LimitSettings {
     }
 
     #[must_use]
-    pub fn engine(&self) -> nuncio_engine::Limits {
-        nuncio_engine::Limits {
+    pub fn engine(&self) -> nuncio_engine::EngineLimits {
+        nuncio_engine::EngineLimits {
             turn: Duration::from_secs(self.turn_seconds),
             steps: self.turn_steps,
             approval: Duration::from_secs(self.approval_seconds),
@@ -158,7 +158,7 @@ impl LimitSettings {
                 timeout: Duration::from_secs(self.execution_seconds),
                 keep: Duration::from_secs(self.keep_hours * 3600),
             },
-            ..nuncio_engine::Limits::default()
+            ..nuncio_engine::EngineLimits::default()
         }
     }
 }
@@ -216,7 +216,7 @@ pub struct ProviderContactSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// Addresses and networks of the proxies whose `X-Forwarded-For` is trusted.
-    pub trusted_proxies: Vec<Network>,
+    pub trusted_proxies: Vec<IpNetwork>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -259,7 +259,7 @@ pub struct MetricsSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct AnpSettings {
     /// Whether agents draft protocols with callers that no interface fits, and who accepts the drafts for the agent.
-    pub drafting: DraftingPolicy,
+    pub drafting: ProtocolDraftingPolicy,
 }
 
 /// Ages after which data is deleted. Data without a setting is never deleted.

@@ -1,4 +1,5 @@
-//! Parses an invocation request strictly, either into a `Submission` for the engine or into a report of all faults.
+//! Parses an invocation request strictly, either into an `ExecutionRequest` for the engine or into a report of all
+//! faults.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -8,7 +9,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation as SchemaFault;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::IdempotencyKey;
-use nuncio_engine::invoke::Submission;
+use nuncio_engine::invoke::ExecutionRequest;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -36,7 +37,7 @@ pub(crate) fn body(
     skill: &str,
     request: InvocationRequest,
     head: InvocationOptionHeaders,
-) -> Result<Submission, ValidationReport> {
+) -> Result<ExecutionRequest, ValidationReport> {
     if request.skill_id != skill {
         let fault =
             DocumentFault::new("/skill_id", "is not the skill at this address", json!(skill), json!(request.skill_id));
@@ -72,7 +73,7 @@ pub(crate) fn body(
     if !faults.is_empty() {
         return Err(ValidationReport::new(SkillDocumentType::InvocationRequest, faults, Vec::new()));
     }
-    Ok(Submission {
+    Ok(ExecutionRequest {
         protocol: Protocol::Skill,
         inputs: request.inputs,
         priority: context.priority.unwrap_or_default(),
@@ -104,7 +105,7 @@ pub(crate) fn query(
     pairs: impl Iterator<Item = (String, String)>,
     parameters: &[ParameterDefinition],
     head: InvocationOptionHeaders,
-) -> Result<Submission, ValidationReport> {
+) -> Result<ExecutionRequest, ValidationReport> {
     let mut inputs = Map::new();
     let mut faults = Vec::new();
     for (name, text) in pairs {
@@ -146,7 +147,7 @@ pub(crate) fn query(
     }
     let idempotency =
         head.idempotency_key.map(|key| IdempotencyKey { key, body: Digest::of_json(&json!([skill, inputs])) });
-    Ok(Submission {
+    Ok(ExecutionRequest {
         protocol: Protocol::Skill,
         inputs,
         priority,

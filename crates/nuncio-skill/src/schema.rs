@@ -54,7 +54,7 @@ pub(crate) fn error_schema() -> Value {
 
 /// Named definition of the published schema.
 #[derive(Debug, Clone, PartialEq)]
-pub enum PublishedDefinition {
+pub enum PublishedSchemaDefinition {
     Object(ObjectDefinition, Vec<FieldRule>),
     Enum(EnumDefinition),
 }
@@ -69,7 +69,7 @@ pub struct EnumDefinition {
     pub docs: Vec<&'static str>,
 }
 
-impl PublishedDefinition {
+impl PublishedSchemaDefinition {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -80,28 +80,28 @@ impl PublishedDefinition {
 }
 
 /// All definitions of §9.1 in order; the first is the root.
-pub static CATALOGUE: LazyLock<Vec<PublishedDefinition>> = LazyLock::new(|| {
-    let object = |definition| PublishedDefinition::Object(definition, Vec::new());
+pub static CATALOGUE: LazyLock<Vec<PublishedSchemaDefinition>> = LazyLock::new(|| {
+    let object = |definition| PublishedSchemaDefinition::Object(definition, Vec::new());
     vec![
         object(wire::SkillDescriptor::definition()),
         object(wire::SkillIndex::definition()),
         object(wire::SkillIndexEntry::definition()),
         object(wire::InvocationRequest::definition()),
-        PublishedDefinition::Object(wire::InvocationResponse::definition(), response_rules()),
+        PublishedSchemaDefinition::Object(wire::InvocationResponse::definition(), response_rules()),
         object(wire::ProtocolVersion::definition()),
-        PublishedDefinition::Enum(capability_type()),
-        PublishedDefinition::Enum(access_policy()),
-        PublishedDefinition::Enum(auth_type()),
-        PublishedDefinition::Enum(execution_status()),
+        PublishedSchemaDefinition::Enum(capability_type()),
+        PublishedSchemaDefinition::Enum(access_policy()),
+        PublishedSchemaDefinition::Enum(auth_type()),
+        PublishedSchemaDefinition::Enum(execution_status()),
         object(wire::ParameterDefinition::definition()),
-        PublishedDefinition::Object(wire::AuthConfig::definition(), auth_rules()),
+        PublishedSchemaDefinition::Object(wire::AuthConfig::definition(), auth_rules()),
         object(wire::InvocationEndpoint::definition()),
         object(wire::OutputDefinition::definition()),
     ]
 });
 
 #[must_use]
-pub fn published(name: &str) -> Option<&'static PublishedDefinition> {
+pub fn published(name: &str) -> Option<&'static PublishedSchemaDefinition> {
     CATALOGUE.iter().find(|one| one.name() == name)
 }
 

@@ -59,7 +59,7 @@ pub enum RequestCheckResult {
 }
 
 /// Looks up the OAuth endpoints of an issuer, or of any issuer if none is named.
-pub type FindIssuer = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + Send + Sync;
+pub type OAuthEndpointLookup = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + Send + Sync;
 
 /// State that all routes of Skill Sharing share.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ pub struct SkillServerState {
     host: Arc<HostInfo>,
     bodies: BodyLimits,
     custom: Arc<dyn RequestAuthenticator>,
-    issuers: Arc<FindIssuer>,
+    issuers: Arc<OAuthEndpointLookup>,
     documents: Arc<DocumentCache>,
     registry: Arc<Registry>,
     /// Client that calls callback addresses; `None` accepts every address.
@@ -82,7 +82,7 @@ impl SkillServerState {
         host: HostInfo,
         bodies: &BodyLimits,
         custom: Arc<dyn RequestAuthenticator>,
-        issuers: Arc<FindIssuer>,
+        issuers: Arc<OAuthEndpointLookup>,
     ) -> Self {
         let bodies = bodies.at_most(SkillDocumentType::InvocationRequest.max_bytes());
         let (documents, registry) = Default::default();

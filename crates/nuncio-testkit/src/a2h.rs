@@ -18,7 +18,7 @@ mod socket;
 
 pub use relay::{ExternalAgent, artifact, manifest, text};
 pub use sealed::{
-    AgentTransport, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice, content_key_in,
+    AgentTransport, JumpingClock, PeerDependencies, SealedAgent, SealedDevice, TamperingProxy, content_key_in,
 };
 pub use socket::{Socket, SocketMessage, tungstenite};
 

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::background_panics::BackgroundPanicCheck;
 use crate::leftovers::assert_none_left;
-use crate::{AapClient, RawAnswer, eventually};
+use crate::{AapClient, RawHttpResponse, eventually};
 
 #[derive(Debug)]
 pub struct GatewayBuilder {
@@ -131,8 +131,8 @@ impl Gateway {
     }
 
     /// Sends raw bytes to the gateway and reads until the connection closes; `None` without a response.
-    pub async fn raw(&self, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
-        RawAnswer::exchange(self.address(), request.as_ref()).await
+    pub async fn raw(&self, request: impl AsRef<[u8]>) -> Option<RawHttpResponse> {
+        RawHttpResponse::exchange(self.address(), request.as_ref()).await
     }
 
     /// Sends a command over the admin socket, as the operator's commands do.

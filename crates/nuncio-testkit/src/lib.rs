@@ -17,6 +17,6 @@ pub use clock::ManualClock;
 pub use eventually::{eventually, is_alive};
 pub use gateway::{ApiKeyHolder, Gateway, GatewayBuilder};
 pub use leftovers::{DescendantProcess, descendants};
-pub use raw::RawAnswer;
+pub use raw::RawHttpResponse;
 pub use reqwest::Method;
 pub use stream::{EventStream, ReceivedSseEvent};

@@ -8,14 +8,14 @@ use tokio::net::TcpStream;
 
 /// An HTTP response, read until the connection closes.
 #[derive(Debug, Clone)]
-pub struct RawAnswer {
+pub struct RawHttpResponse {
     pub status: u16,
     /// Response headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
-impl RawAnswer {
+impl RawHttpResponse {
     /// Sends bytes and reads the response until the connection closes; `None` without a response.
     pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Self> {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::SignatureInput;
 use nuncio_identity::{
-    BoundDocument, DidDocument, K1ProofRule, SignatureClaim, SignaturePolicy, SignedRequest, verify_request,
+    BoundDidDocument, DidDocument, K1ProofRule, SignaturePolicy, SignedRequest, UnverifiedSignature, verify_request,
 };
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ static VECTORS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../crates/nuncio-identity/tests/data/http_signatures.json")).unwrap()
 });
 
-static DOCUMENT: LazyLock<BoundDocument> = LazyLock::new(|| {
+static DOCUMENT: LazyLock<BoundDidDocument> = LazyLock::new(|| {
     let documents = include_str!("../../../crates/nuncio-identity/tests/data/did_documents.json");
     let documents: Value = serde_json::from_str(documents).unwrap();
     let document = documents["documents"].as_array().unwrap().iter().find(|it| it["name"] == "e1_path").unwrap();
@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
         let alone = format!("{}={}", member.label, member.raw);
         assert_eq!(SignatureInput::read_all(&alone), Ok(vec![member]));
     }
-    if SignatureClaim::read(input, signature).is_err() {
+    if UnverifiedSignature::read(input, signature).is_err() {
         return;
     }
     let headers = [("signature-input", input), ("signature", signature)];

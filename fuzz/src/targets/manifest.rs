@@ -1,7 +1,7 @@
 //! Manifests: an accepted manifest is accepted again, and a comparison of two never panics.
 
 use nuncio_core::manifest::{Manifest, ScopePresets};
-use nuncio_judge::schema::Budget;
+use nuncio_judge::schema::ComparisonBudget;
 use nuncio_judge::{ChangePolicy, manifests};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(Manifest::check(source.clone(), &presets).unwrap().manifest.source(), &source);
     }
     let Ok(pair) = serde_json::from_slice::<Value>(data) else { return };
-    let policy = ChangePolicy { reauth_on_widening: true, budget: Budget::new(2_000) };
+    let policy = ChangePolicy { reauth_on_widening: true, budget: ComparisonBudget::new(2_000) };
     let (old, new) = (pair.get("old"), pair.get("new"));
     let verdict = manifests(old, new, &[], &policy);
     if old == new {

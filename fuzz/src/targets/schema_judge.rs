@@ -1,7 +1,7 @@
 //! Comparison of schemas: every witness is valid under the old schema and invalid under the new one.
 
 use nuncio_core::schema::Schema;
-use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
+use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 const VECTORS: &str = include_str!("../../../crates/nuncio-judge/tests/vectors/a2h/schema_compat.jsonl");
@@ -12,7 +12,7 @@ const EACH: usize = 5;
 pub fn run(data: &[u8]) {
     let Ok(pair) = serde_json::from_slice::<Value>(data) else { return };
     let (Some(old), Some(new)) = (pair.get("old"), pair.get("new")) else { return };
-    let comparison = compare(old, new, Budget::new(2_000));
+    let comparison = compare(old, new, ComparisonBudget::new(2_000));
     assert_eq!(comparison.findings.is_empty(), comparison.outcome == ComparisonOutcome::Compatible);
     let (Ok(old), Ok(new)) = (Schema::compile(old.clone()), Schema::compile(new.clone())) else { return };
     for finding in comparison.findings {

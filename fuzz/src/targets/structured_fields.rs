@@ -3,7 +3,7 @@
 
 use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{check_content_digest, content_digest};
-use nuncio_identity::legacy::LegacyClaim;
+use nuncio_identity::legacy::UnverifiedLegacyHeader;
 
 use crate::seeds::texts_in;
 
@@ -19,11 +19,11 @@ pub fn run(data: &[u8]) {
     if let Some(grant) = IssuedAccessToken::read(&field) {
         assert!(!is_printable || IssuedAccessToken::read(&grant.authentication_info()) == Some(grant), "{field:?}");
     }
-    if let Ok(claim) = LegacyClaim::from_header(&field) {
+    if let Ok(claim) = UnverifiedLegacyHeader::from_header(&field) {
         if is_printable {
-            assert_eq!(LegacyClaim::from_header(&claim.to_header()).unwrap().to_json(), claim.to_json());
+            assert_eq!(UnverifiedLegacyHeader::from_header(&claim.to_header()).unwrap().to_json(), claim.to_json());
         }
-        assert_eq!(LegacyClaim::from_json(&claim.to_json()).unwrap().to_json(), claim.to_json());
+        assert_eq!(UnverifiedLegacyHeader::from_json(&claim.to_json()).unwrap().to_json(), claim.to_json());
     }
     let _ = (AuthParams::read_all(&field), AuthParams::read_info(&field), accepted_components(&field));
     if check_content_digest(&field, b"body").is_ok() {

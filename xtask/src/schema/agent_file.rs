@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use nuncio_agent_file::reference::{
-    self, AgentFileKey, FILTERS, ReferenceLanguage, TemplateFilter, VARIABLES, ValueForm,
+    self, AgentFileKey, AgentFileValueType, FILTERS, ReferenceLanguage, TemplateFilter, VARIABLES,
 };
 
 use ReferenceLanguage::{Chinese, English};
@@ -52,7 +52,7 @@ fn document(language: ReferenceLanguage) -> String {
     write_keys(&mut out, "", language);
     for key in reference::keys().filter(|key| has_own_table(key)) {
         let _ = write!(out, "\n### `{}`\n\n{}\n", heading(key), cell(key.meaning.text(language)));
-        if key.table().is_empty() && key.values != [ValueForm::NamedTables] {
+        if key.table().is_empty() && key.values != [AgentFileValueType::NamedTables] {
             let _ = write!(out, "\n```toml\n{}\n```\n", key.section_example());
         }
         write_keys(&mut out, key.path, language);
@@ -115,14 +115,16 @@ fn write_filter(out: &mut String, filter: &TemplateFilter, language: ReferenceLa
 
 /// Whether the reference lists the keys of the table under its own path.
 fn has_own_table(key: &AgentFileKey) -> bool {
-    let is_table = |form: &ValueForm| matches!(form, ValueForm::Table | ValueForm::Sections | ValueForm::NamedTables);
+    let is_table = |form: &AgentFileValueType| {
+        matches!(form, AgentFileValueType::Table | AgentFileValueType::Sections | AgentFileValueType::NamedTables)
+    };
     key.values.iter().any(is_table)
 }
 
 fn heading(key: &AgentFileKey) -> String {
     match key.values {
-        [ValueForm::Sections] => format!("[[{}]]", key.path),
-        [ValueForm::NamedTables] => format!("[{}.NAME]", key.path),
+        [AgentFileValueType::Sections] => format!("[[{}]]", key.path),
+        [AgentFileValueType::NamedTables] => format!("[{}.NAME]", key.path),
         _ => format!("[{}]", key.path),
     }
 }

@@ -1,7 +1,7 @@
 //! Generates `schema.json` (JSON Schema 2020-12).
 
 use nuncio_skill::schema::model::{Field, FieldRule, ObjectDefinition, Shape};
-use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedSchemaDefinition};
 use serde::{Serialize, Serializer};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -24,10 +24,10 @@ pub(super) fn text() -> String {
     text
 }
 
-fn published(one: &PublishedDefinition) -> Vec<(String, JsonNode)> {
+fn published(one: &PublishedSchemaDefinition) -> Vec<(String, JsonNode)> {
     match one {
-        PublishedDefinition::Object(definition, rules) => object(definition, rules),
-        PublishedDefinition::Enum(EnumDefinition { doc, values, .. }) => {
+        PublishedSchemaDefinition::Object(definition, rules) => object(definition, rules),
+        PublishedSchemaDefinition::Enum(EnumDefinition { doc, values, .. }) => {
             vec![("description".to_owned(), (*doc).into()), ("enum".to_owned(), JsonNode::list(values.iter().copied()))]
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
-use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedSchemaDefinition};
 
 use super::ts;
 
@@ -22,8 +22,8 @@ pub(super) fn text() -> String {
     for (place, one) in CATALOGUE.iter().enumerate() {
         let root = if place == 0 { " This is the root of the schema." } else { "" };
         match one {
-            PublishedDefinition::Object(definition, rules) => object(&mut out, definition, rules, root),
-            PublishedDefinition::Enum(words) => list(&mut out, words),
+            PublishedSchemaDefinition::Object(definition, rules) => object(&mut out, definition, rules, root),
+            PublishedSchemaDefinition::Enum(words) => list(&mut out, words),
         }
     }
     out

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
-use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
+use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedSchemaDefinition};
 
 const HEAD: &str = "\
 // Skill Sharing Protocol 1.0. Written from the same source as schema.json and equal to it in meaning.
@@ -15,8 +15,8 @@ pub(super) fn text() -> String {
     for one in CATALOGUE.iter() {
         out.push('\n');
         match one {
-            PublishedDefinition::Object(definition, rules) => interface(&mut out, definition, rules),
-            PublishedDefinition::Enum(words) => union(&mut out, words),
+            PublishedSchemaDefinition::Object(definition, rules) => interface(&mut out, definition, rules),
+            PublishedSchemaDefinition::Enum(words) => union(&mut out, words),
         }
     }
     out

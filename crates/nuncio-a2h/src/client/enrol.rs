@@ -11,7 +11,7 @@ use url::Url;
 
 use super::relay_identity::{SignFn, ask};
 use super::{RelayError, read};
-use crate::wire::auth::{EnrollRequest, EnrolledView, ServerKeysView, ServerView};
+use crate::wire::auth::{EnrollRequest, EnrollResponse, ServerIdentityView, ServerKeysView};
 
 /// Invite to enrol a device, as given to a person.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub async fn enrol(
     sign: &SignFn,
 ) -> Result<EnrolledDevice, RelayError> {
     let other = |message: &str| RelayError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
-    let is_other = |server: &ServerView| {
+    let is_other = |server: &ServerIdentityView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };
     // The server key is checked before the invite code is sent, because the code works only once.
@@ -63,7 +63,7 @@ pub async fn enrol(
     };
     let body = Some(read::body(&request));
     let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", body).await?;
-    let EnrolledView { device, server, .. } = read::read(answer)?;
+    let EnrollResponse { device, server, .. } = read::read(answer)?;
     if device.public_key != key {
         return Err(other("the server enrolled another key than this device's: the connection is intercepted"));
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Fetch, WebSocketDialer};
-use nuncio_engine::relay::NewPost;
+use nuncio_engine::relay::MessageToPost;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -20,15 +20,17 @@ use tokio::sync::{Mutex, mpsc};
 use url::Url;
 
 use super::read::{self, kind_of_two};
-use super::relay_identity::{RelayCredentials, RelayIdentity};
+use super::relay_identity::{RelayClientIdentity, RelayCredentials};
 use super::socket::RelayConnection;
-use super::{Relay, RelayError, RelayEvent};
+use super::{RelayClient, RelayError, RelayEvent};
 use crate::wire::Page;
 use crate::wire::agent::AgentView;
 use crate::wire::conversation::OpenConversationRequest;
 use crate::wire::frame::ClientFrame;
-use crate::wire::keys::{KeysRequest, PublishedKeysStatus};
-use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, PostedMessageView, SealedBytes};
+use crate::wire::keys::{PublishedKeysStatus, RegisterKeysRequest};
+use crate::wire::message::{
+    PostMessageRequest, PostedMessageView, SealedBytes, ToolCallClaimRequest, ToolCallClaimView,
+};
 use crate::wire::stream::StreamFrame;
 
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,7 +50,7 @@ pub struct RelayAddress {
 
 /// Client of a relay over the network, with the identity of one agent or device.
 #[derive(Debug)]
-pub struct HttpRelay {
+pub struct HttpRelayClient {
     address: RelayAddress,
     me: RelayParty,
     credentials: Arc<dyn RelayCredentials>,
@@ -60,7 +62,7 @@ pub struct HttpRelay {
     streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
 }
 
-impl HttpRelay {
+impl HttpRelayClient {
     /// Client that receives its events by WebSocket.
     #[must_use]
     pub fn by_socket(
@@ -134,8 +136,8 @@ impl HttpRelay {
     async fn connect(&self, dial: &dyn WebSocketDialer, after: Option<u64>) -> Result<RelayConnection, RelayError> {
         let token = self.credentials.token().await?;
         let (path, agent_id) = match self.credentials.who() {
-            RelayIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
-            RelayIdentity::Device(..) => ("/ws/human".to_owned(), None),
+            RelayClientIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
+            RelayClientIdentity::Device(..) => ("/ws/human".to_owned(), None),
         };
         let (outgoing, streams) = mpsc::channel(MAX_QUEUED_STREAM_FRAMES);
         let url = below(&self.address.url, &path)?;
@@ -165,17 +167,18 @@ impl HttpRelay {
 }
 
 #[async_trait]
-impl Relay for HttpRelay {
+impl RelayClient for HttpRelayClient {
     fn me(&self) -> &RelayParty {
         &self.me
     }
 
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
         let path = match self.credentials.who() {
-            RelayIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
-            RelayIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
+            RelayClientIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
+            RelayClientIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
         };
-        let held: PublishedKeysStatus = self.send("POST", &path, &KeysRequest { bundle, one_time_keys: keys }).await?;
+        let held: PublishedKeysStatus =
+            self.send("POST", &path, &RegisterKeysRequest { bundle, one_time_keys: keys }).await?;
         Ok(held.one_time_keys)
     }
 
@@ -187,7 +190,7 @@ impl Relay for HttpRelay {
         self.get(&path).await
     }
 
-    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError> {
         let path = format!("/keys/devices/{}/one-time-key?owner={}", id.device, id.owner);
         self.send("POST", &path, &Map::new()).await
     }
@@ -202,7 +205,7 @@ impl Relay for HttpRelay {
         Ok(read::conversation(self.send("POST", "/conversations", &body).await?))
     }
 
-    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError> {
         let envelope = SealedBytes(post.envelope).to_envelope();
         let body = PostMessageRequest {
             client_message_id: post.client_id,
@@ -238,7 +241,7 @@ impl Relay for HttpRelay {
 
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
         let path = format!("/messages/{message}/claim");
-        match self.send::<ClaimView>("POST", &path, &ClaimRequest::default()).await {
+        match self.send::<ToolCallClaimView>("POST", &path, &ToolCallClaimRequest::default()).await {
             Err(RelayError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
             other => other.map(|_| true),
         }

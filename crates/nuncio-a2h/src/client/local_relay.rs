@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, StreamSender};
+use nuncio_engine::relay::{KeyUpload, MessageToPost, NewConversation, StreamSender};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Relay, RelayError, RelayEvent, RelayEventKind};
+use super::{RelayClient, RelayError, RelayEvent, RelayEventKind};
 use crate::stream_frames;
 use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
@@ -26,17 +26,17 @@ const READER_NAME: &str = "agent";
 
 /// Relay client that calls the engine directly, for an agent in the same process.
 #[derive(Debug)]
-pub struct LocalRelay {
+pub struct InProcessRelayClient {
     engine: Engine,
     caller: Caller,
     me: RelayParty,
     /// Sender of the agent's streams; created with the first stream.
     streamer: Arc<Mutex<Option<StreamSender>>>,
-    /// Channel of notices about streams that the engine ended; [`Relay::events`] returns them.
+    /// Channel of notices about streams that the engine ended; [`RelayClient::events`] returns them.
     ended: (mpsc::UnboundedSender<RelayStreamFrame>, Mutex<mpsc::UnboundedReceiver<RelayStreamFrame>>),
 }
 
-impl LocalRelay {
+impl InProcessRelayClient {
     #[must_use]
     pub fn new(engine: Engine, agent: AgentId) -> Self {
         let caller =
@@ -90,7 +90,7 @@ impl LocalRelay {
 }
 
 #[async_trait]
-impl Relay for LocalRelay {
+impl RelayClient for InProcessRelayClient {
     fn me(&self) -> &RelayParty {
         &self.me
     }
@@ -104,7 +104,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.device_keys().keys_of(&self.caller, owner).await?)
     }
 
-    async fn one_time_key(&self, id: &OwnerDevice) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError> {
         Ok(self.engine.device_keys().take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
     }
 
@@ -118,7 +118,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.relay().open_conversation(&self.caller, new).await?.0.conversation)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError> {
         Ok(self.engine.relay().post_message(&self.caller, conversation, post).await?.posted.seq)
     }
 

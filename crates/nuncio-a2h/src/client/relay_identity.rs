@@ -29,18 +29,18 @@ pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
 #[async_trait]
 pub trait RelayCredentials: fmt::Debug + Send + Sync + 'static {
-    fn who(&self) -> &RelayIdentity;
+    fn who(&self) -> &RelayClientIdentity;
     /// Currently valid access token for the relay.
     async fn token(&self) -> Result<String, RelayError>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RelayIdentity {
+pub enum RelayClientIdentity {
     Agent(AgentId),
     Device(PersonName, DeviceId),
 }
 
-impl RelayIdentity {
+impl RelayClientIdentity {
     /// The agent, or the person who owns the device, as a conversation member.
     #[must_use]
     pub fn recipient(&self) -> RelayParty {
@@ -52,23 +52,23 @@ impl RelayIdentity {
 }
 
 /// Long-lived token of an agent.
-pub struct AgentToken {
-    who: RelayIdentity,
+pub struct AgentRelayCredentials {
+    who: RelayClientIdentity,
     token: String,
 }
 
-impl AgentToken {
+impl AgentRelayCredentials {
     #[must_use]
     pub fn new(agent: AgentId, token: String) -> Self {
-        Self { who: RelayIdentity::Agent(agent), token }
+        Self { who: RelayClientIdentity::Agent(agent), token }
     }
 }
 
-opaque_debug!(AgentToken);
+opaque_debug!(AgentRelayCredentials);
 
 #[async_trait]
-impl RelayCredentials for AgentToken {
-    fn who(&self) -> &RelayIdentity {
+impl RelayCredentials for AgentRelayCredentials {
+    fn who(&self) -> &RelayClientIdentity {
         &self.who
     }
 
@@ -78,8 +78,8 @@ impl RelayCredentials for AgentToken {
 }
 
 /// Login of a person's device: requests a new access token with a signature when the current one is about to expire.
-pub struct DeviceLogin {
-    pub who: RelayIdentity,
+pub struct DeviceRelayCredentials {
+    pub who: RelayClientIdentity,
     pub url: Url,
     /// Whether the operator of this program configured the relay's address; private addresses are then allowed.
     pub trust: AddressTrust,
@@ -93,11 +93,11 @@ pub struct DeviceLogin {
     pub earned: Mutex<Option<(String, Timestamp)>>,
 }
 
-opaque_debug!(DeviceLogin);
+opaque_debug!(DeviceRelayCredentials);
 
 #[async_trait]
-impl RelayCredentials for DeviceLogin {
-    fn who(&self) -> &RelayIdentity {
+impl RelayCredentials for DeviceRelayCredentials {
+    fn who(&self) -> &RelayClientIdentity {
         &self.who
     }
 
@@ -109,7 +109,7 @@ impl RelayCredentials for DeviceLogin {
         {
             return Ok(token.clone());
         }
-        let RelayIdentity::Device(_, device) = &self.who else {
+        let RelayClientIdentity::Device(_, device) = &self.who else {
             return Err(RelayError::Unreachable("only devices get tokens by login".to_owned()));
         };
         let mut nonce = [0; 16];

@@ -12,10 +12,10 @@ use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::KeyStore;
 
 use super::error::SendError;
-use crate::client::Relay;
+use crate::client::RelayClient;
 
 pub(super) struct PeerContext {
-    pub(super) relay: Arc<dyn Relay>,
+    pub(super) relay: Arc<dyn RelayClient>,
     pub(super) key_store: Arc<dyn KeyStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
@@ -28,7 +28,7 @@ const MAX_CACHED_CONVERSATIONS: usize = 10_000;
 
 impl PeerContext {
     pub(super) fn new(
-        relay: Arc<dyn Relay>,
+        relay: Arc<dyn RelayClient>,
         key_store: Arc<dyn KeyStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,

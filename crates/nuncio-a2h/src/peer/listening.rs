@@ -37,7 +37,7 @@ pub(super) struct IncomingTextStream {
     opener: StreamOpener,
 }
 
-type StreamKey = (ConversationId, StreamId);
+type IncomingStreamId = (ConversationId, StreamId);
 
 impl Peer {
     /// Handles an event of an incoming stream. The relay does not repeat stream events.
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    async fn receive_stream_start(&self, name: StreamKey, sender: RelayParty, envelope: &[u8]) {
+    async fn receive_stream_start(&self, name: IncomingStreamId, sender: RelayParty, envelope: &[u8]) {
         let (id, stream) = &name;
         let Ok(conversation) = self.conversation(id).await else { return };
         let theirs = conversation.kind == ConversationType::H2a && conversation.has(&sender) && sender != *self.me();
@@ -119,7 +119,7 @@ impl Peer {
     /// Opens a frame of a known stream; a frame that does not open ends the stream.
     async fn receive_stream_frame(
         &self,
-        name: StreamKey,
+        name: IncomingStreamId,
         open: impl FnOnce(&mut StreamOpener) -> Option<StreamEventKind>,
     ) {
         let (sender, what) = {
@@ -143,7 +143,11 @@ impl Peer {
         }
     }
 
-    async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, RelayParty), what: StreamEventKind) {
+    async fn report_stream(
+        &self,
+        ((conversation, stream), sender): (IncomingStreamId, RelayParty),
+        what: StreamEventKind,
+    ) {
         let event = StreamEvent { conversation, sender, stream, what };
         self.state.handler.on_stream(self, event).await;
     }

@@ -11,7 +11,7 @@ use nuncio_core::conversation::{ContentType, MessageRef, MsgSubtype};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::relay::NewPost;
+use nuncio_engine::relay::MessageToPost;
 use nuncio_identity::seal::PlaintextMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::InboundMessage;
 use super::context::PeerContext;
 use super::error::SendError;
 use super::seal_keys::SealKeyService;
-use super::send_slots::SendSlot;
+use super::send_slots::SendPermit;
 use crate::client::RelayError;
 use crate::wire::message::SealedBytes;
 
@@ -65,8 +65,8 @@ impl OutgoingMessage {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    fn new_post(&self) -> NewPost {
-        NewPost {
+    fn new_post(&self) -> MessageToPost {
+        MessageToPost {
             client_id: self.client_id.clone(),
             content_type: self.content_type,
             subtype: self.subtype,
@@ -117,7 +117,11 @@ impl Outbox {
     }
 
     /// Sends a reply; a reply that was sent before counts as success.
-    pub(super) async fn send_answer(&self, send_slot: &SendSlot, outgoing: &OutgoingMessage) -> Result<(), SendError> {
+    pub(super) async fn send_answer(
+        &self,
+        send_slot: &SendPermit,
+        outgoing: &OutgoingMessage,
+    ) -> Result<(), SendError> {
         match self.send_sealed(send_slot, outgoing).await {
             // The previous process has already sent the reply.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
@@ -129,7 +133,7 @@ impl Outbox {
     /// the number of the message.
     pub(super) async fn deliver(
         &self,
-        send_slot: SendSlot,
+        send_slot: SendPermit,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
@@ -142,7 +146,7 @@ impl Outbox {
     /// Seals and sends a tool call. Returns the message's reference; `None` if the relay's ids are too long for one.
     pub(super) async fn deliver_call(
         &self,
-        send_slot: SendSlot,
+        send_slot: SendPermit,
         payload: Value,
     ) -> Result<Option<SealedMessageReference>, SendError> {
         let new = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
@@ -157,7 +161,7 @@ impl Outbox {
     /// Seals and stores a message for all members of a conversation.
     pub(super) async fn prepare(
         &self,
-        send_slot: &SendSlot,
+        send_slot: &SendPermit,
         OutgoingMessageIds { client_id, in_reply_to }: OutgoingMessageIds,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
@@ -198,7 +202,7 @@ impl Outbox {
     /// Sends a sealed message with retries until its deadline, deletes it from the store when it was sent or has
     /// finally failed, and returns its number. A rate-limited tool call is not retried here: the caller seals it again
     /// later, so that other messages can go first.
-    pub(super) async fn send_sealed(&self, _: &SendSlot, outgoing: &OutgoingMessage) -> Result<u64, SendError> {
+    pub(super) async fn send_sealed(&self, _: &SendPermit, outgoing: &OutgoingMessage) -> Result<u64, SendError> {
         self.post(outgoing).await
     }
 

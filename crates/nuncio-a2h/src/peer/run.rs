@@ -21,7 +21,7 @@ enum EventSource {
 }
 
 /// State of the main loop that is kept across reconnections.
-struct RunState {
+struct PeerLoopState {
     source: EventSource,
     failures: FailureCount,
     /// Whether the messages that the previous process left were passed to the handler.
@@ -41,7 +41,7 @@ impl Peer {
     }
 
     async fn serve(&self, source: EventSource, stop: CancellationToken) {
-        let mut state = RunState { source, failures: BACKOFF.start(), resumed: false };
+        let mut state = PeerLoopState { source, failures: BACKOFF.start(), resumed: false };
         loop {
             let ended = tokio::select! {
                 ended = self.run_until_error(&mut state) => ended,
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    async fn run_until_error(&self, state: &mut RunState) -> Result<(), SendError> {
+    async fn run_until_error(&self, state: &mut PeerLoopState) -> Result<(), SendError> {
         self.state.keys.publish_keys().await?;
         self.state.handler.on_connection(self, None).await;
         self.state.outbox.back.notify_waiters();

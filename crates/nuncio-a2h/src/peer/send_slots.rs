@@ -22,7 +22,7 @@ const MAX_SLOT_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Permission to seal and send one message; released on drop.
 #[derive(Debug)]
-pub(super) struct SendSlot {
+pub(super) struct SendPermit {
     pub(super) conversation: ConversationId,
     pub(super) until: Timestamp,
     _line: OwnedMutexGuard<()>,
@@ -30,7 +30,7 @@ pub(super) struct SendSlot {
 
 impl Outbox {
     /// Waits until a message may be sealed and sent in a conversation.
-    pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendSlot, SendError> {
+    pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendPermit, SendError> {
         self.send_slot_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
     }
 
@@ -39,7 +39,7 @@ impl Outbox {
         &self,
         conversation: &ConversationId,
         until: Timestamp,
-    ) -> Result<SendSlot, SendError> {
+    ) -> Result<SendPermit, SendError> {
         // A device uses a session in several conversations, so it has one lock; an agent has one per conversation.
         let send_lock = match self.context.me() {
             RelayParty::Person(_) => None,
@@ -54,7 +54,7 @@ impl Outbox {
                 }
                 Arc::clone(send_locks.entry(send_lock).or_default())
             };
-            Ok(SendSlot { conversation: conversation.clone(), until, _line: send_lock.lock_owned().await })
+            Ok(SendPermit { conversation: conversation.clone(), until, _line: send_lock.lock_owned().await })
         };
         tokio::select! {
             send_slot = next => send_slot,

@@ -22,7 +22,7 @@ use super::error::SendError;
 use super::outbox::{Outbox, OutgoingMessageIds};
 use super::seal_keys::SealKeyService;
 use super::{InboundMessage, lock};
-use crate::client::Relay;
+use crate::client::RelayClient;
 use crate::wire::message::SealedBytes;
 use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
@@ -190,13 +190,13 @@ struct StreamTask {
 }
 
 /// Error: the writer was dropped, or the relay accepts no more frames of the stream.
-struct StreamStopped;
+struct StreamStoppedError;
 
 impl StreamTask {
     async fn write(mut self, orders: mpsc::UnboundedReceiver<WriterCommand>) {
         let over = self.over.clone();
         let done = tokio::select! {
-            () = over.cancelled() => Err(StreamStopped),
+            () = over.cancelled() => Err(StreamStoppedError),
             done = self.take(orders) => done,
         };
         over.cancel();
@@ -207,7 +207,7 @@ impl StreamTask {
         }
     }
 
-    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStopped> {
+    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStoppedError> {
         let clock: Arc<dyn Clock> = Arc::clone(&self.streams.context.clock);
         let mut free = clock.now();
         loop {
@@ -229,37 +229,37 @@ impl StreamTask {
                     let _ = said.send(());
                     return Ok(());
                 }
-                None => return Err(StreamStopped),
+                None => return Err(StreamStoppedError),
             }
         }
     }
 
-    async fn send_piece(&mut self) -> Result<(), StreamStopped> {
+    async fn send_piece(&mut self) -> Result<(), StreamStoppedError> {
         let text = std::mem::take(&mut self.text);
         self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
         let mut left = text.as_str();
         while !left.is_empty() {
             let (piece, rest) = left.split_at(left.floor_char_boundary(MAX_PIECE_BYTES));
             left = rest;
-            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStopped)?;
+            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStoppedError)?;
             let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
             self.send(StreamFrame::Delta(StreamDelta { stream_id, stream_seq: seq, encrypted_payload })).await?;
         }
         Ok(())
     }
 
-    async fn end(&mut self, message: ClientMessageId) -> Result<(), StreamStopped> {
-        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStopped)?;
+    async fn end(&mut self, message: ClientMessageId) -> Result<(), StreamStoppedError> {
+        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStoppedError)?;
         let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
         let done = StreamDone { stream_id, stream_seq: seq, client_message_id: message, encrypted_payload };
         self.send(StreamFrame::Done(done)).await
     }
 
-    async fn send(&self, frame: StreamFrame) -> Result<(), StreamStopped> {
-        let relay: &dyn Relay = &*self.streams.context.relay;
+    async fn send(&self, frame: StreamFrame) -> Result<(), StreamStoppedError> {
+        let relay: &dyn RelayClient = &*self.streams.context.relay;
         relay.stream(frame).await.map_err(|why| {
             tracing::debug!(stream = %self.stream, %why, "cannot send a stream frame; the stream ends");
-            StreamStopped
+            StreamStoppedError
         })
     }
 }

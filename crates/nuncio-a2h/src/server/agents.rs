@@ -8,7 +8,7 @@ use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, Manifest
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentPatch, PublicationResult, UpdatedAgent, stale_account};
+use nuncio_engine::consent::{AgentPatch, ManifestPublicationResult, UpdatedAgent, stale_account};
 use nuncio_engine::not_found;
 use nuncio_engine::{Caller, EngineError};
 use nuncio_http::unless_known;
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::error::A2hError;
 use crate::lift::{self, IfMatchHeader};
-use crate::wire::agent::{AgentRequest, AgentView, ConnectionMode, ManifestChangeView, OwnerView, WarningView};
+use crate::wire::agent::{AgentRequest, AgentView, ConnectionMode, ManifestChangeView, ManifestWarningView, OwnerView};
 use crate::wire::webhook::SecretText;
 
 /// `POST /a2h/agents`: creates an agent account.
@@ -239,9 +239,9 @@ fn view(account: &AgentAccount, caller_if_known: Option<&Caller>) -> AgentView {
     }
 }
 
-fn change(publication: PublicationResult) -> ManifestChangeView {
+fn change(publication: ManifestPublicationResult) -> ManifestChangeView {
     let verdict = publication.verdict;
-    let warnings = publication.warnings.into_iter().map(|warning| WarningView {
+    let warnings = publication.warnings.into_iter().map(|warning| ManifestWarningView {
         pointer: warning.pointer,
         rule: warning.rule.to_string(),
         message: warning.message,

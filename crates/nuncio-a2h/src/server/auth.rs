@@ -12,7 +12,7 @@ use nuncio_http::{CallerReporter, CredentialLocation};
 
 use super::{A2hResult, A2hServerState, MAX_BODY, data};
 use crate::lift;
-use crate::wire::auth::{EnrollRequest, EnrolledView, ServerKeysView, ServerView, TokenRequest, TokenView};
+use crate::wire::auth::{EnrollRequest, EnrollResponse, ServerIdentityView, ServerKeysView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`: enrols a device with an invite code.
 pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
@@ -23,7 +23,7 @@ pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) 
     let device = a2h.engine.people().enrol_device(new).await?;
     identified(report, &device)?;
     let token = a2h.token_for(&device);
-    let view = EnrolledView { device: device.into(), token, server: a2h.server_view() };
+    let view = EnrollResponse { device: device.into(), token, server: a2h.server_view() };
     Ok(data(StatusCode::CREATED, view))
 }
 
@@ -62,9 +62,9 @@ impl A2hServerState {
         }
     }
 
-    fn server_view(&self) -> ServerView {
+    fn server_view(&self) -> ServerIdentityView {
         let key = self.tokens.key();
-        ServerView {
+        ServerIdentityView {
             audience: self.tokens.audience().to_owned(),
             public_key: key,
             fingerprint: key.fingerprint().to_string(),

@@ -18,7 +18,7 @@ use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, data, parti
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
-use crate::wire::keys::{BackupView, EndorsementRequest, KeysRequest, PublishedKeysStatus};
+use crate::wire::keys::{EndorsementRequest, KeyBackupView, PublishedKeysStatus, RegisterKeysRequest};
 
 /// `POST /a2h/agents/{id}/keys/register`: stores keys of the calling agent.
 pub(super) async fn register_agent(
@@ -108,7 +108,7 @@ pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request)
     let backup = lift::backup(&a2h.body(request).await?)?;
     let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
     let updated_at = a2h.engine.device_keys().put_backup(&name, content).await?;
-    Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
+    Ok(data(StatusCode::OK, KeyBackupView { backup, updated_at }))
 }
 
 /// `GET /a2h/keys/backup`: the person's key backup.
@@ -117,7 +117,7 @@ pub(super) async fn backup(State(a2h): State<A2hServerState>, request: Request) 
     let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
     let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
     let backup: KeyBackup = serde_json::from_str(&content).map_err(unreadable)?;
-    Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
+    Ok(data(StatusCode::OK, KeyBackupView { backup, updated_at }))
 }
 
 /// `DELETE /a2h/keys/backup`: deletes the person's key backup.
@@ -151,7 +151,7 @@ fn bundle_list(bundles: Vec<KeyBundle>) -> Response {
 
 impl A2hServerState {
     async fn register(&self, by: &Caller, request: Request) -> A2hResult {
-        let body: KeysRequest = lift::strict(&self.body(request).await?)?;
+        let body: RegisterKeysRequest = lift::strict(&self.body(request).await?)?;
         let KeyUploadResult { seq, one_time_keys } =
             self.engine.device_keys().register_keys(by, lift::keys(body)?).await?;
         Ok(data(StatusCode::OK, PublishedKeysStatus { seq, one_time_keys }))

@@ -11,13 +11,13 @@ use super::agents::{agent_id, written};
 use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, data, page, revalidated, visitor};
 use crate::error::A2hError;
 use crate::lift;
-use crate::wire::agent::{DiffRequest, ManifestView};
+use crate::wire::agent::{ManifestDiffRequest, ManifestView};
 
 /// `POST /a2h/agents/{id}/manifest:diff`: the verdict on a manifest, which is not published.
 pub(super) async fn diff(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
-    let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
+    let body: ManifestDiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let judged = a2h.engine.manifests().judge_manifest(&by, &id, lift::manifest(&body.capability_manifest)).await?;
     Ok(data(StatusCode::OK, &judged.verdict))
 }

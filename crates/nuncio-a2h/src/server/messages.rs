@@ -8,7 +8,7 @@ use nuncio_core::ids::{ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::not_found;
-use nuncio_engine::relay::PostReceipt;
+use nuncio_engine::relay::PostedMessage;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::conversations::conversation_id;
@@ -17,7 +17,7 @@ use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::Event;
-use crate::wire::message::{ClaimRequest, ClaimView, MessageView, PostedMessageView};
+use crate::wire::message::{MessageView, PostedMessageView, ToolCallClaimRequest, ToolCallClaimView};
 
 /// Messages per read from the store; few, because messages may be large.
 const MESSAGES_PER_READ: usize = 16;
@@ -32,7 +32,7 @@ pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathP
     let new = lift::post(&body)?;
     // The message is a copy, so the memory of the body is released before the write.
     drop(body);
-    let PostReceipt { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
+    let PostedMessage { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
     let view = PostedMessageView {
         message_id: posted.reference().id().map_err(EngineError::from)?,
         conversation_id: posted.conversation,
@@ -59,9 +59,9 @@ pub(super) async fn list(State(a2h): State<A2hServerState>, PathParam(id): PathP
 pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     // The body is optional.
-    let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
+    let body: ToolCallClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
-        false => ClaimRequest::default(),
+        false => ToolCallClaimRequest::default(),
     };
     if let (Some(named), AuthenticationMethod::Device(device)) = (&body.device_id, &by.authentication)
         && named != device
@@ -73,7 +73,7 @@ pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): Path
     }
     let message_id = MessageId::parse(&id).map_err(|_| not_found::tool_call(&id))?;
     let claim = a2h.engine.relay().claim_message(&by, &message_id).await?;
-    Ok(data(StatusCode::OK, ClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
+    Ok(data(StatusCode::OK, ToolCallClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
 }
 
 impl A2hServerState {

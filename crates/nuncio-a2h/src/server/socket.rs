@@ -80,7 +80,7 @@ impl Drop for ConnectionPermit {
 }
 
 #[derive(Debug, Clone)]
-enum SocketEndpoint {
+enum SocketEndpointKind {
     Human,
     /// WebSocket for agents; with an id, only the agent that the URL names may connect.
     Agent(Option<AgentId>),
@@ -88,17 +88,17 @@ enum SocketEndpoint {
 
 /// `GET /a2h/ws/human`: WebSocket for a person's device.
 pub(super) async fn human(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
-    open(a2h, SocketEndpoint::Human, request)
+    open(a2h, SocketEndpointKind::Human, request)
 }
 
 /// `GET /a2h/ws/agent?agent_id=`: WebSocket for an agent.
 pub(super) async fn agent(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let asked = QueryParameters::of(request.uri());
     let named = asked.pairs().find(|(name, _)| *name == "agent_id").map(|(_, id)| agent_id(id)).transpose()?;
-    open(a2h, SocketEndpoint::Agent(named), request)
+    open(a2h, SocketEndpointKind::Agent(named), request)
 }
 
-fn open(a2h: A2hServerState, endpoint: SocketEndpoint, mut request: Request) -> A2hResult {
+fn open(a2h: A2hServerState, endpoint: SocketEndpointKind, mut request: Request) -> A2hResult {
     let upgrade = WebSocketUpgrade::of(&mut request).map_err(|why| {
         let message = format!("this address accepts only WebSocket connections (version 13, over HTTP/1.1): {why}");
         A2hError::new(Code::BadRequest, message)
@@ -117,7 +117,7 @@ pub(super) fn full() -> Response {
 /// Serves one WebSocket connection from authentication to close.
 async fn serve(
     a2h: A2hServerState,
-    endpoint: SocketEndpoint,
+    endpoint: SocketEndpointKind,
     socket: WebSocket,
     permit: ConnectionPermit,
     report: Option<CallerReporter>,

@@ -9,7 +9,7 @@ use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 use super::agents::agent_id;
 use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, data};
 use crate::wire::webhook::{
-    DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookHealthView,
+    DeliveriesView, DeliveryView, SecretText, WaitingDeliveryView, WebhookBody, WebhookHealthView, WebhookSecretView,
 };
 
 /// Event type and body of a webhook call; `None` if its message was deleted.
@@ -29,7 +29,7 @@ pub(super) async fn rotate_secret(
 ) -> A2hResult {
     let by = caller(&request)?;
     let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
-    Ok(data(StatusCode::OK, SecretView { webhook_secret: SecretText(secret.text()) }))
+    Ok(data(StatusCode::OK, WebhookSecretView { webhook_secret: SecretText(secret.text()) }))
 }
 
 /// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`: log of webhook deliveries to an agent.

@@ -42,7 +42,7 @@ pub struct AgentRequest {
 /// Body of `POST /a2h/agents/{id}/manifest:diff`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct DiffRequest {
+pub struct ManifestDiffRequest {
     /// Manifest to compare with the current one; `null` stands for no manifest.
     pub capability_manifest: Box<RawValue>,
 }
@@ -113,14 +113,14 @@ pub struct ManifestChangeView {
     pub findings: Value,
     pub notices: Value,
     /// Findings that are permitted but probably not intended.
-    pub warnings: Vec<WarningView>,
+    pub warnings: Vec<ManifestWarningView>,
     /// Number of people who must consent again.
     pub affected_users: usize,
 }
 
 /// A warning about a manifest: permitted, but probably not intended.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct WarningView {
+pub struct ManifestWarningView {
     pub pointer: String,
     pub rule: String,
     pub message: String,

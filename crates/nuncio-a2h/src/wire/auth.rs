@@ -56,12 +56,12 @@ pub struct TokenView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct EnrolledView {
+pub struct EnrollResponse {
     pub device: DeviceView,
     #[serde(flatten)]
     pub token: TokenView,
     /// The server's identity; its key fingerprint must be the one in the invite.
-    pub server: ServerView,
+    pub server: ServerIdentityView,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -90,7 +90,7 @@ impl From<Device> for DeviceView {
 
 /// Identity of a server, by which devices recognise it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ServerView {
+pub struct ServerIdentityView {
     pub audience: String,
     /// Public key of the server, which signs access tokens.
     pub public_key: PublicKey,
@@ -102,7 +102,7 @@ pub struct ServerView {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ServerKeysView {
     #[serde(flatten)]
-    pub server: ServerView,
+    pub server: ServerIdentityView,
     /// The token-signing key as a JWK.
     pub keys: Vec<Value>,
 }

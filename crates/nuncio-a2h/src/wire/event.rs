@@ -45,7 +45,7 @@ pub enum EventKind {
         agent_id: AgentId,
         relation_id: RelationId,
         granted_scopes: Vec<ScopeId>,
-        payload: EstablishedPayload,
+        payload: RelationEstablishedPayload,
     },
     /// A person changed the grants of an agent, after a manifest change or unprompted.
     #[serde(rename = "agent.capability_changed")]
@@ -83,7 +83,7 @@ pub enum EventKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct EstablishedPayload {
+pub struct RelationEstablishedPayload {
     pub user_id: PersonName,
     pub display_name: String,
 }
@@ -133,7 +133,7 @@ impl EventKind {
                 agent_id: agent,
                 relation_id: relation,
                 granted_scopes: scopes,
-                payload: EstablishedPayload { display_name: person.to_string(), user_id: person },
+                payload: RelationEstablishedPayload { display_name: person.to_string(), user_id: person },
             },
             Notification::ConsentChanged { agent, relation, person, scopes, version } => Self::CapabilityChanged {
                 agent_id: agent,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Body of `POST /a2h/agents/{id}/keys/register` and `POST /a2h/users/me/devices/{id}/keys`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeysRequest {
+pub struct RegisterKeysRequest {
     /// New key bundle; absent to keep the published keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<KeyBundle>,
@@ -34,7 +34,7 @@ pub struct EndorsementRequest {
 
 /// Response of `GET`, `POST` and `PUT /a2h/keys/backup`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct BackupView {
+pub struct KeyBackupView {
     #[serde(flatten)]
     pub backup: KeyBackup,
     pub updated_at: Timestamp,

@@ -93,14 +93,14 @@ impl MessageView {
 /// Body of `POST /a2h/messages/{id}/claim`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClaimRequest {
+pub struct ToolCallClaimRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_id: Option<DeviceId>,
 }
 
 /// Claim of a tool call by a device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ClaimView {
+pub struct ToolCallClaimView {
     pub message_id: MessageId,
     pub device_id: DeviceId,
     pub claimed_at: Timestamp,

@@ -42,12 +42,12 @@ pub struct RevokeRequest {
 )]
 pub enum ScopeGrantRequest {
     Plain(ScopeId),
-    For(TermedScope),
+    For(ScopeWithTerm),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct TermedScope {
+pub struct ScopeWithTerm {
     pub scope: ScopeId,
     #[serde(default)]
     pub mode: GrantMode,
@@ -82,7 +82,7 @@ impl ScopeGrantRequest {
     pub fn to_scope_request(&self) -> Result<ScopeToGrant, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
-            Self::For(TermedScope { scope, mode, until }) => match (mode, until) {
+            Self::For(ScopeWithTerm { scope, mode, until }) => match (mode, until) {
                 (GrantMode::Until, Some(end)) => (scope, GrantTerm::Until(*end)),
                 (GrantMode::Once, None) => (scope, GrantTerm::Once),
                 (GrantMode::UntilRevoked, None) => (scope, GrantTerm::UntilRevoked),

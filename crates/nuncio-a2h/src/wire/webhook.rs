@@ -104,7 +104,7 @@ opaque_debug!(SecretText);
 
 /// Response of `POST /a2h/agents/{id}/webhook-secret:rotate`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct SecretView {
+pub struct WebhookSecretView {
     /// Secret that signs webhook calls from now on; not shown again later.
     pub webhook_secret: SecretText,
 }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn webhook_secret_is_serialised_but_hidden_in_debug_output() {
-        let view = SecretView { webhook_secret: SecretText("whsec_abc".to_owned()) };
+        let view = WebhookSecretView { webhook_secret: SecretText("whsec_abc".to_owned()) };
         assert_eq!(serde_json::to_value(&view).unwrap(), json!({"webhook_secret": "whsec_abc"}));
         assert!(!format!("{view:?}").contains("abc"));
     }

@@ -24,7 +24,7 @@ mod exchange;
 mod fold;
 mod reconcile;
 
-pub use exchange::TurnExchange;
+pub use exchange::TurnUpdateStream;
 
 /// Time to wait for the recorded events of a running turn when joining it.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ pub struct UnansweredCall {
     pub awaits: AwaitedAnswer,
 }
 
-/// Progress of a turn, as an item of [`TurnExchange`].
+/// Progress of a turn, as an item of [`TurnUpdateStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnUpdate {
     /// The server accepted the turn, or a running turn was joined. Always the first update.
@@ -209,7 +209,7 @@ impl AapConversation {
 
     /// Starts a turn and returns its updates. Nothing is sent until the stream is polled. Dropping the stream does not
     /// stop the turn on servers that continue turns without a connection.
-    pub fn send(&mut self, input: TurnInput) -> TurnExchange<'_> {
+    pub fn send(&mut self, input: TurnInput) -> TurnUpdateStream<'_> {
         let mut body = TurnBody::new(&input, self.mode());
         let tools = self.enabled_tools_changed.then(|| self.enabled_tools.clone());
         let options = self.changed_options.clone();
@@ -219,12 +219,12 @@ impl AapConversation {
         if self.own_tools_changed {
             body.tools = Some(self.own_tools.clone());
         }
-        TurnExchange::new(self, input, body)
+        TurnUpdateStream::new(self, input, body)
     }
 
     /// Joins the running turn from its first event; `None` if no turn runs or the server lacks the extension. Removes
     /// messages of this turn that came from the history, because the stream repeats them.
-    pub async fn join(&mut self) -> Result<Option<TurnExchange<'_>>, ClientError> {
+    pub async fn join(&mut self) -> Result<Option<TurnUpdateStream<'_>>, ClientError> {
         let mut stream = match self.client.running(&self.session).await {
             Ok(stream) => stream,
             // No turn runs, or the server lacks the extension.
@@ -242,7 +242,7 @@ impl AapConversation {
             }
         });
         let first = first.await.ok().flatten();
-        Ok(Some(TurnExchange::joined(self, stream, first)))
+        Ok(Some(TurnUpdateStream::joined(self, stream, first)))
     }
 
     /// Removes the messages of the running turn, whose first event is `first`.

@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, ToolCall};
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,14 +39,14 @@ pub enum TurnEvent {
 pub struct TurnStop {
     /// Stop reason; an unknown one counts as `end_turn`.
     pub reason: StopReason,
-    pub usage: Option<Usage>,
-    pub error: Option<StopError>,
+    pub usage: Option<TokenUsage>,
+    pub error: Option<TurnStopError>,
     pub cancelled: bool,
 }
 
 /// Error that ended a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StopError {
+pub struct TurnStopError {
     pub code: Option<String>,
     pub message: String,
 }
@@ -61,8 +61,8 @@ impl TurnStop {
     pub(super) fn read(data: &Value) -> Option<Self> {
         let reason_text = data["stopReason"].as_str()?;
         let error = match &data["error"] {
-            Value::String(message) => Some(StopError { code: None, message: message.clone() }),
-            Value::Object(fields) => Some(StopError {
+            Value::String(message) => Some(TurnStopError { code: None, message: message.clone() }),
+            Value::Object(fields) => Some(TurnStopError {
                 code: fields.get("code").and_then(Value::as_str).map(str::to_owned),
                 message: fields.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
             }),
@@ -70,7 +70,7 @@ impl TurnStop {
         };
         Some(Self {
             reason: StopReason::parse(reason_text).unwrap_or(StopReason::EndTurn),
-            usage: Usage::deserialize(&data["usage"]).ok(),
+            usage: TokenUsage::deserialize(&data["usage"]).ok(),
             error,
             cancelled: data["cancelled"] == true || matches!(reason_text, "cancelled" | "canceled"),
         })
@@ -86,7 +86,7 @@ impl TurnEvent {
 
     fn known(event: &str, data: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct ResultData {
+        struct ToolResultData {
             #[serde(rename = "toolCallId")]
             call: CallId,
             content: Content,
@@ -103,7 +103,7 @@ impl TurnEvent {
             "thinking" => Self::Thinking(text("thinking")?),
             "tool_call" => Self::ToolCall(json(data)?),
             "tool_result" => {
-                let ResultData { call, content } = json(data)?;
+                let ToolResultData { call, content } = json(data)?;
                 Self::ToolResult { call, content }
             }
             "turn_stop" => Self::TurnStop(TurnStop::read(&json(data)?)?),
@@ -121,7 +121,7 @@ mod tests {
         let data = r#"{"stopReason":"error","turnId":"s.1","usage":{"inputTokens":3,"outputTokens":4},"error":{"code":"brain_failed","message":"no"},"future":1}"#;
         let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", data) else { panic!() };
         assert_eq!(stop.reason, StopReason::Error);
-        assert_eq!(stop.usage, Some(Usage { input_tokens: 3, output_tokens: 4 }));
+        assert_eq!(stop.usage, Some(TokenUsage { input_tokens: 3, output_tokens: 4 }));
         assert_eq!(stop.error.unwrap().code.as_deref(), Some("brain_failed"));
     }
 

@@ -5,11 +5,11 @@ use nuncio_core::turn::{CallAnswer, TurnInput};
 use nuncio_engine::EngineError;
 use serde_json::Value;
 
-use super::shape::{JsonPath, ObjectReader, list};
+use super::shape::{JsonLocation, JsonObjectReader, list};
 
 /// Parses a message of the initial history.
-pub(super) fn history(at: &JsonPath, value: Value) -> Result<Message, EngineError> {
-    let mut fields = ObjectReader::of(at.clone(), value)?;
+pub(super) fn history(at: &JsonLocation, value: Value) -> Result<Message, EngineError> {
+    let mut fields = JsonObjectReader::of(at.clone(), value)?;
     let role = fields.required_text("role")?;
     match role.as_str() {
         "system" => Ok(Message::System { content: fields.required_text("content")?, extra: fields.rest() }),
@@ -27,11 +27,11 @@ pub(super) fn history(at: &JsonPath, value: Value) -> Result<Message, EngineErro
 }
 
 /// Parses the input of a turn: one user message, or answers to tool calls.
-pub(super) fn turn_input(at: &JsonPath, items: Vec<(JsonPath, Value)>) -> Result<TurnInput, EngineError> {
+pub(super) fn turn_input(at: &JsonLocation, items: Vec<(JsonLocation, Value)>) -> Result<TurnInput, EngineError> {
     let mut users = Vec::new();
     let mut answers = Vec::new();
     for (at, value) in items {
-        let mut fields = ObjectReader::of(at, value)?;
+        let mut fields = JsonObjectReader::of(at, value)?;
         let role = fields.required_text("role")?;
         match role.as_str() {
             "user" => users.push(Message::User { content: content(&mut fields)?, extra: fields.rest() }),
@@ -60,7 +60,7 @@ pub(super) fn turn_input(at: &JsonPath, items: Vec<(JsonPath, Value)>) -> Result
     }
 }
 
-fn content(fields: &mut ObjectReader) -> Result<Content, EngineError> {
+fn content(fields: &mut JsonObjectReader) -> Result<Content, EngineError> {
     let at = fields.at("content");
     match fields.required_value("content")? {
         Value::String(text) => Ok(Content::Text(text)),
@@ -72,8 +72,8 @@ fn content(fields: &mut ObjectReader) -> Result<Content, EngineError> {
     }
 }
 
-fn block(at: JsonPath, value: Value) -> Result<Block, EngineError> {
-    let mut fields = ObjectReader::of(at, value)?;
+fn block(at: JsonLocation, value: Value) -> Result<Block, EngineError> {
+    let mut fields = JsonObjectReader::of(at, value)?;
     let kind = fields.required_text("type")?;
     match kind.as_str() {
         "text" => Ok(Block::Text { text: fields.required_text("text")?, extra: fields.rest() }),

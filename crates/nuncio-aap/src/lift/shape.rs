@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 /// Path of a value in a request body, for error messages.
 #[derive(Debug, Clone)]
-pub(super) struct JsonPath(String);
+pub(super) struct JsonLocation(String);
 
-impl JsonPath {
+impl JsonLocation {
     pub(super) fn root() -> Self {
         Self(String::new())
     }
@@ -35,7 +35,7 @@ impl JsonPath {
     }
 }
 
-impl fmt::Display for JsonPath {
+impl fmt::Display for JsonLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "the body" } else { &self.0 })
     }
@@ -54,13 +54,13 @@ fn kind(value: &Value) -> &'static str {
 
 /// Reader that removes each field it reads from a JSON object; the rest are unknown fields. `null` counts as absent.
 #[derive(Debug)]
-pub(super) struct ObjectReader {
-    at: JsonPath,
+pub(super) struct JsonObjectReader {
+    at: JsonLocation,
     map: Map<String, Value>,
 }
 
-impl ObjectReader {
-    pub(super) fn of(at: JsonPath, value: Value) -> Result<Self, EngineError> {
+impl JsonObjectReader {
+    pub(super) fn of(at: JsonLocation, value: Value) -> Result<Self, EngineError> {
         match value {
             Value::Object(map) => Ok(Self { at, map }),
             other => Err(at.expected("an object", &other)),
@@ -68,7 +68,7 @@ impl ObjectReader {
     }
 
     /// Path of a field of the object, for error messages.
-    pub(super) fn at(&self, key: &str) -> JsonPath {
+    pub(super) fn at(&self, key: &str) -> JsonLocation {
         self.at.key(key)
     }
 
@@ -134,7 +134,7 @@ impl ObjectReader {
         self.required(key, found)
     }
 
-    pub(super) fn optional_list(&mut self, key: &str) -> Result<Option<Vec<(JsonPath, Value)>>, EngineError> {
+    pub(super) fn optional_list(&mut self, key: &str) -> Result<Option<Vec<(JsonLocation, Value)>>, EngineError> {
         let at = self.at(key);
         self.take(key).map(|value| list(&at, value)).transpose()
     }
@@ -151,7 +151,7 @@ impl ObjectReader {
 }
 
 /// Items of a list, each with its path.
-pub(super) fn list(at: &JsonPath, value: Value) -> Result<Vec<(JsonPath, Value)>, EngineError> {
+pub(super) fn list(at: &JsonLocation, value: Value) -> Result<Vec<(JsonLocation, Value)>, EngineError> {
     match value {
         Value::Array(items) => Ok(items.into_iter().enumerate().map(|(index, item)| (at.index(index), item)).collect()),
         other => Err(at.expected("a list", &other)),

@@ -28,7 +28,7 @@ const TYPICAL_EVENT_BYTES: usize = 64;
 
 /// Streams the events of a turn from number `from` until the turn ends.
 pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
-    let (reader, open) = (EventReader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
+    let (reader, open) = (TurnEventReader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
     let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), (reader, open)))
@@ -42,7 +42,7 @@ pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engin
     response
 }
 
-struct EventReader {
+struct TurnEventReader {
     turn: Arc<LiveTurn>,
     mode: StreamMode,
     /// Index of the next event in the log.
@@ -51,7 +51,7 @@ struct EventReader {
     heartbeat: BoxFuture<'static, ()>,
 }
 
-impl EventReader {
+impl TurnEventReader {
     fn new(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Self {
         let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT_INTERVAL));
         let next = turn.read(|log| log.index_of(from));

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 pub const VERSION: u64 = 3;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Meta {
+pub struct MetaResponse {
     pub version: u64,
     #[serde(default)]
     pub agents: Vec<AgentInfo>,
 }
 
-impl Meta {
+impl MetaResponse {
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<&AgentInfo> {
         self.agents.iter().find(|agent| agent.name == name)
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn meta_with_missing_and_unknown_fields_is_parsed() {
-        let meta: Meta = serde_json::from_value(json!({
+        let meta: MetaResponse = serde_json::from_value(json!({
             "version": 3,
             "server": "other",
             "agents": [

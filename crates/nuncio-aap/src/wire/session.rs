@@ -64,7 +64,7 @@ pub struct SessionsPage {
 /// Answer to `GET /sessions/:id/history`: messages, keyed by history kind. The client uses plain JSON for `T`, because
 /// it skips messages of unknown types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HistoryAnswer<T> {
+pub struct HistoryResponse<T> {
     pub history: BTreeMap<String, T>,
 }
 

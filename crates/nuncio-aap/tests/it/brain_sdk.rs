@@ -11,7 +11,7 @@ const HISTORY: &str = "GET /api/sessions/s1/history";
 
 /// How the server behaves where the SDK has several ways.
 #[derive(Debug, Clone, Copy)]
-struct SdkServer {
+struct SdkServerOptions {
     /// The stream mode that it offers: `delta`, `message` or `none`.
     mode: &'static str,
     /// The kind of history that it offers.
@@ -21,9 +21,9 @@ struct SdkServer {
     history_failures: usize,
 }
 
-const SDK: SdkServer = SdkServer { mode: "delta", history: "full", turn_stop: true, history_failures: 0 };
+const SDK: SdkServerOptions = SdkServerOptions { mode: "delta", history: "full", turn_stop: true, history_failures: 0 };
 
-impl SdkServer {
+impl SdkServerOptions {
     /// Answers to a question, and to the permission for the call `c1` of the tool `add`. The result is in the history
     /// before the agent goes on.
     fn answers(self) -> Vec<ScriptedAnswer> {
@@ -89,15 +89,15 @@ async fn near(server: &ScriptedServer) -> (Gateway, AapClient) {
 }
 
 /// A conversation at an agent with the brain `aap`, where the call `c1` waits for a permission.
-struct AskedConversation {
+struct ConversationAwaitingPermission {
     server: ScriptedServer,
     _gateway: Gateway,
     aap: AapClient,
     session: String,
 }
 
-impl AskedConversation {
-    async fn start(behaviour: SdkServer) -> Self {
+impl ConversationAwaitingPermission {
+    async fn start(behaviour: SdkServerOptions) -> Self {
         let server = ScriptedServer::start(behaviour.answers()).await;
         let (gateway, aap) = near(&server).await;
         let session = aap.session("near", &[]).await;
@@ -132,20 +132,20 @@ fn expected() -> Value {
 async fn unstreamed_result_of_a_granted_call_comes_before_the_text_that_follows_it() {
     let rows = [
         SDK,
-        SdkServer { mode: "message", ..SDK },
-        SdkServer { mode: "none", ..SDK },
-        SdkServer { mode: "none", history: "compacted", ..SDK },
-        SdkServer { turn_stop: false, ..SDK },
+        SdkServerOptions { mode: "message", ..SDK },
+        SdkServerOptions { mode: "none", ..SDK },
+        SdkServerOptions { mode: "none", history: "compacted", ..SDK },
+        SdkServerOptions { turn_stop: false, ..SDK },
     ];
     for behaviour in rows {
-        let [answer, history] = AskedConversation::start(behaviour).await.grant().await;
+        let [answer, history] = ConversationAwaitingPermission::start(behaviour).await.grant().await;
         assert_eq!((answer, history), (expected(), expected()), "{behaviour:?}");
     }
 }
 
 #[tokio::test]
 async fn unstreamed_result_of_a_granted_call_comes_before_the_text_in_a_stream() {
-    let asked = AskedConversation::start(SDK).await;
+    let asked = ConversationAwaitingPermission::start(SDK).await;
     let body = json!({"messages": granted(), "stream": "delta"});
     let path = format!("/sessions/{}/turns", asked.session);
     let stream = asked.aap.request(Method::POST, &path).json(&body).send().await.unwrap().text().await.unwrap();
@@ -155,7 +155,7 @@ async fn unstreamed_result_of_a_granted_call_comes_before_the_text_in_a_stream()
 
 #[tokio::test]
 async fn result_of_a_granted_call_survives_failed_history_requests() {
-    let behaviour = SdkServer { history_failures: 2, ..SDK };
-    let [_, history] = AskedConversation::start(behaviour).await.grant().await;
+    let behaviour = SdkServerOptions { history_failures: 2, ..SDK };
+    let [_, history] = ConversationAwaitingPermission::start(behaviour).await.grant().await;
     assert_eq!(history, expected());
 }

@@ -16,14 +16,14 @@ struct Interpreter {
     flags: &'static str,
     /// Letters of the short options that are followed by another value.
     valued: &'static str,
-    first_argument: FirstArgument,
+    first_argument: FirstArgumentMeaning,
     /// Whether options may also follow other arguments.
     permutes: bool,
 }
 
 /// Meaning of an interpreter's first argument that is not an option.
 #[derive(Clone, Copy, PartialEq)]
-enum FirstArgument {
+enum FirstArgumentMeaning {
     File,
     Code,
     Other,
@@ -36,7 +36,7 @@ const PLAIN: Interpreter = Interpreter {
     file_options: &[],
     flags: "",
     valued: "",
-    first_argument: FirstArgument::File,
+    first_argument: FirstArgumentMeaning::File,
     permutes: false,
 };
 
@@ -69,19 +69,19 @@ const INTERPRETERS: &[Interpreter] = &[
     Interpreter { names: &["lua", "luajit"], code_letters: "e", flags: "iv", ..PLAIN },
     Interpreter { names: &["Rscript", "osascript"], code_letters: "e", ..PLAIN },
     Interpreter { names: &["pwsh", "powershell"], code_letters: "cCeE", file_options: &["-File"], ..PLAIN },
-    Interpreter { names: &["java"], file_options: &["-jar"], first_argument: FirstArgument::Other, ..PLAIN },
+    Interpreter { names: &["java"], file_options: &["-jar"], first_argument: FirstArgumentMeaning::Other, ..PLAIN },
     Interpreter {
         names: &["env"],
         code_letters: "S",
         code_words: &["--split-string"],
-        first_argument: FirstArgument::Other,
+        first_argument: FirstArgumentMeaning::Other,
         ..PLAIN
     },
     Interpreter {
         names: &["su", "runuser"],
         code_letters: "c",
         code_words: &["--command"],
-        first_argument: FirstArgument::Other,
+        first_argument: FirstArgumentMeaning::Other,
         permutes: true,
         ..PLAIN
     },
@@ -91,7 +91,7 @@ const INTERPRETERS: &[Interpreter] = &[
         code_words: &["--source"],
         file_options: &["-f"],
         valued: "vF",
-        first_argument: FirstArgument::Code,
+        first_argument: FirstArgumentMeaning::Code,
         ..PLAIN
     },
     Interpreter {
@@ -100,7 +100,7 @@ const INTERPRETERS: &[Interpreter] = &[
         code_words: &["--expression"],
         file_options: &["-f"],
         flags: "nErsuz",
-        first_argument: FirstArgument::Code,
+        first_argument: FirstArgumentMeaning::Code,
         permutes: true,
         ..PLAIN
     },
@@ -108,7 +108,7 @@ const INTERPRETERS: &[Interpreter] = &[
 
 /// Meaning of an argument of an interpreter.
 #[derive(Clone, Copy, PartialEq)]
-enum Meaning {
+enum ArgumentMeaning {
     Code,
     File,
     Other,
@@ -134,7 +134,8 @@ pub(super) fn script_file<'w>(words: &[&'w str]) -> Option<&'w str> {
         return None;
     }
     let mut state = ArgumentReader::after(interpreter(before[at])?, true, &before[at + 1..]);
-    let is_file = state.read(last) == Meaning::File && Path::new(last).extension().is_some() && !last.contains("://");
+    let is_file =
+        state.read(last) == ArgumentMeaning::File && Path::new(last).extension().is_some() && !last.contains("://");
     is_file.then_some(*last)
 }
 
@@ -191,47 +192,47 @@ impl ArgumentReader {
         reader
     }
 
-    fn read(&mut self, word: &str) -> Meaning {
+    fn read(&mut self, word: &str) -> ArgumentMeaning {
         if std::mem::take(&mut self.expects_file) {
             self.has_code = true;
-            self.is_past_options = self.interpreter.first_argument != FirstArgument::Code;
-            return Meaning::File;
+            self.is_past_options = self.interpreter.first_argument != FirstArgumentMeaning::Code;
+            return ArgumentMeaning::File;
         }
         if std::mem::take(&mut self.expects_value) {
-            return Meaning::Other;
+            return ArgumentMeaning::Other;
         }
         let is_option = word.len() > 1 && word.starts_with('-');
         if self.is_past_options {
-            return Meaning::Other;
+            return ArgumentMeaning::Other;
         }
         if self.interpreter.code_words.contains(&word) {
             self.expects_code = true;
-            return Meaning::Other;
+            return ArgumentMeaning::Other;
         }
         if word == "--" && !self.expects_code {
-            self.is_past_options = self.interpreter.first_argument == FirstArgument::Other || self.has_code;
-            return Meaning::Other;
+            self.is_past_options = self.interpreter.first_argument == FirstArgumentMeaning::Other || self.has_code;
+            return ArgumentMeaning::Other;
         }
         if is_option {
             self.read_option(word);
-            return Meaning::Other;
+            return ArgumentMeaning::Other;
         }
         if std::mem::take(&mut self.expects_code) {
             self.has_code = true;
             // A shell takes no further code; the others repeat the option.
             self.is_past_options = self.interpreter.code_letters == "c" && !self.interpreter.permutes;
-            return Meaning::Code;
+            return ArgumentMeaning::Code;
         }
         let is_subcommand = matches!(self.interpreter.names, ["deno"] | [.., "bun"]) && word == "run";
         if is_subcommand {
-            return Meaning::Other;
+            return ArgumentMeaning::Other;
         }
         self.is_past_options = !self.interpreter.permutes;
         match self.interpreter.first_argument {
-            _ if std::mem::replace(&mut self.has_code, true) => Meaning::Other,
-            FirstArgument::Code if self.is_run => Meaning::Code,
-            FirstArgument::File if self.is_certain => Meaning::File,
-            _ => Meaning::Other,
+            _ if std::mem::replace(&mut self.has_code, true) => ArgumentMeaning::Other,
+            FirstArgumentMeaning::Code if self.is_run => ArgumentMeaning::Code,
+            FirstArgumentMeaning::File if self.is_certain => ArgumentMeaning::File,
+            _ => ArgumentMeaning::Other,
         }
     }
 
@@ -256,7 +257,7 @@ impl ArgumentReader {
             return true;
         }
         if !literal.starts_with('-') {
-            return self.read(if literal.is_empty() { "x" } else { literal }) == Meaning::Code;
+            return self.read(if literal.is_empty() { "x" } else { literal }) == ArgumentMeaning::Code;
         }
         if self.is_past_options || self.expects_file {
             return false;

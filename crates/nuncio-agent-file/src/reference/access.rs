@@ -1,6 +1,6 @@
 //! Keys of `[[scope]]`, `[[mcp]]`, `[secrets]` and `[allow]`.
 
-use super::ValueForm::{
+use super::AgentFileValueType::{
     Command, Flag, NamedTables, Sections, Table, Templates, Text, TextByLanguage, Texts, WebAddress, Word,
 };
 use super::{AgentFileKey, key};

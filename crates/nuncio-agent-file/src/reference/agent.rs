@@ -1,6 +1,8 @@
 //! Keys of `[agent]`.
 
-use super::ValueForm::{Flag, Table, TableLike, Text, TextByLanguage, TextsByLanguage, Time, WebAddress, Word};
+use super::AgentFileValueType::{
+    Flag, Table, TableLike, Text, TextByLanguage, TextsByLanguage, Time, WebAddress, Word,
+};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
 

@@ -1,6 +1,6 @@
 //! Keys of `[brain]`.
 
-use super::ValueForm::{Command, Number, Table, Template, Templates, Text, WebAddress, WholeNumber, Word};
+use super::AgentFileValueType::{Command, Number, Table, Template, Templates, Text, WebAddress, WholeNumber, Word};
 use super::{AgentFileKey, key};
 
 pub(super) const KEYS: &[AgentFileKey] = &[

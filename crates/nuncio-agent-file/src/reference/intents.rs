@@ -1,6 +1,6 @@
 //! Keys of `[[intent]]`.
 
-use super::ValueForm::{Flag, Integer, Sections, Template, Text, Texts, Word};
+use super::AgentFileValueType::{Flag, Integer, Sections, Template, Text, Texts, Word};
 use super::{AgentFileKey, key};
 
 pub(super) const KEYS: &[AgentFileKey] = &[

@@ -1,6 +1,6 @@
 //! Keys of `[[information]]`, `[[capability]]` and `[[interface]]`.
 
-use super::ValueForm::{Flag, Sections, Text, Texts, WebAddress, Word};
+use super::AgentFileValueType::{Flag, Sections, Text, Texts, WebAddress, Word};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::Anp;
 

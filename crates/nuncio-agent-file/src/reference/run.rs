@@ -1,6 +1,6 @@
 //! Keys of `run`, where a tool runs.
 
-use super::ValueForm::{Command, Flag, Table, Template, Templates, Text, TextByLanguage, True, Word};
+use super::AgentFileValueType::{Command, Flag, Table, Template, Templates, Text, TextByLanguage, True, Word};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::A2h;
 

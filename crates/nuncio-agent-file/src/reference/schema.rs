@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AgentFileKey, KeyCondition, KeyPresence, ValueForm, children};
+use super::{AgentFileKey, AgentFileValueType, KeyCondition, KeyPresence, children};
 
 /// The JSON Schema (2020-12) of agent files. It refuses every unknown key; other rules are checked by the parser.
 #[must_use]
@@ -92,33 +92,33 @@ fn key_schema(key: &AgentFileKey) -> Value {
     Value::Object(schema)
 }
 
-fn form_schema(form: ValueForm, path: &str) -> Map<String, Value> {
+fn form_schema(form: AgentFileValueType, path: &str) -> Map<String, Value> {
     let texts_by_name = || json!({"type": "object", "additionalProperties": {"type": "string"}});
     let schema = match form {
-        ValueForm::Text | ValueForm::Template | ValueForm::Time => json!({"type": "string"}),
-        ValueForm::Texts => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
-        ValueForm::Command => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
-        ValueForm::Templates => texts_by_name(),
-        ValueForm::WebAddress => json!({"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}),
-        ValueForm::Flag => json!({"type": "boolean"}),
-        ValueForm::True => json!({"const": true}),
-        ValueForm::Integer => json!({"type": "integer"}),
-        ValueForm::WholeNumber(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        ValueForm::Number(least, most) => json!({"type": "number", "minimum": least, "maximum": most}),
-        ValueForm::Word(words) => json!({"enum": words}),
-        ValueForm::Words(words) => json!({"type": "array", "items": {"enum": words}}),
-        ValueForm::JsonSchema => json!({"type": "object"}),
-        ValueForm::TextByLanguage => json!({"anyOf": [{"type": "string"}, texts_by_name()]}),
-        ValueForm::TextsByLanguage => {
+        AgentFileValueType::Text | AgentFileValueType::Template | AgentFileValueType::Time => json!({"type": "string"}),
+        AgentFileValueType::Texts => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+        AgentFileValueType::Command => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+        AgentFileValueType::Templates => texts_by_name(),
+        AgentFileValueType::WebAddress => json!({"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}),
+        AgentFileValueType::Flag => json!({"type": "boolean"}),
+        AgentFileValueType::True => json!({"const": true}),
+        AgentFileValueType::Integer => json!({"type": "integer"}),
+        AgentFileValueType::WholeNumber(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        AgentFileValueType::Number(least, most) => json!({"type": "number", "minimum": least, "maximum": most}),
+        AgentFileValueType::Word(words) => json!({"enum": words}),
+        AgentFileValueType::Words(words) => json!({"type": "array", "items": {"enum": words}}),
+        AgentFileValueType::JsonSchema => json!({"type": "object"}),
+        AgentFileValueType::TextByLanguage => json!({"anyOf": [{"type": "string"}, texts_by_name()]}),
+        AgentFileValueType::TextsByLanguage => {
             json!({"type": "array", "items": {"anyOf": [{"type": "string"}, texts_by_name()]}})
         }
-        ValueForm::Flags => json!({"type": "object", "additionalProperties": {"type": "boolean"}}),
-        ValueForm::Table => return table_schema(path),
-        ValueForm::Sections => json!({"type": "array", "items": table_schema(path)}),
-        ValueForm::NamedTables => {
+        AgentFileValueType::Flags => json!({"type": "object", "additionalProperties": {"type": "boolean"}}),
+        AgentFileValueType::Table => return table_schema(path),
+        AgentFileValueType::Sections => json!({"type": "array", "items": table_schema(path)}),
+        AgentFileValueType::NamedTables => {
             json!({"type": "object", "additionalProperties": table_schema(&format!("{path}.*"))})
         }
-        ValueForm::TableLike(other) => return table_schema(other),
+        AgentFileValueType::TableLike(other) => return table_schema(other),
     };
     match schema {
         Value::Object(schema) => schema,

@@ -1,6 +1,6 @@
 //! Keys of `[[option]]`, `[capabilities]` and `[capability_flags]`.
 
-use super::ValueForm::{Flag, Flags, Sections, Table, Text, Texts, Word, Words};
+use super::AgentFileValueType::{Flag, Flags, Sections, Table, Text, Texts, Word, Words};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap};
 

@@ -1,6 +1,6 @@
 //! Keys of `skill`, which offers a tool or the whole agent to other agents.
 
-use super::ValueForm::{Table, Text, Texts, Time, WebAddress, WholeNumber, Word};
+use super::AgentFileValueType::{Table, Text, Texts, Time, WebAddress, WholeNumber, Word};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::{Anp, Skill};
 

@@ -1,6 +1,6 @@
 //! Keys of `[[tool]]`.
 
-use super::ValueForm::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber};
+use super::AgentFileValueType::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber};
 use super::{AgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
 

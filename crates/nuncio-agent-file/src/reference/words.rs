@@ -1,6 +1,6 @@
 //! Texts that describe the parts of the reference, in English and Chinese.
 
-use super::{AgentFileKey, BilingualText, KeyCondition, KeyPresence, ValueForm};
+use super::{AgentFileKey, AgentFileValueType, BilingualText, KeyCondition, KeyPresence};
 use nuncio_core::policy::Protocol;
 
 /// Language of a text of the reference.
@@ -78,7 +78,7 @@ impl AgentFileKey {
     #[must_use]
     pub fn section_example(&self) -> String {
         let head = match self.values {
-            [ValueForm::Sections] => format!("[[{}]]", self.path),
+            [AgentFileValueType::Sections] => format!("[[{}]]", self.path),
             _ => format!("[{}]", self.path),
         };
         let lines = super::example_keys(self.path).into_iter().map(|key| format!("{} = {}", key.name(), key.example()));
@@ -86,7 +86,7 @@ impl AgentFileKey {
     }
 }
 
-impl ValueForm {
+impl AgentFileValueType {
     fn in_words(self, language: ReferenceLanguage) -> String {
         let text = |en: &'static str, zh| BilingualText { en, zh }.text(language).to_owned();
         let quoted = |words: &[&str]| words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>();

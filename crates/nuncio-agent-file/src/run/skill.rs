@@ -8,15 +8,15 @@ use crate::reader::{TomlItem, TomlTable};
 use crate::source::cut;
 use crate::templates::{self, TemplateUse};
 use nuncio_core::address;
-use nuncio_core::agent::{SkillCredential, SkillRun};
+use nuncio_core::agent::{SkillCredential, SkillRunSpec};
 use nuncio_core::ids::SkillId;
 use nuncio_core::template::Template;
 
 const CREDENTIALS: [&str; 4] = ["api_key", "token", "client", "signature"];
 
-pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<SkillRun> {
+pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<SkillRunSpec> {
     match item.value {
-        DeValue::String(_) => Some(SkillRun { target: target(item)?, credential: None }),
+        DeValue::String(_) => Some(SkillRunSpec { target: target(item)?, credential: None }),
         DeValue::Table(_) => {
             let table = item.table()?;
             let target_item = table.required("target", "the URL of the descriptor, or SKILL-ID@HOST");
@@ -26,7 +26,7 @@ pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Ski
             if let (Some(target), Some(_), Some(item)) = (&target, &credential, target_item) {
                 note_unencrypted(&item, target);
             }
-            Some(SkillRun { target: target?, credential })
+            Some(SkillRunSpec { target: target?, credential })
         }
         _ => item.wrong_kind(r#"a text such as "hotel/find@example.com", or a table with a target"#),
     }

@@ -27,14 +27,14 @@ pub(crate) struct SkillDefaults<'a> {
 }
 
 /// The agent's name and version, and the skill ids used so far.
-pub(crate) struct SkillNamespace {
+pub(crate) struct SkillIdReader {
     name: Option<AgentName>,
     version: Option<Version>,
     /// The skill ids used so far, each with its line in the agent file.
     taken: RefCell<BTreeMap<SkillId, usize>>,
 }
 
-impl SkillNamespace {
+impl SkillIdReader {
     /// Reads name and version from `[agent]` without reporting faults, which `[agent]` itself reports.
     pub(crate) fn of(root: &TomlTable<'_>) -> Self {
         let agent = root.peek("agent").and_then(|item| item.value.as_table());

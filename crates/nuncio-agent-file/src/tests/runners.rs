@@ -2,7 +2,7 @@
 
 use super::{AGENT, faults, noted, refused};
 use crate::parse;
-use nuncio_core::agent::{AnpMethod, RunSpec};
+use nuncio_core::agent::{AnpMethod, ToolRunSpec};
 
 fn tool(run: &str) -> String {
     format!(
@@ -25,7 +25,7 @@ fn skill_target_must_be_a_url_or_skill_id_at_host() {
     ] {
         let declared =
             parse("agent.toml", &tool(&format!("skill = {target:?}"))).unwrap_or_else(|said| panic!("{said}"));
-        let RunSpec::Skill(run) = &declared.agent.tools[0].run else { panic!("not a skill") };
+        let ToolRunSpec::Skill(run) = &declared.agent.tools[0].run else { panic!("not a skill") };
         assert_eq!(run.target, target);
     }
     for (target, problem) in [
@@ -63,13 +63,13 @@ fn anp_target_must_be_a_did_or_description_url() {
         for (method, expected) in [("", "find"), (", method = \"rooms.search\"", "rooms.search")] {
             let text = tool(&format!("anp = {target:?}{method}"));
             let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
-            let RunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
+            let ToolRunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
             assert_eq!((run.target.as_str(), &run.method), (target, &AnpMethod::Named(expected.to_owned())));
         }
     }
     let text = tool("anp = \"did:wba:example.com:hotel\", intent = \"find a free room\"");
     let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
-    let RunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
+    let ToolRunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
     assert_eq!(run.method, AnpMethod::ForIntent("find a free room".to_owned()));
     for (target, problem) in [
         ("hotel", "it is neither a DID nor an address"),

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{MAX_BYTES, STARTER, parse};
 use nuncio_core::agent::{
-    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, RetryPolicy, RunSpec, SecretSource,
-    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillHttpMethod, SlotKind,
+    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, RetryPolicy, SecretSource,
+    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillHttpMethod, SlotKind, ToolRunSpec,
 };
 use nuncio_core::ids::ToolName;
 use nuncio_core::text::TextByLanguage;
@@ -99,7 +99,7 @@ fn tool_schemas_and_backends_of_a_complete_agent_file_are_read() {
     let output = reserve.output.as_ref().unwrap();
     assert_eq!(output.source()["properties"]["price"], json!({"type": "number", "multipleOf": 0.5}));
     let on = |tool: &str| match &agent.tool(tool).unwrap().run {
-        RunSpec::Mcp { server, tool } => format!("{server} {tool}"),
+        ToolRunSpec::Mcp { server, tool } => format!("{server} {tool}"),
         other => panic!("{other:?}"),
     };
     assert_eq!(on("make_reservation"), "hotel reserve");
@@ -107,14 +107,14 @@ fn tool_schemas_and_backends_of_a_complete_agent_file_are_read() {
     let search = agent.tool("search").unwrap();
     assert_eq!((search.exposed, search.human_authorization, search.timeout), (true, false, Duration::from_secs(30)));
 
-    let RunSpec::Http(rate) = &agent.tool("rate").unwrap().run else { panic!("not a request") };
+    let ToolRunSpec::Http(rate) = &agent.tool("rate").unwrap().run else { panic!("not a request") };
     assert_eq!(rate.method, HttpMethod::Post);
     assert_eq!(rate.url.as_str(), "https://api.example/stays/{{ args.stay }}");
     let headers: Vec<_> = rate.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(headers, [("X-Two", "2"), ("Authorization", "Bearer {{ secrets.API_KEY }}")]);
     assert_eq!(rate.body.as_ref().unwrap().as_str(), r#"{"stars": {{ args.stars }}}"#);
 
-    let RunSpec::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
+    let ToolRunSpec::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
     assert_eq!(clock.command.words().collect::<Vec<_>>(), ["date", "+%H:%M", ""]);
     let env: Vec<_> = clock.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(env, ["TZ", "TOKEN"]);
@@ -125,14 +125,14 @@ fn human_and_remote_tools_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let human = |tool: &str| {
         let tool = agent.tool(tool).unwrap();
-        let RunSpec::Human(run) = &tool.run else { panic!("{:?}", tool.run) };
+        let ToolRunSpec::Human(run) = &tool.run else { panic!("{:?}", tool.run) };
         (run.instructions.as_ref().map(|template| template.as_str().to_owned()), tool.timeout)
     };
     assert_eq!(human("carry"), (Some("Carry it to {{ args.room }}.".into()), Duration::from_secs(30 * 86_400)));
     assert_eq!(human("sweep"), (None, Duration::from_secs(86_400)));
 
     let remote = |tool: &str| match &agent.tool(tool).unwrap().run {
-        RunSpec::Skill(run) => run.clone(),
+        ToolRunSpec::Skill(run) => run.clone(),
         other => panic!("{other:?}"),
     };
     let taxi = remote("taxi");

@@ -14,12 +14,12 @@ use crate::negotiation::SecurityProfile;
 use crate::wire::{AnpRequest, RequestMeta, ServiceCapabilities, method, profile};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MessageService {
+pub struct RemoteMessageService {
     pub endpoint: Url,
     pub capabilities: ServiceCapabilities,
 }
 
-impl MessageService {
+impl RemoteMessageService {
     /// Fails unless the service currently supports all of these security profiles, whatever the description says
     /// (ANP-06 §3.4). A service that lists no profiles counts as supporting all.
     pub(super) fn ensure_supported(&self, wanted: &[SecurityProfile]) -> Result<(), ClientError> {
@@ -88,7 +88,7 @@ impl AnpClient {
         &self,
         agent: &VerifiedDescription,
         endpoint: &Url,
-    ) -> Result<MessageService, ClientError> {
+    ) -> Result<RemoteMessageService, ClientError> {
         let meta = RequestMeta {
             operation_id: Some(random_name(&*self.entropy, "op-")),
             created_at: Some(self.http.clock.now()),
@@ -110,6 +110,6 @@ impl AnpClient {
             let message = format!("{} is the service of {found}, and must be of {expected}", display_url(endpoint));
             return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
         }
-        Ok(MessageService { endpoint: endpoint.clone(), capabilities })
+        Ok(RemoteMessageService { endpoint: endpoint.clone(), capabilities })
     }
 }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use nuncio_identity::proof::AcceptedProofForms;
-use nuncio_identity::{BoundDocument, Did};
+use nuncio_identity::{BoundDidDocument, Did};
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::target::{AgentTarget, UserNamedHost, authority, did_authority};
-use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
+use super::verify::{DescriptionChecks, DidLookup, UnverifiedDescription, checks};
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
 
@@ -35,7 +35,7 @@ pub struct VerifiedDescription {
     pub description: AgentDescription,
     pub raw: Map<String, Value>,
     /// The verified DID document of the described agent; `None` if there is none.
-    pub document: Option<Arc<BoundDocument>>,
+    pub document: Option<Arc<BoundDidDocument>>,
     pub checks: DescriptionChecks,
     /// Deviations of the description from the specification and other warnings, as texts for the user.
     pub notes: Vec<String>,
@@ -122,7 +122,7 @@ impl AnpClient {
     ) -> VerifiedDescription {
         let FetchedDescription { raw, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let claimed = ClaimedDescription { did, raw: &raw, url: &url, challenge, forms: self.options.proof_forms };
+        let claimed = UnverifiedDescription { did, raw: &raw, url: &url, challenge, forms: self.options.proof_forms };
         let checks = checks(&claimed, lookup, self.http.clock.now());
         let document = match lookup {
             DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),

@@ -5,7 +5,7 @@ use nuncio_engine::remote_error;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::validate::AnpReport;
+use crate::validate::AnpValidationReport;
 use crate::wire::{ErrorCode, RpcError};
 
 pub(crate) use nuncio_core::address::display_url;
@@ -92,7 +92,7 @@ impl ClientError {
     }
 
     /// Error for a fetched document that does not validate.
-    pub(super) fn invalid(url: &Url, report: &AnpReport) -> Self {
+    pub(super) fn invalid(url: &Url, report: &AnpValidationReport) -> Self {
         let (what, count) = (report.kind.as_str(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };

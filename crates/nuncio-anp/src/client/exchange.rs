@@ -11,7 +11,7 @@ use nuncio_identity::challenge::{self, Challenge, IssuedAccessToken};
 use serde_json::Value;
 use url::Url;
 
-use super::Bearer;
+use super::BearerToken;
 use super::error::{ClientError, IDENTIFY_YOURSELF, Reason, display_url, plain};
 use super::sign::RequestSigner;
 use super::target::UserNamedHost;
@@ -41,7 +41,7 @@ pub(super) struct AuthenticatingHttpClient {
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signer: Option<Arc<dyn RequestSigner>>,
-    pub(super) bearer: Option<Bearer>,
+    pub(super) bearer: Option<BearerToken>,
     pub(super) tokens: Arc<TokenCache>,
     /// Time limit for one request with its response, unless the request has its own.
     pub(super) timeout: Duration,

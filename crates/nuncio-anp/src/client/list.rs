@@ -13,7 +13,7 @@ use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 const MAX_AGENTS: usize = 100_000;
 
 #[derive(Debug, Clone)]
-pub struct HostListing {
+pub struct HostAgentList {
     /// URL of the first page of the host's agent list.
     pub url: Url,
     pub agents: Vec<HostAgent>,
@@ -34,11 +34,11 @@ impl AnpClient {
     ///
     /// # Errors
     /// The list is unavailable or invalid, leads to another host, or has too many pages or agents.
-    pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
+    pub async fn list(&self, host: &Url) -> Result<HostAgentList, ClientError> {
         let named_host = UserNamedHost::by(host);
         let mut url = host.clone();
         url.set_path(WELL_KNOWN);
-        let mut listing = HostListing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
+        let mut listing = HostAgentList { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
         let (mut seen, mut listed) = (HashSet::from([url.clone()]), HashSet::new());
         let mut next = Some(url.clone());
         while let Some(here) = next.take() {
@@ -103,7 +103,7 @@ impl AnpClient {
     }
 }
 
-impl HostListing {
+impl HostAgentList {
     fn take(&mut self, page: &Url, item: &CollectionItem, listed: &mut HashSet<Url>) {
         let id = plain(&item.id);
         match page.join(&item.id) {

@@ -14,16 +14,16 @@ use url::Url;
 use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 
 pub(super) use cache::AgreementCache;
-pub use draft::DraftDecision;
+pub use draft::ProtocolDraftDecision;
 
 use super::AnpClient;
-use super::capabilities::MessageService;
+use super::capabilities::RemoteMessageService;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
     AnpRequest, CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RequestMeta,
-    RpcError, Target, TargetKind, method, profile, texts,
+    RequestTarget, RequestTargetKind, RpcError, method, profile, texts,
 };
 
 /// Requirements of a caller on an interface. The request contains no data of the later call.
@@ -44,7 +44,7 @@ pub struct NegotiationRequest {
     pub calls_only: bool,
     /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
-    pub draft_decision: Option<DraftDecision>,
+    pub draft_decision: Option<ProtocolDraftDecision>,
 }
 
 /// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
@@ -63,7 +63,7 @@ pub struct Agreement {
 #[serde(rename_all = "snake_case")]
 pub enum ChosenBy {
     /// The agent chose the interface, at its negotiation endpoint.
-    Agent(Box<MessageService>),
+    Agent(Box<RemoteMessageService>),
     /// The client chose the interface, from the description alone.
     Client { why: String },
 }
@@ -111,7 +111,7 @@ impl NegotiationRequest {
                 required_security_profile: self.security.map(|it| it.as_str().to_owned()),
                 ..Constraints::default()
             }),
-            candidate_protocols: self.draft_decision.iter().map(DraftDecision::candidate).collect(),
+            candidate_protocols: self.draft_decision.iter().map(ProtocolDraftDecision::candidate).collect(),
             ..NegotiateBody::default()
         }
     }
@@ -160,7 +160,7 @@ impl AnpClient {
     }
 
     /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
-    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<MessageService, ClientError> {
+    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<RemoteMessageService, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
         self.agreements.compare(agent, &runtime, self.http.clock.now());
@@ -199,7 +199,7 @@ impl AnpClient {
         &self,
         agent: &VerifiedDescription,
         needs: &NegotiationRequest,
-        runtime: Box<MessageService>,
+        runtime: Box<RemoteMessageService>,
         mut notes: Vec<String>,
     ) -> Result<Agreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
@@ -225,7 +225,7 @@ impl AnpClient {
         let signer = self.http.signer.as_ref();
         let meta = RequestMeta {
             sender_did: signer.map(|signer| signer.did().to_string()),
-            target: agent.did().map(|did| Target { kind: TargetKind::Agent, did: did.to_string() }),
+            target: agent.did().map(|did| RequestTarget { kind: RequestTargetKind::Agent, did: did.to_string() }),
             operation_id: Some(random_name(&*self.entropy, "op-")),
             content_type: Some("application/json".to_owned()),
             created_at: Some(self.http.clock.now()),
@@ -275,7 +275,7 @@ impl AnpClient {
 }
 
 enum NegotiationPartnerLookup {
-    Service(Box<MessageService>, Vec<String>),
+    Service(Box<RemoteMessageService>, Vec<String>),
     Nobody(String),
 }
 

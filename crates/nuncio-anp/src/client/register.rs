@@ -10,7 +10,7 @@ use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
 use super::target::UserNamedHost;
 use crate::directory::PROFILE;
-use crate::wire::Registration;
+use crate::wire::RegistrationRequest;
 
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
@@ -41,7 +41,7 @@ impl AnpClient {
             let message = format!("{} names no endpoint for registrations", display_url(&described.url));
             return Err(ClientError::new(Reason::CannotUse, message).advice("it does not accept registrations"));
         };
-        let registration = Registration { url: Some(description.to_string()), did: None };
+        let registration = RegistrationRequest { url: Some(description.to_string()), did: None };
         let request = ClientRequest {
             url: &at,
             named_host: &described.named_host,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_identity::{BoundDocument, Did, DidDocument, DocumentBinding, K1ProofRule};
+use nuncio_identity::{BoundDidDocument, Did, DidDocument, DidDocumentBinding, K1ProofRule};
 use serde_json::Value;
 
 use super::AnpClient;
@@ -17,7 +17,7 @@ impl AnpClient {
         &self,
         did: &Did,
         named_host: &UserNamedHost,
-    ) -> Result<Arc<BoundDocument>, ClientError> {
+    ) -> Result<Arc<BoundDidDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named_host.is_local_http();
         let url = did_url(did, by_http)?;
@@ -38,7 +38,7 @@ impl AnpClient {
         did: &Did,
         named_host: &UserNamedHost,
         notes: &mut Vec<String>,
-    ) -> Result<Arc<BoundDocument>, ClientError> {
+    ) -> Result<Arc<BoundDidDocument>, ClientError> {
         let mut bound = self.resolve(did, named_host).await?;
         for _ in 0..MAX_SUCCESSORS {
             if !bound.document().deactivated() {
@@ -49,8 +49,8 @@ impl AnpClient {
             let Some(next) = bound.document().successor() else {
                 return Err(gone(format!("{old} is deactivated and has no successor")));
             };
-            let proven =
-                matches!(bound.binding(), DocumentBinding::Ed25519) && bound.document().whole().contains_key("proof");
+            let proven = matches!(bound.binding(), DidDocumentBinding::Ed25519)
+                && bound.document().whole().contains_key("proof");
             if !proven || next.stable_subject() != old.stable_subject() {
                 let why = if proven { "it belongs to another subject" } else { "only its host confirms it" };
                 let error = gone(format!("{old} is deactivated, and its successor {next} cannot be verified: {why}"));
@@ -64,6 +64,6 @@ impl AnpClient {
 }
 
 /// Digest of a DID document, for detecting changes.
-pub(super) fn digest(document: &BoundDocument) -> nuncio_core::digest::Digest {
+pub(super) fn digest(document: &BoundDidDocument) -> nuncio_core::digest::Digest {
     nuncio_core::digest::Digest::of_json(&Value::Object(document.document().whole().clone()))
 }

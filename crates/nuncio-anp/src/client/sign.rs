@@ -10,7 +10,7 @@ use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{self, SignatureParameters};
-use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
+use nuncio_identity::origin_proof::{OriginProof, OriginProofInput};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
 const SIGNATURE_LIFETIME: Duration = Duration::from_secs(300);
@@ -29,7 +29,7 @@ pub trait RequestSigner: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The request names no target.
-    fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String>;
+    fn prove(&self, request: &OriginProofInput<'_>) -> Result<OriginProof, String>;
 }
 
 /// Provides the signer of each local agent.
@@ -85,7 +85,7 @@ impl RequestSigner for KeySigner {
         Ok(())
     }
 
-    fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String> {
+    fn prove(&self, request: &OriginProofInput<'_>) -> Result<OriginProof, String> {
         let nonce = random_name(&*self.entropy, "");
         request.sign(&self.key, &self.parameters(&nonce)).map_err(|error| error.to_string())
     }

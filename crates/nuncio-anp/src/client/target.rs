@@ -41,7 +41,7 @@ impl AgentTarget {
     }
 
     /// The host that the user named and therefore trusts.
-    pub(super) fn named_host(&self, local: LocalDidScheme) -> Result<UserNamedHost, ClientError> {
+    pub(super) fn named_host(&self, local: LocalDidUrlScheme) -> Result<UserNamedHost, ClientError> {
         match self {
             Self::Description(url) | Self::Host(url) => Ok(UserNamedHost::by(url)),
             Self::Did(did) => Ok(UserNamedHost::by(&did_url(did, local.is_http())?)),
@@ -60,14 +60,14 @@ impl fmt::Display for AgentTarget {
 
 /// How DIDs of this machine are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LocalDidScheme {
+pub enum LocalDidUrlScheme {
     #[default]
     Https,
     /// DIDs of localhost are resolved over plain http, for development.
     Http,
 }
 
-impl LocalDidScheme {
+impl LocalDidUrlScheme {
     pub(super) const fn is_http(self) -> bool {
         matches!(self, Self::Http)
     }
@@ -117,7 +117,7 @@ mod tests {
     fn only_https_urls_on_the_host_of_the_target_are_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
         let named_host =
-            AgentTarget::parse("did:wba:example.com:a").unwrap().named_host(LocalDidScheme::Https).unwrap();
+            AgentTarget::parse("did:wba:example.com:a").unwrap().named_host(LocalDidUrlScheme::Https).unwrap();
         for (text, trust) in [
             ("https://example.com/x", AddressTrust::Configured),
             ("http://example.com/x", AddressTrust::Stranger),

@@ -16,7 +16,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(super) struct TokenCache(BoundedCache<TokenKey, String>);
+pub(super) struct TokenCache(BoundedCache<TokenCacheKey, String>);
 
 impl Default for TokenCache {
     fn default() -> Self {
@@ -25,7 +25,7 @@ impl Default for TokenCache {
 }
 
 /// The origin that issued the token, and the DID it was issued to.
-type TokenKey = (String, Did);
+type TokenCacheKey = (String, Did);
 
 impl TokenCache {
     pub(super) fn get(&self, url: &Url, did: &Did, now: Timestamp) -> Option<String> {
@@ -46,7 +46,7 @@ impl TokenCache {
     }
 }
 
-fn token_key(url: &Url, did: &Did) -> TokenKey {
+fn token_key(url: &Url, did: &Did) -> TokenCacheKey {
     (url.origin().ascii_serialization(), did.clone())
 }
 

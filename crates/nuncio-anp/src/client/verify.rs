@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{AcceptedProofForms, AllowedSigner, DescriptionRules, verify_description};
-use nuncio_identity::{BoundDocument, DocumentBinding, ProofError};
+use nuncio_identity::proof::{AcceptedProofForms, AllowedSigner, DescriptionProofRules, verify_description};
+use nuncio_identity::{BoundDidDocument, DidDocumentBinding, ProofError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
@@ -99,7 +99,7 @@ impl DescriptionChecks {
     }
 }
 
-pub(super) struct ClaimedDescription<'a> {
+pub(super) struct UnverifiedDescription<'a> {
     /// The DID that the description is about, as the description says or as the user named it.
     pub(super) did: Option<&'a str>,
     pub(super) raw: &'a Map<String, Value>,
@@ -108,7 +108,7 @@ pub(super) struct ClaimedDescription<'a> {
     pub(super) forms: AcceptedProofForms,
 }
 
-impl<'a> ClaimedDescription<'a> {
+impl<'a> UnverifiedDescription<'a> {
     /// The DID that the proof names, without the key; none if the key is named by a relative reference.
     fn signer(&self) -> Option<&'a str> {
         let method = self.raw.get("proof")?.get("verificationMethod")?.as_str()?;
@@ -124,10 +124,10 @@ pub(super) enum DidLookup {
     Unknown(String),
     /// The DID document does not belong to the DID.
     Wrong(String),
-    Found(Arc<BoundDocument>),
+    Found(Arc<BoundDidDocument>),
 }
 
-pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
+pub(super) fn checks(claimed: &UnverifiedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
     let mut checks = DescriptionChecks::default();
     match lookup {
         DidLookup::None => {
@@ -145,7 +145,7 @@ pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: 
     checks
 }
 
-fn did(checks: &mut DescriptionChecks, bound: &BoundDocument) {
+fn did(checks: &mut DescriptionChecks, bound: &BoundDidDocument) {
     let did = bound.did();
     if bound.document().deactivated() {
         let next = bound.document().successor().map(|next| format!("; its successor is {next}")).unwrap_or_default();
@@ -153,14 +153,14 @@ fn did(checks: &mut DescriptionChecks, bound: &BoundDocument) {
         return;
     }
     let how = match bound.binding() {
-        DocumentBinding::Ed25519 => "its document is signed by the key whose fingerprint is in it",
-        DocumentBinding::Secp256k1 => "its document lists the key whose fingerprint is in it",
-        DocumentBinding::Domain | DocumentBinding::Publisher => "its document came from its domain",
+        DidDocumentBinding::Ed25519 => "its document is signed by the key whose fingerprint is in it",
+        DidDocumentBinding::Secp256k1 => "its document lists the key whose fingerprint is in it",
+        DidDocumentBinding::Domain | DidDocumentBinding::Publisher => "its document came from its domain",
     };
     checks.verified(CheckSubject::Did, format!("{did}: {how}"));
 }
 
-fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, found: Option<&Arc<BoundDocument>>) {
+fn service(checks: &mut DescriptionChecks, claimed: &UnverifiedDescription<'_>, found: Option<&Arc<BoundDidDocument>>) {
     let Some(bound) = found else { return };
     let services = || bound.document().services().iter().filter(|service| service.kind == "AgentDescription");
     let leads_here = |endpoint: &str| Url::parse(endpoint).is_ok_and(|url| same(&url, claimed.url));
@@ -187,8 +187,8 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
 /// Checks the proof of a description; returns whether the proof is valid.
 fn proof(
     checks: &mut DescriptionChecks,
-    claimed: &ClaimedDescription<'_>,
-    found: Option<&Arc<BoundDocument>>,
+    claimed: &UnverifiedDescription<'_>,
+    found: Option<&Arc<BoundDidDocument>>,
     now: Timestamp,
 ) -> bool {
     if !claimed.raw.contains_key("proof") {
@@ -207,7 +207,7 @@ fn proof(
         return false;
     };
     let host = authority(claimed.url);
-    let rules = DescriptionRules {
+    let rules = DescriptionProofRules {
         now,
         host: Some(&host),
         challenge: claimed.challenge,
@@ -226,8 +226,8 @@ fn proof(
 
 fn domain(
     checks: &mut DescriptionChecks,
-    claimed: &ClaimedDescription<'_>,
-    found: Option<&Arc<BoundDocument>>,
+    claimed: &UnverifiedDescription<'_>,
+    found: Option<&Arc<BoundDidDocument>>,
     signed: bool,
 ) {
     if checks.of(CheckSubject::Domain).is_some() {
@@ -255,7 +255,7 @@ fn domain(
     }
 }
 
-fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
+fn address(checks: &mut DescriptionChecks, claimed: &UnverifiedDescription<'_>) {
     let Some(claim) = claimed.raw.get("url").and_then(Value::as_str) else { return };
     match Url::parse(claim) {
         Ok(url) if same(&url, claimed.url) => {

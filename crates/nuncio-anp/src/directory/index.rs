@@ -20,9 +20,9 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
-use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery, own_row};
-use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidScheme, authority, did_authority};
+use super::verification::{ListingRefusal, ListingRefusalKind, VerifiedAgent, verify};
+use super::{AgentCatalogue, DirectoryRow, ListedAgent, LocalAgentRows, SearchPage, SearchQuery, own_row};
+use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidUrlScheme, authority, did_authority};
 use crate::project::HostDocumentSettings;
 
 /// Time limit for one request of a verification.
@@ -49,7 +49,7 @@ pub struct DirectoryOptions {
     /// Time between two verifications of an agent.
     pub interval: Duration,
     pub limits: DirectoryLimits,
-    pub local: LocalDidScheme,
+    pub local: LocalDidUrlScheme,
     /// Base URL of this server; `None` if no server is running.
     pub here: Option<String>,
 }
@@ -76,7 +76,7 @@ struct DirectoryIndexState {
     strangers: AnpClient,
     options: DirectoryOptions,
     catalogue: AgentCatalogue,
-    own: OwnRows,
+    own: LocalAgentRows,
     registration_slots: Semaphore,
     /// Held while an entry is stored and listed, so that entries are listed in the order in which they are stored.
     writing: tokio::sync::Mutex<()>,
@@ -98,7 +98,7 @@ impl DirectoryIndex {
             engine,
             options,
             catalogue: AgentCatalogue::default(),
-            own: OwnRows::default(),
+            own: LocalAgentRows::default(),
             registration_slots: Semaphore::new(MAX_CONCURRENT_REGISTRATIONS),
             writing: tokio::sync::Mutex::default(),
         };
@@ -295,7 +295,7 @@ impl DirectoryIndexState {
     async fn record_failure(&self, entry: DirectoryListing, fault: ListingRefusal) -> Result<(), EngineError> {
         let (now, why) = (self.engine.now(), fault.error.message);
         let is_over = entry.verified.after(STALE_AFTER) <= now;
-        if fault.kind == RefusalKind::Untrue || is_over {
+        if fault.kind == ListingRefusalKind::Untrue || is_over {
             tracing::info!(url = %entry.url, why, "an agent of another host is no longer listed");
             return self.drop_entry(&entry).await;
         }

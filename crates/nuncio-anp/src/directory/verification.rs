@@ -24,13 +24,13 @@ pub(super) struct VerifiedAgent {
 
 #[derive(Debug)]
 pub(super) struct ListingRefusal {
-    pub(super) kind: RefusalKind,
+    pub(super) kind: ListingRefusalKind,
     pub(super) error: EngineError,
 }
 
 /// Reason for refusing a description, which decides what happens to an existing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefusalKind {
+pub(super) enum ListingRefusalKind {
     /// A claim is false, or the description is gone: the entry is removed.
     Untrue,
     /// The description could not be fetched or checked now, so the directory entry becomes stale.
@@ -41,7 +41,7 @@ impl From<ClientError> for ListingRefusal {
     fn from(error: ClientError) -> Self {
         let untrue = matches!(error.reason, Reason::BadDid | Reason::Untrusted | Reason::Superseded)
             || matches!(error.status, Some(404 | 410));
-        let kind = if untrue { RefusalKind::Untrue } else { RefusalKind::Unknown };
+        let kind = if untrue { ListingRefusalKind::Untrue } else { ListingRefusalKind::Unknown };
         Self { kind, error: EngineError::new(error.reason.code(), error.to_string()) }
     }
 }
@@ -49,7 +49,8 @@ impl From<ClientError> for ListingRefusal {
 pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, ListingRefusal> {
     let checks = &described.checks;
     checks.ensure_trusted()?;
-    let fault = |code, message| ListingRefusal { kind: RefusalKind::Unknown, error: EngineError::new(code, message) };
+    let fault =
+        |code, message| ListingRefusal { kind: ListingRefusalKind::Unknown, error: EngineError::new(code, message) };
     let report = validate::check(AnpDocumentType::AgentDescription, &Value::Object(described.raw.clone()));
     if let Some(first) = report.errors.first() {
         let more = report.errors.len() - 1;

@@ -3,14 +3,15 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DraftId;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::drafting::{DraftSide, DraftState, ProtocolDefinition, ProtocolDraft};
+use nuncio_engine::drafting::{ProtocolDefinition, ProtocolDraft, ProtocolDraftSide, ProtocolDraftState};
 use serde_json::{Map, Value, json};
 
 use super::alternative;
 use crate::negotiation::{self as judge, ExecutionMode, SecurityProfile};
 use crate::wire::{
-    Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult,
-    ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, texts, write_digest,
+    Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, InterfaceExecution, InterfaceSchemas, NegotiateBody,
+    NegotiationResult, NegotiationStatus, ProtocolArtifact, RpcError, SelectedInterface, profile, read_digest, texts,
+    write_digest,
 };
 
 /// Version of every drafted protocol: a draft is written once and never changes.
@@ -18,7 +19,7 @@ const VERSION: &str = "1.0";
 
 /// A caller's decision on a draft, from `candidateProtocols`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallerDecision {
+pub struct CallerDraftDecision {
     pub id: String,
     /// Digest of the draft's document.
     pub digest: Digest,
@@ -27,7 +28,7 @@ pub struct CallerDecision {
 }
 
 /// Caller's decision on an existing draft; `None` if the request asks for a new draft.
-pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
+pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDraftDecision>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
         _ => None,
@@ -48,7 +49,7 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, R
         Some("reject") => false,
         Some(_) => return Err(wrong("candidateProtocols.decision must be accept or reject")),
     };
-    Ok(Some(CallerDecision { id, digest, accepts }))
+    Ok(Some(CallerDraftDecision { id, digest, accepts }))
 }
 
 /// Builds the document of a draft, without its digest.
@@ -82,7 +83,7 @@ pub fn document(id: &DraftId, blueprint: &ProtocolDefinition, publisher: Option<
 
 /// Interface and URLs of a draft, before and after both sides accepted the draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftLocations {
+pub struct ProtocolDraftLocations {
     pub interface: String,
     /// URL of the negotiation endpoint.
     pub negotiated: String,
@@ -96,35 +97,35 @@ pub struct DraftLocations {
 /// The agent's side rejected the draft, or the draft expired.
 pub fn result(
     draft: &ProtocolDraft,
-    locations: DraftLocations,
+    locations: ProtocolDraftLocations,
     alternatives: Vec<Alternative>,
     negotiation_id: String,
     valid_until: Timestamp,
 ) -> Result<NegotiationResult, RpcError> {
     let (by_us, by_them) = match &draft.state {
-        DraftState::Draft => (false, false),
-        DraftState::AcceptedByUs { .. } => (true, false),
-        DraftState::AcceptedByThem { .. } => (false, true),
-        DraftState::Accepted { .. } => (true, true),
-        DraftState::Expired { .. } => {
+        ProtocolDraftState::Draft => (false, false),
+        ProtocolDraftState::AcceptedByUs { .. } => (true, false),
+        ProtocolDraftState::AcceptedByThem { .. } => (false, true),
+        ProtocolDraftState::Accepted { .. } => (true, true),
+        ProtocolDraftState::Expired { .. } => {
             let message = "Not both sides accepted the draft in time";
             return Err(RpcError::new(ErrorCode::NegotiationExpired).with_message(message));
         }
-        DraftState::Rejected { side: DraftSide::Us, .. } => {
+        ProtocolDraftState::Rejected { side: ProtocolDraftSide::Us, .. } => {
             return Err(
                 RpcError::new(ErrorCode::NegotiationRejected).with_message("The agent's side rejected the draft")
             );
         }
-        DraftState::Rejected { side: DraftSide::Them, .. } => (false, false),
+        ProtocolDraftState::Rejected { side: ProtocolDraftSide::Them, .. } => (false, false),
     };
-    let over = matches!(draft.state, DraftState::Rejected { .. });
+    let over = matches!(draft.state, ProtocolDraftState::Rejected { .. });
     let usable = by_us && by_them;
     let mut artifact = draft.document.clone();
     artifact["digest"] = json!(write_digest(&draft.digest));
     let until = if usable { valid_until } else { draft.expires_at };
     let mode = if usable { ExecutionMode::NaturalLanguage } else { ExecutionMode::Drafting };
     let schemas = match draft.blueprint.methods.as_slice() {
-        [only] => Some(Schemas {
+        [only] => Some(InterfaceSchemas {
             request_schema: Some(only.request_schema.source().clone()),
             response_schema: Some(only.response_schema.source().clone()),
             extra: Map::new(),
@@ -139,7 +140,7 @@ pub fn result(
         "acceptedByCaller": by_them,
         "expiresAt": (!usable).then_some(draft.expires_at),
     });
-    let selected = Selected {
+    let selected = SelectedInterface {
         capability: None,
         interface: Some(locations.interface),
         protocol: Some(if usable { "openrpc" } else { "ANP" }.to_owned()),
@@ -150,7 +151,7 @@ pub fn result(
         protocol_artifact: Some(artifact),
         extra: Map::new(),
     };
-    let execution = Execution {
+    let execution = InterfaceExecution {
         mode: mode.as_str().to_owned(),
         requires_human_authorization: Some(false),
         timeout_ms: None,
@@ -158,7 +159,7 @@ pub fn result(
     };
     let result = NegotiationResult {
         negotiation_id,
-        status: if over { Status::Rejected } else { Status::Accepted },
+        status: if over { NegotiationStatus::Rejected } else { NegotiationStatus::Accepted },
         selected: (!over).then_some(selected),
         execution: (!over).then_some(execution),
         schemas: schemas.filter(|_| usable),
@@ -174,6 +175,6 @@ pub fn result(
 
 /// Existing interfaces of the agent, each with the reason why it does not match.
 #[must_use]
-pub fn alternatives(draft: &judge::DraftingOffer<'_>) -> Vec<Alternative> {
+pub fn alternatives(draft: &judge::ProtocolDraftingOffer<'_>) -> Vec<Alternative> {
     draft.alternatives.iter().map(alternative).collect()
 }

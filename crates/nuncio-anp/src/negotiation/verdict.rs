@@ -15,7 +15,7 @@ pub const MAX_ALTERNATIVES: usize = 16;
 pub enum InterfaceSelection<'a> {
     Accepted(ChosenInterface<'a>),
     /// No structured interface fits; the contained interface can be used to draft a protocol.
-    Draft(DraftingOffer<'a>),
+    Draft(ProtocolDraftingOffer<'a>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub struct ChosenInterface<'a> {
 
 /// The interface with which the caller can draft a protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DraftingOffer<'a> {
+pub struct ProtocolDraftingOffer<'a> {
     pub offer: &'a InterfaceOffer,
     pub security: SecurityProfile,
     /// Existing interfaces, each with the reason why it does not fit.

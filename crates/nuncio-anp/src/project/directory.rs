@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::{DIDWBA, HostDocumentSettings, NOSEC, bare_description};
 use crate::directory::{DESCRIPTION, PATH, PROFILE};
-use crate::wire::{AgentDescription, Capability, Interface, Security, texts};
+use crate::wire::{AgentDescription, Capability, Interface, SecurityReferences, texts};
 
 const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
@@ -53,7 +53,7 @@ impl HostDocumentSettings {
         let mut interface = Interface {
             version: Some("3.1.0".to_owned()),
             url: Some(format!("{}/openapi.json", self.base)),
-            security: Some(Security::Name(security.to_owned())),
+            security: Some(SecurityReferences::Name(security.to_owned())),
             capability_refs: Some(vec![capability.to_owned()]),
             human_authorization: Some(false),
             ..Interface::new(id, Interface::STRUCTURED, "openapi", about.to_owned())

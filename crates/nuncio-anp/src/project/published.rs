@@ -5,8 +5,8 @@ use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
 use super::{HostDocumentSettings, NOSEC};
-use crate::validate::{self, AnpDocumentType, AnpReport, DocumentFault};
-use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
+use crate::validate::{self, AnpDocumentType, AnpValidationReport, DocumentFault};
+use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, SecurityDefinition, SecurityReferences};
 
 impl HostDocumentSettings {
     pub(super) fn information(&self, agent: &Agent, information: &InformationDocument) -> wire::InformationItem {
@@ -14,7 +14,7 @@ impl HostDocumentSettings {
         let (url, security) = match &information.source {
             InformationLocation::Url(url) => (url.to_string(), None),
             InformationLocation::File(path) => {
-                (self.information_url(&agent.name, path.stem()), Some(Security::Name(NOSEC.to_owned())))
+                (self.information_url(&agent.name, path.stem()), Some(SecurityReferences::Name(NOSEC.to_owned())))
             }
         };
         wire::InformationItem {
@@ -33,13 +33,13 @@ impl HostDocumentSettings {
         agent: &Agent,
         information: &InformationDocument,
         bytes: &[u8],
-    ) -> Result<Value, AnpReport> {
+    ) -> Result<Value, AnpValidationReport> {
         let InformationLocation::File(path) = &information.source else {
             let fault = DocumentFault::new("", "is not a file of this server", "a file", "an address");
-            return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
+            return Err(AnpValidationReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };
         let mut document = json::read(bytes, InformationDocument::MAX_BYTES)
-            .map_err(|unreadable| AnpReport::unreadable(AnpDocumentType::Product, &unreadable))?;
+            .map_err(|unreadable| AnpValidationReport::unreadable(AnpDocumentType::Product, &unreadable))?;
         if !information.is_product() {
             return Ok(document);
         }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::AnpServerState;
 use super::rpc::with_reason;
-use crate::wire::{AnpRequest, DirectMessageReceipt, ErrorCode, RpcError, TargetKind};
+use crate::wire::{AnpRequest, DirectMessageReceipt, ErrorCode, RequestTargetKind, RpcError};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
 /// reply to each other without end.
@@ -39,7 +39,7 @@ impl AnpServerState {
         let operation_id = needed(&request.meta.operation_id, "operation_id")?;
         let message_id = needed(&request.meta.message_id, "message_id")?;
         let content_type = needed(&request.meta.content_type, "content_type")?;
-        if request.meta.target.as_ref().is_some_and(|target| target.kind != TargetKind::Agent) {
+        if request.meta.target.as_ref().is_some_and(|target| target.kind != RequestTargetKind::Agent) {
             return Err(misshapen("params.meta.target.kind must be agent".to_owned()));
         }
         let text = text(request, &content_type)?;

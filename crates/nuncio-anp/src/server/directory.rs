@@ -16,7 +16,7 @@ use super::discover::VARY;
 use super::{AnpResult, AnpServerState, error_response, json_response, refuse};
 use crate::client::AgentTarget;
 use crate::directory::{DirectoryEntry, PATH, RegisteredAgent, RegistrationPolicy, SearchQuery};
-use crate::wire::{CollectionPage, Registration, canonical};
+use crate::wire::{CollectionPage, RegistrationRequest, canonical};
 
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
 
@@ -38,7 +38,7 @@ pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) 
     response
 }
 
-impl Registration {
+impl RegistrationRequest {
     /// Parses the body of a registration, which names the agent.
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
@@ -72,7 +72,7 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
         return Err(challenge);
     }
     let by = asked.caller.take().map_or(Principal::Anonymous, |caller| caller.principal);
-    let done = match Registration::target(&asked.body) {
+    let done = match RegistrationRequest::target(&asked.body) {
         Ok(target) => {
             let directory = anp.directory.clone();
             finished(async move { directory.register(&target, &by).await }).await

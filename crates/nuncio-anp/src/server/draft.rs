@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::converse::IdempotencyKey;
-use nuncio_engine::drafting::{DraftAnswer, DraftRequest, DraftedCall, ProtocolDraft};
+use nuncio_engine::drafting::{DraftedProtocolCall, ProtocolDraft, ProtocolDraftAnswer, ProtocolDraftRequest};
 use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::AnpServerState;
 use super::negotiate::RESULT_VALIDITY;
 use super::rpc::{invalid_params, tool_failed, with_reason};
-use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
+use crate::negotiate::draft::{self, CallerDraftDecision, ProtocolDraftLocations};
 use crate::negotiation::{MAX_AGE, SecurityProfile};
 use crate::project::{ToolDocumentKind, interface_id};
 use crate::wire::{Alternative, AnpRequest, ErrorCode, NegotiateBody, RpcError, read_digest};
@@ -35,7 +35,7 @@ impl AnpServerState {
         let wanted = json!(body.intent);
         let key = request.meta.operation_id.clone().unwrap_or_else(|| negotiation_id(request, body));
         let once = IdempotencyKey { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
-        let wanted = DraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present };
+        let wanted = ProtocolDraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present };
         let draft = self.engine.drafts().draft_protocol(wanted).await.map_err(refused)?;
         self.standing(served, &draft, negotiation_id(request, body), alternatives)
     }
@@ -46,7 +46,7 @@ impl AnpServerState {
         served: &Arc<PublishedAgent>,
         request: &AnpRequest,
         body: &NegotiateBody,
-        decision: &CallerDecision,
+        decision: &CallerDraftDecision,
     ) -> Result<Value, RpcError> {
         if request.meta.created_at.is_some_and(|created| created.until(self.engine.now()) > MAX_AGE) {
             return Err(RpcError::new(ErrorCode::NegotiationExpired));
@@ -59,7 +59,7 @@ impl AnpServerState {
             return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
         }
         let caller = identified(caller)?;
-        let answer = if decision.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
+        let answer = if decision.accepts { ProtocolDraftAnswer::Accept } else { ProtocolDraftAnswer::Reject };
         let draft = match drafts.answer_draft(caller, served, &decision.id, &decision.digest, answer).await {
             // The result for the final state of the draft is more informative than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
@@ -82,7 +82,7 @@ impl AnpServerState {
         alternatives: Vec<Alternative>,
     ) -> Result<Value, RpcError> {
         let agent = &served.agent.name;
-        let locations = DraftLocations {
+        let locations = ProtocolDraftLocations {
             interface: interface_id(agent, "conversation"),
             negotiated: self.host.anp_url(),
             used: self.host.interface_url(agent, ToolDocumentKind::Tools),
@@ -113,7 +113,7 @@ impl AnpServerState {
     }
 }
 
-fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
+fn read_call(call: Value) -> Result<DraftedProtocolCall, RpcError> {
     let Value::Object(mut call) = call else { return Err(invalid_params("`call` must be an object")) };
     let mut text = |name: &str| match call.shift_remove(name) {
         Some(Value::String(text)) => Ok(text),
@@ -128,7 +128,7 @@ fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
     };
     match call.keys().next() {
         Some(unknown) => Err(invalid_params(&format!("`call` has no `{unknown}`"))),
-        None => Ok(DraftedCall { protocol, digest, method, params, by: Protocol::Anp }),
+        None => Ok(DraftedProtocolCall { protocol, digest, method, params, by: Protocol::Anp }),
     }
 }
 

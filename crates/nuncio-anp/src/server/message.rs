@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::AnpServerState;
 use super::direct::IS_ANSWER;
-use crate::wire::{AnpRequest, DirectMessageBody, RequestMeta, Target, TargetKind, method, profile};
+use crate::wire::{AnpRequest, DirectMessageBody, RequestMeta, RequestTarget, RequestTargetKind, method, profile};
 
 /// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl OutgoingDirectMessage {
     pub fn request(&self, from: &str, now: Timestamp) -> AnpRequest {
         let meta = RequestMeta {
             sender_did: Some(from.to_owned()),
-            target: Some(Target { kind: TargetKind::Agent, did: self.to.clone() }),
+            target: Some(RequestTarget { kind: RequestTargetKind::Agent, did: self.to.clone() }),
             operation_id: Some(self.id.clone()),
             message_id: Some(self.id.clone()),
             content_type: Some("text/plain".to_owned()),

@@ -14,7 +14,7 @@ use super::operations::OperationKey;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
 use crate::negotiation::{InterfaceSelection, NegotiationMode, PreparedOffers};
 use crate::project::{ConversationInterfaceState, OfferContext, ToolState};
-use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
+use crate::wire::{AnpRequest, ErrorCode, RequestTargetKind, RpcError};
 
 pub(super) const RESULT_VALIDITY: Duration = Duration::from_secs(600);
 
@@ -85,11 +85,13 @@ impl AnpServerState {
         let is_target = |did: Option<String>| did.as_ref() == Some(&target.did);
         let agents = self.engine.agents().list();
         let agent = match (target.kind, agents.as_slice()) {
-            (TargetKind::Group, _) => return Err(wrong("negotiation with groups is not supported")),
-            (TargetKind::Service, _) if !is_target(self.identities.service_did()) => None,
-            (TargetKind::Service, [only]) => Some(only),
-            (TargetKind::Service, _) => return Err(wrong("name one agent by its DID")),
-            (TargetKind::Agent, all) => all.iter().find(|agent| is_target(self.identities.agent_did(&agent.name))),
+            (RequestTargetKind::Group, _) => return Err(wrong("negotiation with groups is not supported")),
+            (RequestTargetKind::Service, _) if !is_target(self.identities.service_did()) => None,
+            (RequestTargetKind::Service, [only]) => Some(only),
+            (RequestTargetKind::Service, _) => return Err(wrong("name one agent by its DID")),
+            (RequestTargetKind::Agent, all) => {
+                all.iter().find(|agent| is_target(self.identities.agent_did(&agent.name)))
+            }
         };
         self.engine.agents().agent(agent.ok_or_else(missing)?.name.as_str()).map_err(|_| missing())
     }

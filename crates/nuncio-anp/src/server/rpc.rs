@@ -10,7 +10,7 @@ use nuncio_core::ids::ToolName;
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::publish::PublishedAgent;
-use nuncio_engine::sync_call::SyncCall;
+use nuncio_engine::sync_call::SyncToolCall;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
@@ -98,7 +98,7 @@ async fn run(
     if chat_method(&served.agent) == Some(method) {
         return anp.chat(served, caller, arguments).await;
     }
-    let call = SyncCall {
+    let call = SyncToolCall {
         caller: caller.clone(),
         protocol: Protocol::Anp,
         served: Arc::clone(served),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Security, SecurityDefinition, open};
+use super::{SecurityDefinition, SecurityReferences, open};
 
 open! {
     struct AgentDescription {
@@ -24,7 +24,7 @@ open! {
         /// Authentication schemes of the agent by name.
         security_definitions: BTreeMap<String, SecurityDefinition>,
         /// Default authentication of the agent's interfaces and information.
-        security: Security,
+        security: SecurityReferences,
         /// Published information. The specification misspells the name; other spellings are accepted.
         #[serde(rename = "Infomations", alias = "Informations", alias = "informations")]
         information?: Vec<InformationItem>,
@@ -72,7 +72,7 @@ open! {
         /// Content of the document, if it is embedded instead of linked.
         content?: Value,
         /// Authentication for the document, if it differs from the default.
-        security?: Security,
+        security?: SecurityReferences,
     }
 }
 
@@ -109,7 +109,7 @@ open! {
         /// Method names of a negotiation interface.
         methods?: Vec<String>,
         /// Authentication for the interface, if it differs from the default.
-        security?: Security,
+        security?: SecurityReferences,
         security_profiles?: Vec<String>,
         /// Names of the subjects that can be negotiated at the interface.
         negotiates?: Vec<String>,

@@ -85,10 +85,10 @@ open! {
     /// Result of a negotiation. The result grants no permission.
     struct NegotiationResult {
         negotiation_id: String,
-        status: Status,
-        selected?: Selected,
-        execution?: Execution,
-        schemas?: Schemas,
+        status: NegotiationStatus,
+        selected?: SelectedInterface,
+        execution?: InterfaceExecution,
+        schemas?: InterfaceSchemas,
         /// End of the result's validity, RFC 3339.
         valid_until?: String,
         /// Interfaces that were not chosen, with reasons.
@@ -124,7 +124,7 @@ impl NegotiationResult {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum NegotiationStatus {
     Accepted,
     Rejected,
     NeedsMoreInformation,
@@ -132,7 +132,7 @@ pub enum Status {
 
 open! {
     /// The chosen interface.
-    struct Selected {
+    struct SelectedInterface {
         capability?: String,
         /// Id of the interface.
         interface?: String,
@@ -149,7 +149,7 @@ open! {
 
 open! {
     /// How to use the chosen interface.
-    struct Execution {
+    struct InterfaceExecution {
         mode: String,
         requires_human_authorization?: bool,
         timeout_ms?: u64,
@@ -158,7 +158,7 @@ open! {
 
 open! {
     /// Schemas of the request and the response: a URL or inline.
-    struct Schemas {
+    struct InterfaceSchemas {
         request_schema?: Value,
         response_schema?: Value,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Security, open};
+use super::{SecurityReferences, open};
 
 open! {
     struct Product {
@@ -16,7 +16,7 @@ open! {
         identifier?: String,
         name: String,
         description: String,
-        security?: Security,
+        security?: SecurityReferences,
         /// Price and availability of the product.
         offers?: Value,
         category?: Value,

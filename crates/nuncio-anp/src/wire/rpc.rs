@@ -5,7 +5,7 @@
 
 use nuncio_core::json::{self, JsonError};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::origin_proof::{self, OriginProof, OriginRequest};
+use nuncio_identity::origin_proof::{self, OriginProof, OriginProofInput};
 use nuncio_identity::rfc3339;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ pub struct AnpRequest {
     pub id: String,
     pub method: String,
     pub meta: RequestMeta,
-    pub auth: Option<Auth>,
+    pub auth: Option<RequestAuth>,
     pub body: Map<String, Value>,
     /// `meta` as sent, which the origin proof covers.
     pub raw_meta: Map<String, Value>,
@@ -39,7 +39,7 @@ pub struct RequestMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_did: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Target>,
+    pub target: Option<RequestTarget>,
     /// Idempotency key, equal in repeated requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
@@ -57,14 +57,14 @@ fn whole_seconds<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Resu
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
-    pub kind: TargetKind,
+pub struct RequestTarget {
+    pub kind: RequestTargetKind,
     pub did: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum TargetKind {
+pub enum RequestTargetKind {
     Agent,
     Group,
     /// The request addresses a message service.
@@ -74,14 +74,14 @@ pub enum TargetKind {
 /// Proof of the sender's identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Auth {
+pub struct RequestAuth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
     pub origin_proof: Value,
 }
 
 /// Id of an invalid request, if the id could be read, and the error to send.
-pub type RefusedRequest = (Option<String>, RpcError);
+pub type RequestRejection = (Option<String>, RpcError);
 
 impl AnpRequest {
     /// A request without an origin proof.
@@ -92,20 +92,20 @@ impl AnpRequest {
     }
 
     /// Adds the origin proof that `prove` computes.
-    pub fn proven<E>(self, prove: impl FnOnce(&OriginRequest<'_>) -> Result<OriginProof, E>) -> Result<Self, E> {
+    pub fn proven<E>(self, prove: impl FnOnce(&OriginProofInput<'_>) -> Result<OriginProof, E>) -> Result<Self, E> {
         let proof = self.with_origin_request(prove)?;
-        let auth = Auth { scheme: Some(origin_proof::SCHEME.to_owned()), origin_proof: proof.to_json() };
+        let auth = RequestAuth { scheme: Some(origin_proof::SCHEME.to_owned()), origin_proof: proof.to_json() };
         Ok(Self { auth: Some(auth), ..self })
     }
 
     /// Calls `use_parts` with the parts of the request that an origin proof covers.
-    pub fn with_origin_request<T>(&self, use_parts: impl FnOnce(&OriginRequest<'_>) -> T) -> T {
+    pub fn with_origin_request<T>(&self, use_parts: impl FnOnce(&OriginProofInput<'_>) -> T) -> T {
         let (meta, body) = (Value::Object(self.raw_meta.clone()), Value::Object(self.body.clone()));
-        use_parts(&OriginRequest { method: &self.method, meta: &meta, body: &body })
+        use_parts(&OriginProofInput { method: &self.method, meta: &meta, body: &body })
     }
 
     /// Parses a request; the error is the response to send.
-    pub fn read(bytes: &[u8]) -> Result<Self, Box<RefusedRequest>> {
+    pub fn read(bytes: &[u8]) -> Result<Self, Box<RequestRejection>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
         let Value::Object(mut members) = value else {
             let code = if value.is_array() { ErrorCode::BatchNotSupported } else { ErrorCode::InvalidRequest };
@@ -180,7 +180,7 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest
     };
     let meta = RequestMeta::read(&raw_meta)?;
     let auth = params.shift_remove("auth").map(|auth| {
-        let auth: Result<Auth, _> = serde_json::from_value(auth);
+        let auth: Result<RequestAuth, _> = serde_json::from_value(auth);
         auth.map_err(|error| shape_error("params.auth", &format!("scheme and origin_proof ({error})")))
     });
     Ok(AnpRequest { id: id.to_owned(), method: method_name, meta, auth: auth.transpose()?, body, raw_meta })
@@ -237,7 +237,8 @@ impl RequestMeta {
             }))
         })?;
         let target = meta.get("target").map(|target| {
-            let target = serde_json::from_value(target.clone()).ok().filter(|it: &Target| it.did.starts_with("did:"));
+            let target =
+                serde_json::from_value(target.clone()).ok().filter(|it: &RequestTarget| it.did.starts_with("did:"));
             target.ok_or_else(|| shape_error("params.meta.target", "kind (agent, group or service) and did"))
         });
         let sender_did = text("sender_did")?;

@@ -58,14 +58,14 @@ string_enum! {
 /// References to security definitions, by name or as inline definitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Security {
+pub enum SecurityReferences {
     Name(String),
     Names(Vec<String>),
     /// Inline definitions, as in product documents.
     Inline(BTreeMap<String, SecurityDefinition>),
 }
 
-impl Security {
+impl SecurityReferences {
     /// Names of the referenced or inline security definitions.
     pub fn names(&self) -> Vec<&str> {
         match self {

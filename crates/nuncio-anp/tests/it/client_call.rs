@@ -3,7 +3,7 @@
 use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedDescription};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{
-    BoundDocument, DidDocument, K1ProofRule, NewDocument, SignaturePolicy, SignedRequest, verify_request,
+    BoundDidDocument, DidDocument, K1ProofRule, NewDidDocument, SignaturePolicy, SignedRequest, verify_request,
 };
 use serde_json::{Value, json};
 
@@ -17,9 +17,9 @@ fn stay() -> serde_json::Map<String, Value> {
     arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}))
 }
 
-fn caller_document() -> BoundDocument {
+fn caller_document() -> BoundDidDocument {
     let did = caller_did();
-    let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
+    let document = DidDocument::from_json(NewDidDocument::new(&did, NOW).sign(&caller_key())).unwrap();
     document.bind(&did, NOW, K1ProofRule::Optional).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the ANP client: negotiation errors, invalidation of agreements, and protocol drafts.
 
 use nuncio_anp::client::{
-    AgentTarget, DraftDecision, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
+    AgentTarget, Invocation, MethodChoice, NegotiationRequest, ProtocolDraftDecision, Reason, VerifiedDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
@@ -203,7 +203,7 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
     assert_eq!(body["constraints"]["allowNaturalLanguageFallback"], true);
 
     let decision =
-        |accepts| DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
+        |accepts| ProtocolDraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
     world
         .client
         .negotiate(
@@ -246,8 +246,8 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
 
 #[tokio::test]
 async fn invalid_draft_artifact_is_refused() {
-    type Wrong = (&'static str, bool, fn(&mut Value), Reason);
-    let rows: [Wrong; 13] = [
+    type InvalidArtifactCase = (&'static str, bool, fn(&mut Value), Reason);
+    let rows: [InvalidArtifactCase; 13] = [
         ("changed on the way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
         (
             "without a digest",
@@ -286,7 +286,8 @@ async fn invalid_draft_artifact_is_refused() {
     // A draft other than the named one is refused.
     let hotel = drafting_hotel(true, |it| it["version"] = json!("2")).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
-    let decision = DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
+    let decision =
+        ProtocolDraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
     let needs = NegotiationRequest { draft_decision: Some(decision), ..NegotiationRequest::default() };
     let error = world.client.negotiate(&hotel_of(&world).await, &needs).await.unwrap_err();
     assert_eq!(error.reason, Reason::BadAgreement, "{error}");

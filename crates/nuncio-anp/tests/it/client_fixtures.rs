@@ -16,7 +16,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
-use nuncio_identity::{Did, NewDocument, Service, SigningKey};
+use nuncio_identity::{Did, DidService, NewDidDocument, SigningKey};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -303,11 +303,11 @@ pub(crate) fn service_did() -> Did {
 /// DID document of the test agent with these services.
 pub(crate) fn did_document(services: &[(&str, &str)]) -> Value {
     let did = hotel_did();
-    let mut document = NewDocument::new(&did, NOW);
+    let mut document = NewDidDocument::new(&did, NOW);
     for (kind, url) in services {
         document.services.push(match *kind {
-            "AgentDescription" => Service::agent_description(&did, *url),
-            _ => Service::messages(&did, *url, &service_did(), &[], &[]),
+            "AgentDescription" => DidService::agent_description(&did, *url),
+            _ => DidService::messages(&did, *url, &service_did(), &[], &[]),
         });
     }
     document.sign(&hotel_key())

@@ -9,8 +9,8 @@ use nuncio_anp::client::{
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
-use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
-use nuncio_identity::{DidDocument, K1ProofRule, NewDocument, SignaturePolicy};
+use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, verify_origin};
+use nuncio_identity::{DidDocument, K1ProofRule, NewDidDocument, SignaturePolicy};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
@@ -93,17 +93,17 @@ async fn negotiation_with_did_carries_an_origin_proof() {
     let params = &asked["params"];
     assert_eq!(params["meta"]["sender_did"], json!(caller_did().as_str()));
     let did = caller_did();
-    let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
+    let document = DidDocument::from_json(NewDidDocument::new(&did, NOW).sign(&caller_key())).unwrap();
     let document = document.bind(&did, NOW, K1ProofRule::Optional).unwrap();
     let proof = OriginProof::from_auth(&params["auth"]).unwrap();
-    let request = OriginRequest { method: NEGOTIATE, meta: &params["meta"], body: &params["body"] };
+    let request = OriginProofInput { method: NEGOTIATE, meta: &params["meta"], body: &params["body"] };
     assert_eq!(verify_origin(&proof, &request, &document, NOW, &SignaturePolicy::default()).unwrap().did, did);
 }
 
 #[tokio::test]
 async fn invalid_negotiation_result_is_refused() {
-    type Change = fn(&mut Value);
-    let rows: [(&str, bool, Change, Reason); 12] = [
+    type ResultChange = fn(&mut Value);
+    let rows: [(&str, bool, ResultChange, Reason); 12] = [
         (
             "changed on the way",
             false,

@@ -5,7 +5,7 @@ use nuncio_anp::client::{
 };
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::proof::{AcceptedProofForms, ProofOptions, sign_literal};
-use nuncio_identity::{NewDocument, SigningKey};
+use nuncio_identity::{NewDidDocument, SigningKey};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
@@ -178,7 +178,7 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
     .await;
     let forged = identified(|| {
         let did = hotel_did();
-        TestReply::json(&NewDocument::new(&did, NOW).sign(&SigningKey::from_seed(&[1; 32])))
+        TestReply::json(&NewDidDocument::new(&did, NOW).sign(&SigningKey::from_seed(&[1; 32])))
     })
     .await;
     let mismatched = identified(|| {
@@ -189,7 +189,7 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
     .await;
     let gone = identified(|| {
         let (did, next) = (hotel_did(), nuncio_identity::Did::parse("did:wba:grand-hotel.example:b").unwrap());
-        let mut document = NewDocument::new(&did, NOW);
+        let mut document = NewDidDocument::new(&did, NOW);
         document.successor = Some(&next);
         TestReply::json(&document.sign(&hotel_key()))
     })
@@ -249,13 +249,13 @@ async fn successor_did_is_followed_only_for_the_same_subject() {
         let (was, is, signing) = (old.clone(), next.clone(), key.clone());
         let hotel = grand_hotel(move |request, _| match request.line() {
             line if line == old_line => {
-                let mut document = NewDocument::new(&was, NOW);
+                let mut document = NewDidDocument::new(&was, NOW);
                 document.successor = Some(&is);
                 Some(TestReply::json(&document.sign(&hotel_key())))
             }
             line if line == next_line => {
-                let mut document = NewDocument::new(&is, NOW);
-                document.services.push(nuncio_identity::Service::agent_description(&is, AD));
+                let mut document = NewDidDocument::new(&is, NOW);
+                document.services.push(nuncio_identity::DidService::agent_description(&is, AD));
                 Some(TestReply::json(&document.sign(&signing)))
             }
             AD_LINE => {

@@ -1,7 +1,7 @@
 //! Tests of negotiation with a declared agent through the wire types.
 
 use nuncio_anp::negotiate;
-use nuncio_anp::negotiate::draft::{self, DraftLocations};
+use nuncio_anp::negotiate::draft::{self, ProtocolDraftLocations};
 use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
 use nuncio_anp::project::{
     ConversationInterfaceState, HostDocumentSettings, OfferContext, ToolDocumentKind, ToolState,
@@ -12,7 +12,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::DraftId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::drafting::{DraftSide, DraftState, ProtocolDefinition, ProtocolDraft};
+use nuncio_engine::drafting::{ProtocolDefinition, ProtocolDraft, ProtocolDraftSide, ProtocolDraftState};
 use serde_json::{Value, json};
 
 use crate::example_agent;
@@ -145,7 +145,7 @@ fn tool_that_is_not_granted_requires_authorization() {
     assert!(negotiate(&anonymous, &body("cap.hotel-assistant.search_rooms")).is_ok());
 }
 
-fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
+fn made_up(agent: &Agent, state: ProtocolDraftState) -> ProtocolDraft {
     let written = json!({
         "description": "Tell the weather.",
         "methods": [{"name": "weather.tell", "request_schema": {"type": "object"}, "response_schema": {"type": "object"}}],
@@ -191,20 +191,20 @@ fn open_and_accepted_drafts_have_a_result_and_expired_and_rejected_ones_an_error
     let Ok(InterfaceSelection::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
-    let places = DraftLocations { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
-    let result = |state: DraftState| {
+    let places = ProtocolDraftLocations { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
+    let result = |state: ProtocolDraftState| {
         let draft = made_up(&agent, state);
         draft::result(&draft, places.clone(), draft::alternatives(&judged), "neg-1".to_owned(), NOW)
     };
-    let open = result(DraftState::Draft).unwrap();
+    let open = result(ProtocolDraftState::Draft).unwrap();
     assert!(open.is_intact());
     assert_eq!(open.execution.unwrap().mode, "natural_language_protocol_drafting");
     let artifact: ProtocolArtifact = serde_json::from_value(open.selected.unwrap().protocol_artifact.unwrap()).unwrap();
     assert!(artifact.is_intact());
     let over = |state| result(state).unwrap_err().code;
-    assert_eq!(over(DraftState::Expired { at: NOW }), 1608);
-    assert_eq!(over(DraftState::Rejected { side: DraftSide::Us, at: NOW, reason: None }), 1600);
-    let used = result(DraftState::Accepted { by: Principal::Operator, at: NOW }).unwrap();
+    assert_eq!(over(ProtocolDraftState::Expired { at: NOW }), 1608);
+    assert_eq!(over(ProtocolDraftState::Rejected { side: ProtocolDraftSide::Us, at: NOW, reason: None }), 1600);
+    let used = result(ProtocolDraftState::Accepted { by: Principal::Operator, at: NOW }).unwrap();
     assert_eq!(
         (used.execution.unwrap().mode.as_str(), used.selected.unwrap().url.as_deref()),
         ("natural_language", Some("u"))

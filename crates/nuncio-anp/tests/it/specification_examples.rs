@@ -2,8 +2,9 @@
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
-    AgentDescription, AnpRequest, AnpResponse, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc,
-    Product, ProtocolArtifact, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
+    AgentDescription, AnpRequest, AnpResponse, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult,
+    NegotiationStatus, OpenRpc, Product, ProtocolArtifact, SecurityDefinition, SecurityLocation, SecurityReferences,
+    ServiceCapabilities,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,7 +61,7 @@ fn product_and_openrpc_examples_round_trip() {
     let product = example("product");
     assert_valid(AnpDocumentType::Product, &product, &[]);
     let read: Product = round_trip(&product);
-    assert!(matches!(read.security, Some(Security::Inline(_))));
+    assert!(matches!(read.security, Some(SecurityReferences::Inline(_))));
     assert_eq!(read.extra["brand"]["name"], "Grand Hotel");
     let methods = example("openrpc");
     assert_valid(AnpDocumentType::OpenRpc, &methods, &[]);
@@ -107,7 +108,7 @@ fn negotiation_examples_round_trip() {
     assert!(!ProtocolArtifact { digest: None, ..artifact }.is_intact());
     let response = example("negotiate_response");
     let result: NegotiationResult = round_trip(&response["result"]);
-    assert_eq!((result.status, result.execution.unwrap().timeout_ms), (Status::Accepted, Some(3000)));
+    assert_eq!((result.status, result.execution.unwrap().timeout_ms), (NegotiationStatus::Accepted, Some(3000)));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::json::is_json;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
 use nuncio_engine::ports::{Clock, Fetch};
-use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1ProofRule};
+use nuncio_identity::{AuthError, BoundDidDocument, Did, DidDocument, K1ProofRule};
 use url::Url;
 
 use super::{DidOwnership, HostDids};
@@ -50,13 +50,13 @@ struct ResolverState {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     localhost: LocalhostDidPolicy,
-    documents: BoundedCache<Digest, Arc<BoundDocument>>,
+    documents: BoundedCache<Digest, Arc<BoundDidDocument>>,
     /// Failed lookups, in their own cache so that a flood of them evicts no document.
     failures: BoundedCache<Digest, AuthError>,
     lookups: Mutex<HashMap<Did, SharedLookup>>,
 }
 
-type ResolutionResult = Result<Arc<BoundDocument>, AuthError>;
+type ResolutionResult = Result<Arc<BoundDidDocument>, AuthError>;
 type SharedLookup = Shared<BoxFuture<'static, ResolutionResult>>;
 
 impl DidResolver {
@@ -73,7 +73,7 @@ impl DidResolver {
     }
 
     /// The verified document of a DID. Documents of this server are not fetched.
-    pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDocument>, AuthError> {
+    pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDidDocument>, AuthError> {
         let inner = &*self.inner;
         match inner.dids.ownership(did) {
             DidOwnership::Ours(document) => return Ok(document),

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use crate::runners::SharedServices;
 use crate::runners::secrets::{self, SecretValues};
 use anthropic::AnthropicParser;
-use calls::CompleteCall;
+use calls::CompleteToolCall;
 use conversation::{ModelConversation, SIGNATURE_KEY};
 use names::ToolNames;
 use openai::OpenAiParser;
@@ -228,7 +228,7 @@ fn finish_step(
     if stop == StopReason::MaxTokens && calls.last().is_some_and(|call| call.input.is_err()) {
         calls.pop();
     }
-    for CompleteCall { id, name, input, extra } in calls {
+    for CompleteToolCall { id, name, input, extra } in calls {
         let Some(tool) = names.local_name(&name) else {
             return Err(BrainError::Failed(answer.unusable("a call of a tool without a name")));
         };

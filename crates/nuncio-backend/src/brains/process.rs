@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::{CommandRunSpec, OptionValueType};
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -174,7 +174,7 @@ struct OutputReader<'a> {
     number: usize,
     written: u64,
     calls: usize,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     stop: Option<StopReason>,
 }
 

@@ -27,7 +27,7 @@ use nuncio_engine::ports::clock::Clock;
 
 use super::chunks::syllables;
 use compiled::CompiledRules;
-use reply::NextStep;
+use reply::RulesBrainAction;
 
 mod arguments;
 mod compiled;
@@ -72,13 +72,13 @@ impl Brain for RulesBrain {
     async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let step = reply::reply(&self.rules, &prompt, date(self.clock.now())).map_err(BrainError::Failed)?;
         match step {
-            NextStep::Say(text) => {
+            RulesBrainAction::Say(text) => {
                 for piece in syllables(&text) {
                     writer.text(piece).await?;
                 }
                 Ok(BrainStepStop::ended(StopReason::EndTurn))
             }
-            NextStep::Call { name, input } => {
+            RulesBrainAction::Call { name, input } => {
                 writer.call(None, name, input);
                 Ok(BrainStepStop::ended(StopReason::ToolUse))
             }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::chunks::words;
-use item::{Echo, ScriptItem};
+use item::{EchoContent, ScriptItem};
 
 mod item;
 #[cfg(test)]
@@ -108,9 +108,9 @@ fn newest_user(history: &[Message]) -> (String, &[Message]) {
     }
 }
 
-fn echo(what: Echo, history: &[Message], tools: &[OfferedTool]) -> String {
+fn echo(what: EchoContent, history: &[Message], tools: &[OfferedTool]) -> String {
     let written = match what {
-        Echo::Results => {
+        EchoContent::Results => {
             let (_, since) = newest_user(history);
             let contents: Vec<&Content> = since
                 .iter()
@@ -121,8 +121,8 @@ fn echo(what: Echo, history: &[Message], tools: &[OfferedTool]) -> String {
                 .collect();
             serde_json::to_string(&contents)
         }
-        Echo::Tools => serde_json::to_string(&tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()),
-        Echo::Roles => serde_json::to_string(&history.iter().map(Message::role).collect::<Vec<_>>()),
+        EchoContent::Tools => serde_json::to_string(&tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()),
+        EchoContent::Roles => serde_json::to_string(&history.iter().map(Message::role).collect::<Vec<_>>()),
     };
     written.unwrap_or_else(|fault| format!("[{fault}]"))
 }

@@ -44,7 +44,7 @@ fn brains() -> LocalBrainFactory {
         fetch: Arc::new(fetch),
         clock: Arc::new(StoppedClock),
         entropy: Arc::new(ZeroEntropy),
-        local_dids: nuncio_anp::client::LocalDidScheme::default(),
+        local_dids: nuncio_anp::client::LocalDidUrlScheme::default(),
         executable: "/bin/true".into(),
         working_dir: "/".into(),
         confined: false,

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use nuncio_http::network::Network;
+use nuncio_http::network::IpNetwork;
 use url::{Host, Origin, Url};
 
 /// The operator's exceptions from the rule that untrusted addresses must be public.
@@ -10,7 +10,7 @@ use url::{Host, Origin, Url};
 pub struct AllowedAddresses {
     hosts: Vec<String>,
     origins: Vec<Origin>,
-    networks: Vec<Network>,
+    networks: Vec<IpNetwork>,
 }
 
 impl AllowedAddresses {
@@ -45,7 +45,7 @@ impl AllowedAddresses {
             self.origins.push(url.origin());
             return Ok(());
         }
-        if let Some(network) = Network::parse(entry) {
+        if let Some(network) = IpNetwork::parse(entry) {
             self.networks.push(network);
             return Ok(());
         }

@@ -5,29 +5,29 @@ use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
     AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, InvocationDelegate, InvocationStep,
-    LocalDidScheme, MethodChoice, NegotiationRequest, Reason, RemoteMethod,
+    LocalDidUrlScheme, MethodChoice, NegotiationRequest, Reason, RemoteMethod,
 };
-use nuncio_core::agent::{AnpMethod, AnpRun};
+use nuncio_core::agent::{AnpMethod, AnpRunSpec};
 use nuncio_core::text::plain;
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use serde_json::{Map, Value};
 
 /// ANP client for agents of other hosts. Descriptions, tokens and agreements are cached.
 #[derive(Debug)]
-pub(super) struct RemoteAgentRunner {
+pub(super) struct AnpToolRunner {
     client: AnpClient,
     /// Signers of the served agents; set once the server knows its address and DIDs.
     signers: OnceLock<Arc<dyn AgentSigners>>,
     clock: Arc<dyn Clock>,
 }
 
-impl RemoteAgentRunner {
+impl AnpToolRunner {
     pub(super) fn new(
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        local: LocalDidScheme,
+        local: LocalDidUrlScheme,
     ) -> Self {
         let options = AnpClientOptions { local, ..AnpClientOptions::default() };
         let client = AnpClient::new(fetch, Arc::clone(&clock), entropy, options);
@@ -46,21 +46,21 @@ impl RemoteAgentRunner {
     }
 
     /// Calls an ANP method. The request is signed with the DID of the tool's agent, if the agent has a signer.
-    pub(super) async fn run(&self, run: &AnpRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+    pub(super) async fn run(&self, run: &AnpRunSpec, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let target = AgentTarget::parse(&run.target).map_err(|error| failure(&error))?;
         let timeout = Some(self.clock.now().until(call.deadline));
         call.program_start.report();
         let client = self.client.clone().signed_by(signer);
-        let outcome = client.invoke_with(&target, &method_choice(&run.method), &LoggedCall(call), timeout).await;
+        let outcome = client.invoke_with(&target, &method_choice(&run.method), &AgreementLogger(call), timeout).await;
         outcome.map(ToolOutput::json).map_err(|error| failure(&error))
     }
 }
 
 /// A call of a tool, whose agreement is logged where it differs from what the operator might expect.
-struct LoggedCall<'a>(&'a RunCall);
+struct AgreementLogger<'a>(&'a AuthorizedToolCall);
 
-impl InvocationDelegate for LoggedCall<'_> {
+impl InvocationDelegate for AgreementLogger<'_> {
     fn argument_names(&self) -> Vec<&str> {
         self.0.arguments.argument_names()
     }
@@ -101,7 +101,7 @@ fn method_choice(method: &AnpMethod) -> MethodChoice {
 }
 
 /// Checks the declaration of an ANP tool.
-pub(super) fn check(run: &AnpRun) -> Result<(), String> {
+pub(super) fn check(run: &AnpRunSpec) -> Result<(), String> {
     match AgentTarget::parse(&run.target).map_err(|error| error.to_string())? {
         AgentTarget::Host(_) => Err(format!("{:?} is a host, not an agent", run.target)),
         AgentTarget::Did(_) | AgentTarget::Description(_) => Ok(()),

@@ -1,11 +1,11 @@
 //! Tools with a fixed answer in the agent file.
 
 use nuncio_core::template::{EscapeContext, Template};
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
 /// Renders the answer template. If the tool declares an output schema, the text is parsed as JSON.
-pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, RunError> {
+pub(super) fn run(template: &Template, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
     let text = if template.is_plain() {
         template.as_str().to_owned()
     } else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::CommandRunSpec;
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -24,9 +24,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) async fn run(
     programs: &ProgramStarter,
     run: &CommandRunSpec,
-    call: &RunCall,
+    call: &AuthorizedToolCall,
 ) -> Result<ToolOutput, RunError> {
-    let RunCall { agent, arguments, .. } = call;
+    let AuthorizedToolCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let secrets = SecretValues::read(agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
     let context = json!({"secrets": secrets, "args": arguments});

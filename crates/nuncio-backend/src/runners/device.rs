@@ -7,24 +7,24 @@ use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
 use nuncio_core::notification::RelayParty;
-use nuncio_engine::ports::runner::{NO_LINKED_PERSON, RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, NO_LINKED_PERSON, RunError, ToolOutput};
 use serde_json::Value;
 
 /// Finds the agents that are connected to a relay.
-pub trait PeerLookup: fmt::Debug + Send + Sync + 'static {
+pub trait ConnectedAgentLookup: fmt::Debug + Send + Sync + 'static {
     fn peer(&self, agent: &AgentName) -> Option<Peer>;
 }
 
 /// Runner of device tools. The lookup is weak, because its agents use the engine, which owns the runners.
 #[derive(Debug, Default)]
-pub(super) struct DeviceToolRunner(OnceLock<Weak<dyn PeerLookup>>);
+pub(super) struct DeviceToolRunner(OnceLock<Weak<dyn ConnectedAgentLookup>>);
 
 impl DeviceToolRunner {
-    pub(super) fn set_peers(&self, peers: Weak<dyn PeerLookup>) {
+    pub(super) fn set_peers(&self, peers: Weak<dyn ConnectedAgentLookup>) {
         let _ = self.0.set(peers);
     }
 
-    pub(super) async fn run(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
+    pub(super) async fn run(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         let unavailable = |why: &str| RunError::Unavailable(why.to_owned());
         let peers = self.0.get().and_then(Weak::upgrade);
         let agent = peers.and_then(|peers| peers.peer(&call.agent.name));
@@ -41,7 +41,7 @@ impl DeviceToolRunner {
     }
 }
 
-async fn call_tool(agent: &Peer, person: PersonName, call: &RunCall) -> Result<Value, ToolError> {
+async fn call_tool(agent: &Peer, person: PersonName, call: &AuthorizedToolCall) -> Result<Value, ToolError> {
     // A repeated execution is the same call: the device answers with its outcome and runs nothing twice.
     let execution = call.trace.get("execution_id").and_then(|id| CallId::parse(id).ok());
     let options = CallOptions {

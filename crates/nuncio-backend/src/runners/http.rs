@@ -10,7 +10,7 @@ use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
 use super::secrets::SecretValues;
@@ -40,7 +40,7 @@ pub(super) async fn run(
     fetch: &Arc<dyn Fetch>,
     secrets: &SecretValues,
     run: &HttpRunSpec,
-    call: &RunCall,
+    call: &AuthorizedToolCall,
     timeout: Duration,
 ) -> Result<ToolOutput, RunError> {
     let fixed_origin = FixedOrigin::new(run.url.as_str()).map_err(RunError::Failed)?;
@@ -54,7 +54,7 @@ fn request(
     fixed_origin: &FixedOrigin<'_>,
     secrets: &SecretValues,
     run: &HttpRunSpec,
-    call: &RunCall,
+    call: &AuthorizedToolCall,
     timeout: Duration,
 ) -> Result<FetchRequest, String> {
     let context = json!({"args": call.arguments, "secrets": secrets});

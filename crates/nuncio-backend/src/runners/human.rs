@@ -2,10 +2,10 @@
 
 use nuncio_core::agent::HumanRunSpec;
 use nuncio_core::template::EscapeContext;
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use serde_json::json;
 
-pub(super) async fn run(run: &HumanRunSpec, call: &RunCall) -> Result<ToolOutput, RunError> {
+pub(super) async fn run(run: &HumanRunSpec, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
     let Some(inbox) = &call.inbox else {
         return Err(RunError::Unavailable("this call cannot wait for a person".to_owned()));
     };

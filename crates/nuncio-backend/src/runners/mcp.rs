@@ -5,16 +5,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpServer};
+use nuncio_core::agent::{Agent, McpServerSpec};
 use nuncio_core::ids::{BackendName, ToolName};
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::ErrorCode;
 
-use super::{McpOffer, SharedServices};
+use super::{McpServerTools, SharedServices};
 use crate::within;
 use connection::McpConnection;
-use slot::ConnectionSlot;
+use slot::ReopenableConnection;
 
 pub use import::ToolEffect;
 pub use start::{McpStartOptions, downloads_packages};
@@ -39,7 +39,7 @@ pub(super) struct McpConnections {
 
 #[derive(Debug)]
 struct ServerEntry {
-    slot: Arc<ConnectionSlot>,
+    slot: Arc<ReopenableConnection>,
     /// Number of served versions of the agent that use the server.
     holders: usize,
 }
@@ -52,7 +52,7 @@ impl McpConnections {
     /// Calls a tool of an MCP server.
     pub(super) async fn call(
         &self,
-        call: &RunCall,
+        call: &AuthorizedToolCall,
         server: &BackendName,
         tool: &ToolName,
     ) -> Result<ToolOutput, RunError> {
@@ -121,12 +121,12 @@ impl McpConnections {
     }
 
     /// Tools of an MCP server that can be imported, and reasons why others cannot.
-    pub(super) async fn offer(&self, agent: &Agent, server: &McpServer) -> Result<McpOffer, String> {
+    pub(super) async fn offer(&self, agent: &Agent, server: &McpServerSpec) -> Result<McpServerTools, String> {
         let listed = self.list(agent, server).await?;
         Ok(import::offer(server, &listed))
     }
 
-    async fn list(&self, agent: &Agent, server: &McpServer) -> Result<Vec<rmcp::model::Tool>, String> {
+    async fn list(&self, agent: &Agent, server: &McpServerSpec) -> Result<Vec<rmcp::model::Tool>, String> {
         let slot = self.slot(agent, server);
         let connection = slot.connection().await?;
         let tools = self
@@ -145,16 +145,21 @@ impl McpConnections {
         }
     }
 
-    fn slot(&self, agent: &Agent, server: &McpServer) -> Arc<ConnectionSlot> {
+    fn slot(&self, agent: &Agent, server: &McpServerSpec) -> Arc<ReopenableConnection> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         self.find(&mut entries, agent, server).slot.clone()
     }
 
     /// Finds or creates the entry of an MCP server. Another base folder means another server.
-    fn find<'a>(&self, entries: &'a mut Vec<ServerEntry>, agent: &Agent, server: &McpServer) -> &'a mut ServerEntry {
+    fn find<'a>(
+        &self,
+        entries: &'a mut Vec<ServerEntry>,
+        agent: &Agent,
+        server: &McpServerSpec,
+    ) -> &'a mut ServerEntry {
         let base_dir = self.services.programs.base_dir(&agent.name);
         let index = entries.iter().position(|entry| entry.slot.serves(agent, server, &base_dir)).unwrap_or_else(|| {
-            let slot = ConnectionSlot::new(Arc::clone(&self.services), agent, server, base_dir);
+            let slot = ReopenableConnection::new(Arc::clone(&self.services), agent, server, base_dir);
             entries.push(ServerEntry { slot, holders: 0 });
             entries.len() - 1
         });
@@ -162,7 +167,7 @@ impl McpConnections {
     }
 
     /// Removes and returns the MCP servers that only this agent used.
-    fn take_unused(&self, agent: &Agent) -> Vec<Arc<ConnectionSlot>> {
+    fn take_unused(&self, agent: &Agent) -> Vec<Arc<ReopenableConnection>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {
             // The oldest entry first: after a reload the newer entry belongs to the newer version.

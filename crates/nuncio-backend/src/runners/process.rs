@@ -13,7 +13,7 @@ use nuncio_core::ids::AgentName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, Command};
 
-use super::profile::{ProgramProfile, StateFolders, explain};
+use super::profile::{ProgramPermissions, StateFolders, explain};
 
 /// Environment variables that a program inherits from the server.
 const INHERITED_VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -125,7 +125,7 @@ impl ProgramStarter {
 pub(crate) struct StartedProgram {
     pub(crate) running: RunningProgram,
     /// Permissions of the program; `None` without confinement.
-    pub(crate) profile: Option<Arc<ProgramProfile>>,
+    pub(crate) profile: Option<Arc<ProgramPermissions>>,
 }
 
 impl StartedProgram {

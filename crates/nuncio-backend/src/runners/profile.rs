@@ -50,7 +50,7 @@ impl StateFolders {
     }
 
     /// Creates the folders of a program and returns its permissions.
-    pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<ProgramProfile> {
+    pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<ProgramPermissions> {
         let state = self.of(&agent.name);
         let temporary = self.data.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         for folder in [&state, &temporary] {
@@ -70,7 +70,7 @@ impl StateFolders {
         write.extend([state.clone(), temporary.clone()]);
         let reach =
             ConfinementRules { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
-        Ok(ProgramProfile { reach, state, temporary: TemporaryFolder(temporary) })
+        Ok(ProgramPermissions { reach, state, temporary: TemporaryFolder(temporary) })
     }
 
     /// Checks the `allow` section of an agent file.
@@ -98,13 +98,13 @@ impl StateFolders {
 
 /// Permissions and folders of one program.
 #[derive(Debug)]
-pub(crate) struct ProgramProfile {
+pub(crate) struct ProgramPermissions {
     reach: ConfinementRules,
     state: PathBuf,
     temporary: TemporaryFolder,
 }
 
-impl ProgramProfile {
+impl ProgramPermissions {
     pub(crate) fn reach(&self) -> ConfinementRules {
         self.reach.clone()
     }
@@ -118,7 +118,7 @@ impl ProgramProfile {
 }
 
 /// Adds to the failure text of a program the missing permission that the text indicates.
-pub(crate) fn explain(profile: Option<&ProgramProfile>, failure: String) -> String {
+pub(crate) fn explain(profile: Option<&ProgramPermissions>, failure: String) -> String {
     let confined = profile.filter(|_| confinement().files);
     match confined.and_then(|profile| denial::find(&failure, &profile.reach)) {
         Some(denial) => format!("{failure}\n{denial}"),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::AgentTarget;
-use nuncio_core::agent::{Agent, BrainSpec, McpServer, McpTransport, RunSpec, Tool};
+use nuncio_core::agent::{Agent, BrainSpec, McpServerSpec, McpTransport, Tool, ToolRunSpec};
 use nuncio_core::ids::ToolName;
 use nuncio_skill::client::SkillTarget;
 use url::Url;
 
 use super::http::request_origin;
-use super::{McpOffer, ToolRunner};
+use super::{McpServerTools, ToolRunner};
 use crate::brains::{AapBrain, ModelBrain, model_address};
 use crate::fetch::cause;
 use crate::within;
@@ -94,9 +94,9 @@ impl ToolRunner {
 }
 
 /// Counts the tools of an MCP server, and checks that it has those that the agent names.
-fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result<String, String> {
+fn describe_offer(agent: &Agent, server: &McpServerSpec, offer: &McpServerTools) -> Result<String, String> {
     let named = agent.tools.iter().filter_map(|tool| match &tool.run {
-        RunSpec::Mcp { server: name, tool } if *name == server.name => Some(tool.as_str()),
+        ToolRunSpec::Mcp { server: name, tool } if *name == server.name => Some(tool.as_str()),
         _ => None,
     });
     let imported = server.import.iter().filter_map(|import| import.only.as_ref()).flatten();
@@ -118,16 +118,20 @@ fn describe_offer(agent: &Agent, server: &McpServer, offer: &McpOffer) -> Result
 
 fn tool_url(tool: &Tool) -> Option<Result<Url, String>> {
     match &tool.run {
-        RunSpec::Http(run) => Some(request_origin(run)),
-        RunSpec::Skill(run) => {
+        ToolRunSpec::Http(run) => Some(request_origin(run)),
+        ToolRunSpec::Skill(run) => {
             let target = SkillTarget::parse(&run.target);
             Some(target.map(|target| target.host()).map_err(|error| error.to_string()))
         }
-        RunSpec::Anp(run) => Some(match AgentTarget::parse(&run.target) {
+        ToolRunSpec::Anp(run) => Some(match AgentTarget::parse(&run.target) {
             Ok(AgentTarget::Description(url) | AgentTarget::Host(url)) => Ok(url),
             Ok(AgentTarget::Did(did)) => Url::parse(&did.resolution_url()).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         }),
-        RunSpec::Mcp { .. } | RunSpec::Command(_) | RunSpec::Human(_) | RunSpec::Answer(_) | RunSpec::Device(_) => None,
+        ToolRunSpec::Mcp { .. }
+        | ToolRunSpec::Command(_)
+        | ToolRunSpec::Human(_)
+        | ToolRunSpec::Answer(_)
+        | ToolRunSpec::Device(_) => None,
     }
 }

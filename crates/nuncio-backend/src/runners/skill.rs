@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{SkillCredential, SkillRun};
+use nuncio_core::agent::{SkillCredential, SkillRunSpec};
 use nuncio_core::template::{EscapeContext, Template};
-use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
     Consumer, ConsumerError, ConsumerOptions, Credential, FailureCode, Reason, RemoteExecution, Secret, SkillCall,
@@ -21,12 +21,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Client for skills of other hosts. OAuth tokens are kept in memory.
 #[derive(Debug)]
-pub(super) struct RemoteSkillRunner {
+pub(super) struct SkillToolRunner {
     consumer: Consumer,
     clock: Arc<dyn Clock>,
 }
 
-impl RemoteSkillRunner {
+impl SkillToolRunner {
     pub(super) fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, ConsumerOptions::default());
         Self { consumer, clock }
@@ -36,8 +36,8 @@ impl RemoteSkillRunner {
     pub(super) async fn run(
         &self,
         secrets: &SecretValues,
-        run: &SkillRun,
-        call: &RunCall,
+        run: &SkillRunSpec,
+        call: &AuthorizedToolCall,
     ) -> Result<ToolOutput, RunError> {
         let failed = |error: ConsumerError| failure(secrets, &error);
         let target = SkillTarget::parse(&run.target).map_err(failed)?;
@@ -54,7 +54,7 @@ impl RemoteSkillRunner {
         outcome.map(ToolOutput::json).map_err(failed)
     }
 
-    fn request(&self, credential: Credential, call: &RunCall) -> SkillCall {
+    fn request(&self, credential: Credential, call: &AuthorizedToolCall) -> SkillCall {
         let left = self.clock.now().until(call.deadline);
         let traced = |name: &str| call.trace.get(name).cloned();
         let context = InvocationContext {
@@ -97,14 +97,14 @@ impl Drop for CancelGuard<'_> {
 }
 
 /// Checks the declaration of a skill tool.
-pub(super) fn check(run: &SkillRun) -> Result<(), String> {
+pub(super) fn check(run: &SkillRunSpec) -> Result<(), String> {
     match SkillTarget::parse(&run.target).map_err(|error| error.to_string())? {
         SkillTarget::Host(_) => Err(format!("{:?} is a host, not a skill", run.target)),
         SkillTarget::Skill { .. } | SkillTarget::Descriptor(_) => Ok(()),
     }
 }
 
-fn credential(secrets: &SecretValues, run: &SkillRun) -> Result<Credential, String> {
+fn credential(secrets: &SecretValues, run: &SkillRunSpec) -> Result<Credential, String> {
     let filled = |template: &Template| {
         let context = json!({"secrets": secrets});
         let text = template.render(EscapeContext::Line, &context);

@@ -170,7 +170,7 @@ async fn url_template_with_host_from_arguments_is_refused_before_serving() {
     ] {
         let mut agent = base.clone();
         let mut tool = (*agent.tools[0]).clone();
-        let nuncio_core::agent::RunSpec::Http(run) = &mut tool.run else { panic!("http") };
+        let nuncio_core::agent::ToolRunSpec::Http(run) = &mut tool.run else { panic!("http") };
         run.url = nuncio_core::template::Template::parse(url).unwrap();
         agent.tools[0] = tool.into();
         let why = workshop.runners.resolve(agent).await.unwrap_err();

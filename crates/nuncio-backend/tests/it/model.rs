@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::Clock as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

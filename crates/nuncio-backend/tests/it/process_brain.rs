@@ -1,6 +1,6 @@
 //! `process` brains: correct and faulty programs.
 
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::Runner as _;
 use nuncio_engine::ports::brain::BrainError;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ echo '{"usage":{"inputTokens":3,"outputTokens":4}}'
 printf '{"stop":"max_tokens"}'
 "#;
     let (thought, blocks) = sh(script).think().await.blocks();
-    let usage = Some(Usage { input_tokens: 3, output_tokens: 4 });
+    let usage = Some(TokenUsage { input_tokens: 3, output_tokens: 4 });
     assert_eq!((thought.stop, thought.usage), (StopReason::MaxTokens, usage));
     assert_eq!(
         blocks,

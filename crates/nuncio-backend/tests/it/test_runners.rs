@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nuncio_anp::client::LocalDidScheme;
+use nuncio_anp::client::LocalDidUrlScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{McpStartOptions, ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::Agent;
@@ -14,7 +14,7 @@ use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::runner::{RunCall, RunError, SentCallMessages, StartSignal, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, SentCallMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -74,7 +74,7 @@ impl RunnersFixture {
             fetch: Arc::new(fetch),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             entropy: Arc::new(ZeroEntropy),
-            local_dids: LocalDidScheme::Http,
+            local_dids: LocalDidUrlScheme::Http,
             executable: PathBuf::from("/bin/echo"),
             working_dir: data.path().to_owned(),
             confined: true,
@@ -93,9 +93,9 @@ impl RunnersFixture {
         self.runners.run(self.call(agent, tool, arguments)).await
     }
 
-    pub(crate) fn call(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> RunCall {
+    pub(crate) fn call(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> AuthorizedToolCall {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        RunCall {
+        AuthorizedToolCall {
             person: None,
             agent: Arc::clone(agent),
             tool: Arc::clone(agent.tool(tool).unwrap_or_else(|| panic!("no tool {tool}"))),

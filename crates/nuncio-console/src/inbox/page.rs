@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::display_time::DisplayTime;
 use super::form::{FormItem, TaskForm};
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use crate::assets;
 use crate::texts::Texts;
 
@@ -18,14 +18,14 @@ pub(super) struct PageFrame {
     pub(super) language: Language,
     switches: LanguageThemeSwitches,
     assets: &'static str,
-    visitor: Option<Visitor>,
+    visitor: Option<PageVisitor>,
     /// `?lang=…` if the URL sets the language, so that links keep it.
     pub(super) lang: String,
 }
 
 impl PageFrame {
     /// The frame of the page at `path`, which may have a query.
-    pub(super) fn new(language: Language, chosen: bool, path: &str, visitor: Option<Visitor>) -> Self {
+    pub(super) fn new(language: Language, chosen: bool, path: &str, visitor: Option<PageVisitor>) -> Self {
         let lang = if chosen { format!("?lang={}", language.tag()) } else { String::new() };
         Self {
             text: Texts::of(language),
@@ -167,7 +167,7 @@ enum TaskStage {
 
 /// A failed form submission: the filled-in form and its messages.
 #[derive(Default)]
-pub(super) struct FormAttempt {
+pub(super) struct FailedFormSubmission {
     pub(super) notice: Option<String>,
     /// The form with the typed text, if the request had its fields.
     pub(super) form: Option<TaskForm>,
@@ -178,7 +178,7 @@ impl TaskPage {
     pub(super) fn new(
         frame: PageFrame,
         task: &HumanTask,
-        attempt: FormAttempt,
+        attempt: FailedFormSubmission,
         version: String,
         now: Timestamp,
     ) -> Self {

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::page::{MessagePage, PageFrame};
 use super::sessions::SessionRenewal;
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use super::{InboxPages, TASKS};
 use crate::texts::Texts;
 
@@ -56,7 +56,7 @@ impl<S: Sync> FromRequestParts<S> for PageRequest {
 }
 
 impl PageRequest {
-    pub(super) fn frame(&self, path: &str, visitor: Option<Visitor>) -> PageFrame {
+    pub(super) fn frame(&self, path: &str, visitor: Option<PageVisitor>) -> PageFrame {
         PageFrame::new(self.language, self.language_was_chosen, path, visitor)
     }
 
@@ -72,7 +72,7 @@ impl PageRequest {
         self.link(&format!("/console/sign-in?next={path}"))
     }
 
-    pub(super) fn visitor(&self, inbox: &InboxPages) -> Option<Visitor> {
+    pub(super) fn visitor(&self, inbox: &InboxPages) -> Option<PageVisitor> {
         inbox.visitor(self.identity.as_ref(), &self.headers, SessionRenewal::Extend)
     }
 
@@ -91,7 +91,7 @@ impl PageRequest {
         see(&self.sign_in_link(path))
     }
 
-    pub(super) fn error_page(&self, visitor: Option<Visitor>, error: &EngineError) -> Response {
+    pub(super) fn error_page(&self, visitor: Option<PageVisitor>, error: &EngineError) -> Response {
         let texts = &Texts::of(self.language).inbox;
         if error.code == Code::TaskNotFound {
             return self.message(visitor, StatusCode::NOT_FOUND, &texts.not_found, &texts.not_found_why);
@@ -100,7 +100,7 @@ impl PageRequest {
         self.message(visitor, StatusCode::SERVICE_UNAVAILABLE, &texts.failed, &error.message)
     }
 
-    fn message(&self, visitor: Option<Visitor>, status: StatusCode, heading: &str, why: &str) -> Response {
+    fn message(&self, visitor: Option<PageVisitor>, status: StatusCode, heading: &str, why: &str) -> Response {
         written(status, &MessagePage::new(self.frame(TASKS, visitor), heading, why))
     }
 }
@@ -132,7 +132,7 @@ impl SameOriginForm {
     pub(super) async fn read_fields(
         &mut self,
         inbox: &InboxPages,
-        visitor: Option<&Visitor>,
+        visitor: Option<&PageVisitor>,
         credential: CredentialLocation,
     ) -> Result<Vec<(String, String)>, Response> {
         let body = std::mem::take(&mut self.body);

@@ -17,7 +17,7 @@ const SCOPE: &str = "console:tasks";
 pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
 
 #[derive(Clone)]
-pub(super) struct Visitor {
+pub(super) struct PageVisitor {
     pub(super) name: String,
     pub(super) principal: Principal,
     /// The token that the forms of this visitor carry.
@@ -26,7 +26,7 @@ pub(super) struct Visitor {
     pub(super) signed_in: bool,
 }
 
-impl Visitor {
+impl PageVisitor {
     /// Whether a form carries this visitor's token.
     pub(super) fn has_token(&self, form: &[(String, String)]) -> bool {
         let token = field(form, "csrf").unwrap_or_default();
@@ -51,12 +51,12 @@ impl InboxPages {
         identity: Option<&CallerCheckResult>,
         headers: &HeaderMap,
         access: SessionRenewal,
-    ) -> Option<Visitor> {
+    ) -> Option<PageVisitor> {
         if let Some(CallerCheckResult::Known(caller)) = identity
             && caller.principal == Principal::Local
         {
             let (name, principal, token) = ("local".to_owned(), Principal::Local, self.local_token.clone());
-            return Some(Visitor { name, principal, token, signed_in: false });
+            return Some(PageVisitor { name, principal, token, signed_in: false });
         }
         // The cookie counts only on requests from a page of this server or the address bar.
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -70,7 +70,7 @@ impl InboxPages {
             return None;
         };
         let principal = Principal::Key(key.id.clone());
-        Some(Visitor { name: display_name(&key), principal, token: session.token, signed_in: true })
+        Some(PageVisitor { name: display_name(&key), principal, token: session.token, signed_in: true })
     }
 
     /// Ends the session of a request's cookie.

@@ -61,7 +61,7 @@ impl Capability {
 
 /// An ANP interface of an agent that another server provides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ElsewhereInterface {
+pub struct ExternalInterface {
     /// Id of the interface in the agent file; published documents add a prefix to it.
     pub name: crate::ids::BackendName,
     pub kind: InterfaceKind,

@@ -12,7 +12,7 @@ use crate::text::TextByLanguage;
 
 /// The backend that runs a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RunSpec {
+pub enum ToolRunSpec {
     Mcp {
         server: BackendName,
         tool: ToolName,
@@ -23,9 +23,9 @@ pub enum RunSpec {
     /// Backend: a person, who gets a task in the inbox.
     Human(HumanRunSpec),
     /// Backend: a skill of another host.
-    Skill(Box<SkillRun>),
+    Skill(Box<SkillRunSpec>),
     /// Backend: a method of an agent on another host, called over ANP.
-    Anp(Box<AnpRun>),
+    Anp(Box<AnpRunSpec>),
     /// Backend: a fixed answer in the agent file, a template over the arguments.
     Answer(Template),
     /// Backend: the linked person's device, with their consent.
@@ -81,7 +81,7 @@ pub struct HumanRunSpec {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct SkillRun {
+pub struct SkillRunSpec {
     /// URL of the skill's descriptor, or `skill-id@domain`.
     pub target: String,
     pub credential: Option<SkillCredential>,
@@ -89,7 +89,7 @@ pub struct SkillRun {
 
 /// A method of an agent on another host, called over ANP and signed with the DID of the declaring agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnpRun {
+pub struct AnpRunSpec {
     /// A did:wba, or the URL of the agent description.
     pub target: String,
     pub method: AnpMethod,
@@ -119,7 +119,7 @@ pub enum SkillCredential {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct McpServer {
+pub struct McpServerSpec {
     pub name: BackendName,
     pub transport: McpTransport,
     /// Tools of the MCP server that are offered under their own names and schemas; `None` offers only those that a tool
@@ -180,7 +180,7 @@ impl McpTransport {
     }
 }
 
-impl SkillRun {
+impl SkillRunSpec {
     /// Every template of the skill call that may refer to a secret.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let (one, other) = match &self.credential {

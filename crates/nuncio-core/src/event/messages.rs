@@ -69,7 +69,7 @@ fn flush(messages: &mut Vec<Message>, blocks: &mut Vec<Block>) {
 mod tests {
     use super::*;
     use crate::ids::ToolName;
-    use crate::turn::{TurnError, Usage};
+    use crate::turn::{TokenUsage, TurnError};
 
     fn call(id: &str) -> ToolCall {
         ToolCall {
@@ -84,7 +84,7 @@ mod tests {
             stop_reason,
             turn_id: "s.1".into(),
             cancelled: false,
-            usage: Some(Usage::default()),
+            usage: Some(TokenUsage::default()),
             error: None::<TurnError>,
         }
     }

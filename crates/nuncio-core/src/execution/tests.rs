@@ -28,7 +28,7 @@ fn failure(code: Code) -> ExecutionFailure {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum LifecycleStep {
     Begin,
     Complete,
     Fail,
@@ -36,9 +36,14 @@ enum Step {
     GoBack,
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
-    let step =
-        prop_oneof![Just(Step::Begin), Just(Step::Complete), Just(Step::Fail), Just(Step::TimeOut), Just(Step::GoBack)];
+fn steps() -> impl Strategy<Value = Vec<(LifecycleStep, i64)>> {
+    let step = prop_oneof![
+        Just(LifecycleStep::Begin),
+        Just(LifecycleStep::Complete),
+        Just(LifecycleStep::Fail),
+        Just(LifecycleStep::TimeOut),
+        Just(LifecycleStep::GoBack)
+    ];
     prop::collection::vec((step, 0_i64..5000), 0..12)
 }
 
@@ -51,14 +56,14 @@ proptest! {
             let before = execution.clone();
             let at = Timestamp::from_millis(at);
             let done = match step {
-                Step::Begin => execution.begin(at),
-                Step::Complete => execution.end(ExecutionState::Completed { output: json!(1) }, at),
-                Step::Fail => execution.end(ExecutionState::Failed { failure: failure(Code::ToolFailed) }, at),
-                Step::TimeOut => execution.end(ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }, at),
-                Step::GoBack => execution.end(ExecutionState::Accepted, at),
+                LifecycleStep::Begin => execution.begin(at),
+                LifecycleStep::Complete => execution.end(ExecutionState::Completed { output: json!(1) }, at),
+                LifecycleStep::Fail => execution.end(ExecutionState::Failed { failure: failure(Code::ToolFailed) }, at),
+                LifecycleStep::TimeOut => execution.end(ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }, at),
+                LifecycleStep::GoBack => execution.end(ExecutionState::Accepted, at),
             };
             prop_assert!(execution.updated_at >= before.updated_at);
-            prop_assert_eq!(done.is_err(), execution == before || matches!(step, Step::GoBack));
+            prop_assert_eq!(done.is_err(), execution == before || matches!(step, LifecycleStep::GoBack));
             if before.state.is_over() {
                 prop_assert_eq!(&execution, &before);
             }

@@ -129,9 +129,9 @@ fn ledger_entries_after_revocation_are_refused() {
 /// Attacks of a dishonest server without a device's key, each with the expected ledger fault.
 #[test]
 fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
-    type Tamper = fn(&mut Vec<LedgerEntry>);
+    type LedgerForgery = fn(&mut Vec<LedgerEntry>);
     let again: fn(Vec<LedgerEntry>) -> Vec<LedgerEntry> = |entries| rechain(entries, 1);
-    let cases: &[(&str, Tamper, LedgerFault)] = &[
+    let cases: &[(&str, LedgerForgery, LedgerFault)] = &[
         ("a scope is added to a signed entry", |it| it[0].scopes.push(scope("z")), LedgerFault::BadSignature(1)),
         ("a scope is removed from a signed entry", |it| drop(it[0].scopes.pop()), LedgerFault::BadSignature(1)),
         ("a term is extended", |it| it[3].terms.clear(), LedgerFault::BadSignature(4)),

@@ -240,7 +240,7 @@ fn ledger_entry_made_after_the_clock_is_set_back_keeps_the_last_entry_time() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum RelationStep {
     Says(Vec<(usize, u8)>),
     Publishes { declared: Vec<usize>, changed: Vec<usize>, fresh: Vec<usize> },
     Uses(usize),
@@ -249,13 +249,17 @@ enum Step {
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RelationStep>> {
     let some = || prop::collection::vec(0..NAMES.len(), 0..NAMES.len());
     let step = prop_oneof![
-        prop::collection::vec((0..NAMES.len(), 0_u8..3), 0..NAMES.len()).prop_map(Step::Says),
-        (some(), some(), some()).prop_map(|(declared, changed, fresh)| Step::Publishes { declared, changed, fresh }),
-        (0..NAMES.len()).prop_map(Step::Uses),
-        Just(Step::Expires),
+        prop::collection::vec((0..NAMES.len(), 0_u8..3), 0..NAMES.len()).prop_map(RelationStep::Says),
+        (some(), some(), some()).prop_map(|(declared, changed, fresh)| RelationStep::Publishes {
+            declared,
+            changed,
+            fresh
+        }),
+        (0..NAMES.len()).prop_map(RelationStep::Uses),
+        Just(RelationStep::Expires),
     ];
     prop::collection::vec(step, 1..20)
 }
@@ -286,11 +290,11 @@ proptest! {
         let (device, pair) = device();
         let (mut relation, mut entries) = (blank(), Vec::new());
         let mut used = BTreeSet::new();
-        for (number, step) in [Step::Says(vec![(0, 0), (1, 1), (2, 2)])].into_iter().chain(steps).enumerate() {
+        for (number, step) in [RelationStep::Says(vec![(0, 0), (1, 1), (2, 2)])].into_iter().chain(steps).enumerate() {
             let now = 10 * (i64::try_from(number).unwrap() + 1);
             let scopes = |places: &[usize]| -> BTreeSet<_> { places.iter().map(|place| scope(NAMES[*place])).collect() };
             match step {
-                Step::Says(said) => {
+                RelationStep::Says(said) => {
                     let term = |kind| [ALWAYS, GrantTerm::Once, GrantTerm::Until(at(now + 25))][usize::from(kind)];
                     let mut said: Vec<_> = said.iter().map(|(place, kind)| (NAMES[*place], term(*kind))).collect();
                     said.sort_by_key(|(name, _)| *name);
@@ -306,7 +310,7 @@ proptest! {
                     entries.push(entry);
                     used.clear();
                 }
-                Step::Publishes { declared, changed, fresh } => {
+                RelationStep::Publishes { declared, changed, fresh } => {
                     let published = ManifestComparison {
                         version: number as u64,
                         hash: version(number as u64).hash,
@@ -320,14 +324,14 @@ proptest! {
                         entries.extend(judged.entries);
                     }
                 }
-                Step::Uses(place) => {
+                RelationStep::Uses(place) => {
                     let once = relation.effective(at(now)).find(|grant| grant.scope == scope(NAMES[place])).cloned();
                     if let Some(next) = once.as_ref().and_then(|grant| relation.use_once(&grant.id)) {
                         used.extend(once.map(|grant| grant.scope));
                         relation = next;
                     }
                 }
-                Step::Expires => {
+                RelationStep::Expires => {
                     if let Some((next, entry)) = relation.expire(at(now)) {
                         relation = next;
                         entries.push(entry);

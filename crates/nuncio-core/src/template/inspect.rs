@@ -7,13 +7,13 @@ use minijinja::machinery::{Span, ast, parse};
 
 /// A name that a template uses, at a byte offset in its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemplateName {
+pub struct TemplateReference {
     pub offset: usize,
-    pub kind: TemplateNameKind,
+    pub kind: TemplateReferenceKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplateNameKind {
+pub enum TemplateReferenceKind {
     Filter(String),
     Test(String),
     /// A called name: `range`, or `text.upper` for a method.
@@ -57,25 +57,26 @@ impl fmt::Display for VariablePath {
 }
 
 /// Lists the names in a template, without its own variables; none for a text with a syntax error.
-pub(super) fn names(text: &str) -> Vec<TemplateName> {
+pub(super) fn names(text: &str) -> Vec<TemplateReference> {
     let Ok(root) = parse(text, "", Default::default(), Default::default()) else { return Vec::new() };
-    let mut inspector = NameInspector { text, names: Vec::new(), guards: Vec::new(), assigned: vec![Vec::new()] };
+    let mut inspector =
+        TemplateReferenceCollector { text, names: Vec::new(), guards: Vec::new(), assigned: vec![Vec::new()] };
     inspector.statement(&root);
     let mut names = inspector.names;
     names.sort_by_key(|name| name.offset);
     names
 }
 
-struct NameInspector<'t> {
+struct TemplateReferenceCollector<'t> {
     text: &'t str,
-    names: Vec<TemplateName>,
+    names: Vec<TemplateReference>,
     /// Variables whose existence is tested around the current expression, or that have a default in it.
-    guards: Vec<ReadVariable<'t>>,
+    guards: Vec<VariableUse<'t>>,
     /// Variables that the template itself defines, innermost block last.
     assigned: Vec<Vec<&'t str>>,
 }
 
-impl<'t> NameInspector<'t> {
+impl<'t> TemplateReferenceCollector<'t> {
     fn statement(&mut self, statement: &Stmt<'t>) {
         match statement {
             Stmt::Template(it) => self.block(&it.children),
@@ -184,7 +185,7 @@ impl<'t> NameInspector<'t> {
                     value => self.optional(value.as_ref()),
                 }
                 let after = it.expr.as_ref().map_or(it.span().start_offset, |inner| inner.span().end_offset);
-                self.push(self.find(after, it.name), TemplateNameKind::Filter(it.name.to_owned()));
+                self.push(self.find(after, it.name), TemplateReferenceKind::Filter(it.name.to_owned()));
                 self.named_argument(it);
                 self.arguments(&it.args);
             }
@@ -195,7 +196,7 @@ impl<'t> NameInspector<'t> {
                     self.expression(&it.expr);
                 }
                 let offset = self.find(it.expr.span().end_offset, it.name);
-                self.push(offset, TemplateNameKind::Test(it.name.to_owned()));
+                self.push(offset, TemplateReferenceKind::Test(it.name.to_owned()));
                 self.arguments(&it.args);
             }
             Expr::Call(it) => self.call(it, it.span()),
@@ -222,10 +223,10 @@ impl<'t> NameInspector<'t> {
 
     /// The filter or test that another filter gets as a text: `map("upper")`, `select("odd")`.
     fn named_argument(&mut self, filter: &ast::Filter<'t>) {
-        let (index, make): (_, fn(String) -> TemplateNameKind) = match filter.name {
-            "map" => (0, TemplateNameKind::Filter),
-            "select" | "reject" => (0, TemplateNameKind::Test),
-            "selectattr" | "rejectattr" => (1, TemplateNameKind::Test),
+        let (index, make): (_, fn(String) -> TemplateReferenceKind) = match filter.name {
+            "map" => (0, TemplateReferenceKind::Filter),
+            "select" | "reject" => (0, TemplateReferenceKind::Test),
+            "selectattr" | "rejectattr" => (1, TemplateReferenceKind::Test),
             _ => return,
         };
         if let Some(CallArg::Pos(Expr::Const(constant))) = filter.args.get(index)
@@ -238,7 +239,7 @@ impl<'t> NameInspector<'t> {
     fn call(&mut self, call: &ast::Call<'t>, span: Span) {
         match &call.expr {
             Expr::Var(name) if !self.is_assigned(name.id) => {
-                self.push(offset_of(name.span()), TemplateNameKind::Function(name.id.to_owned()));
+                self.push(offset_of(name.span()), TemplateReferenceKind::Function(name.id.to_owned()));
             }
             Expr::Var(_) => {}
             Expr::GetAttr(method) => {
@@ -247,7 +248,7 @@ impl<'t> NameInspector<'t> {
                     let receiver = read_variable(&method.expr);
                     let offset = receiver.as_ref().map_or(offset_of(span), |read| read.offset);
                     let receiver = receiver.map(|read| read.path().to_string()).unwrap_or_default();
-                    self.push(offset, TemplateNameKind::Function(format!("{receiver}.{}", method.name)));
+                    self.push(offset, TemplateReferenceKind::Function(format!("{receiver}.{}", method.name)));
                 }
                 self.expression(&method.expr);
             }
@@ -277,7 +278,7 @@ impl<'t> NameInspector<'t> {
             Some(read) => {
                 if !self.is_assigned(read.root) {
                     let is_guarded = self.guards.iter().any(|guard| guard.covers(&read));
-                    self.push(read.offset, TemplateNameKind::Variable(VariablePath { is_guarded, ..read.path() }));
+                    self.push(read.offset, TemplateReferenceKind::Variable(VariablePath { is_guarded, ..read.path() }));
                 }
                 if read.is_computed {
                     self.subscripts(expression);
@@ -317,13 +318,13 @@ impl<'t> NameInspector<'t> {
         start + rest.find(name).unwrap_or_default()
     }
 
-    fn push(&mut self, offset: usize, kind: TemplateNameKind) {
-        self.names.push(TemplateName { offset, kind });
+    fn push(&mut self, offset: usize, kind: TemplateReferenceKind) {
+        self.names.push(TemplateReference { offset, kind });
     }
 }
 
 /// A variable that an expression reads.
-struct ReadVariable<'t> {
+struct VariableUse<'t> {
     root: &'t str,
     offset: usize,
     steps: Vec<PathStep>,
@@ -341,7 +342,7 @@ fn tests_existence(test: &str) -> bool {
 }
 
 /// Collects the variables that a condition may read although they are missing.
-fn collect_tested<'t>(condition: &Expr<'t>, tested: &mut Vec<ReadVariable<'t>>) {
+fn collect_tested<'t>(condition: &Expr<'t>, tested: &mut Vec<VariableUse<'t>>) {
     match condition {
         Expr::UnaryOp(it) => collect_tested(&it.expr, tested),
         Expr::BinOp(it) if matches!(it.op, ast::BinOpKind::ScOr | ast::BinOpKind::ScAnd) => {
@@ -357,7 +358,7 @@ fn collect_tested<'t>(condition: &Expr<'t>, tested: &mut Vec<ReadVariable<'t>>) 
 }
 
 /// Collects the variables that exist if the condition is `holds`.
-fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<ReadVariable<'t>>) {
+fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<VariableUse<'t>>) {
     match (condition, holds) {
         (Expr::UnaryOp(it), _) if matches!(it.op, ast::UnaryOpKind::Not) => {
             collect_existing(&it.expr, !holds, existing);
@@ -380,9 +381,9 @@ fn collect_existing<'t>(condition: &Expr<'t>, holds: bool, existing: &mut Vec<Re
     }
 }
 
-impl ReadVariable<'_> {
+impl VariableUse<'_> {
     /// Whether a test of this variable is also one of `other`: a test of `args.room` guards `args.room.id`.
-    fn covers(&self, other: &ReadVariable<'_>) -> bool {
+    fn covers(&self, other: &VariableUse<'_>) -> bool {
         self.root == other.root && other.steps.starts_with(&self.steps)
     }
 
@@ -391,10 +392,10 @@ impl ReadVariable<'_> {
     }
 }
 
-fn read_variable<'t>(expression: &Expr<'t>) -> Option<ReadVariable<'t>> {
+fn read_variable<'t>(expression: &Expr<'t>) -> Option<VariableUse<'t>> {
     match expression {
         Expr::Var(name) => {
-            Some(ReadVariable { root: name.id, offset: offset_of(name.span()), steps: Vec::new(), is_computed: false })
+            Some(VariableUse { root: name.id, offset: offset_of(name.span()), steps: Vec::new(), is_computed: false })
         }
         Expr::GetAttr(it) => {
             let mut read = read_variable(&it.expr)?;

@@ -6,11 +6,11 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::device_time::PERSON_ANSWERS;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::policy::Decision;
+use nuncio_core::policy::PolicyDecision;
 use nuncio_core::text::plain;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{CallEnd, CallHandler, ClaimResult, IncomingCall};
+use super::{CallClaimResult, CallEnd, CallHandler, IncomingCall};
 use crate::calls::{self, CallState};
 use crate::consent_windows::{self, ConsentWindowKey};
 use crate::device_events::DeviceEvent;
@@ -71,7 +71,7 @@ impl CallHandler {
         let mut decision = if in_window { PriorDecision::RecentYes } else { PriorDecision::Unasked };
         let call_facts = self.call_facts(incoming);
         let attended = self.context.config.prompt.is_attended();
-        if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
+        if let PolicyDecision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
             let refused = match self.ask(incoming, &permitted, &known).await? {
                 PromptResult::Answered(PromptAnswer::Yes) => None,
                 PromptResult::Answered(PromptAnswer::Once) => {
@@ -88,7 +88,7 @@ impl CallHandler {
                 PromptResult::TimedOut => Some((denied(DenialReason::UserTimeout), None)),
                 PromptResult::ClaimedElsewhere => {
                     let outcome = failed(ToolErrorCode::Unavailable, "another device claimed the call");
-                    Some((outcome, Some(ClaimResult::Elsewhere)))
+                    Some((outcome, Some(CallClaimResult::Elsewhere)))
                 }
                 PromptResult::Revoked(outcome) => Some((outcome, None)),
             };
@@ -101,7 +101,7 @@ impl CallHandler {
         let claim = self.claim(incoming.origin(), self.context.now()).await?;
         let mut ledger = permitted.ledger;
         let outcome = match claim {
-            ClaimResult::Mine => match self.begin(incoming, decision, window_use)? {
+            CallClaimResult::Mine => match self.begin(incoming, decision, window_use)? {
                 Ok(permitted) => {
                     ledger.clone_from(&permitted.ledger);
                     let caller = ToolCaller { agent: incoming.agent.clone(), name: known.name };
@@ -109,7 +109,7 @@ impl CallHandler {
                 }
                 Err(outcome) => outcome,
             },
-            ClaimResult::Elsewhere | ClaimResult::Unknown => failed(
+            CallClaimResult::Elsewhere | CallClaimResult::Unknown => failed(
                 ToolErrorCode::Unavailable,
                 "the device cannot reach its relay, or another device claimed the call",
             ),
@@ -152,7 +152,7 @@ impl CallHandler {
         {
             decision = PriorDecision::Unasked;
         }
-        if guard::decide_call(self.call_facts(incoming), &permitted, decision) != Decision::Allow {
+        if guard::decide_call(self.call_facts(incoming), &permitted, decision) != PolicyDecision::Allow {
             return Ok(Err(failed(
                 ToolErrorCode::Unavailable,
                 "the grants of the person changed meanwhile; call again",

@@ -40,7 +40,7 @@ impl From<BusError> for KeyringError {
 }
 
 /// D-Bus form of a secret: session, encryption parameters (empty), value and content type.
-type Secret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
+type DbusSecret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
 
 /// Session with the keyring of the logged-in person.
 #[derive(Debug)]
@@ -75,7 +75,8 @@ impl Keyring {
             (format!("{ITEM}.Label"), Variant::from(label)),
             (format!("{ITEM}.Attributes"), Variant::from(attributes(id))),
         ]);
-        let secret: Secret = (self.session.clone(), Vec::new(), secret.to_vec(), "application/octet-stream".to_owned());
+        let secret: DbusSecret =
+            (self.session.clone(), Vec::new(), secret.to_vec(), "application/octet-stream".to_owned());
         let object = object(&collection, "org.freedesktop.Secret.Collection");
         let (_, prompt): (OwnedObjectPath, OwnedObjectPath) =
             self.call(object, "CreateItem", &(properties, secret, true)).await?;
@@ -86,7 +87,7 @@ impl Keyring {
     pub async fn load(&mut self, id: &str) -> Result<Option<Vec<u8>>, KeyringError> {
         let Some(item) = self.find(id).await? else { return Ok(None) };
         self.unlock(&item).await?;
-        let ((_, _, value, _),): (Secret,) = self.call(object(&item, ITEM), "GetSecret", &self.session).await?;
+        let ((_, _, value, _),): (DbusSecret,) = self.call(object(&item, ITEM), "GetSecret", &self.session).await?;
         Ok(Some(value))
     }
 

@@ -85,7 +85,7 @@ impl PermittedCallFixture {
         CallFacts { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
     }
 
-    fn decide_call(&self, word: PriorDecision) -> Decision {
+    fn decide_call(&self, word: PriorDecision) -> PolicyDecision {
         let person = PersonName::parse("ada").unwrap();
         decide_call(self.case(&person), &self.admit().unwrap(), word)
     }
@@ -131,8 +131,8 @@ fn permitted_call_gets_shorter_of_requested_and_declared_timeout() {
 
 #[test]
 fn each_forbidden_condition_is_refused_with_its_reason_or_error_code() {
-    type Change = fn(&mut PermittedCallFixture);
-    let rows: [(&str, &str, Change); 13] = [
+    type FixtureChange = fn(&mut PermittedCallFixture);
+    let rows: [(&str, &str, FixtureChange); 13] = [
         ("a group", "tool_not_supported_in_group", |scene| scene.kind = ConversationType::Group),
         ("a tool nobody declared", "tool_not_declared", |scene| {
             scene.call = call("write_file", "filesystem:read", json!({}));
@@ -246,13 +246,13 @@ fn low_sensitivity_never_asks_medium_asks_unless_recent_yes_high_always_asks() {
     };
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
-    let asks = |scene: &PermittedCallFixture, word| matches!(scene.decide_call(word), Decision::Ask(_));
+    let asks = |scene: &PermittedCallFixture, word| matches!(scene.decide_call(word), PolicyDecision::Ask(_));
     let words = [PriorDecision::Unasked, PriorDecision::RecentYes, PriorDecision::Yes];
     assert_eq!(words.map(|word| asks(&low, word)), [false, false, false]);
     assert_eq!(words.map(|word| asks(&medium, word)), [true, false, false]);
     assert_eq!(words.map(|word| asks(&high, word)), [true, true, false]);
     for scene in [&low, &medium, &high] {
-        assert_eq!(scene.decide_call(PriorDecision::Yes), Decision::Allow);
+        assert_eq!(scene.decide_call(PriorDecision::Yes), PolicyDecision::Allow);
     }
 }
 
@@ -280,7 +280,7 @@ fn write_scope_declared_as_low_sensitivity_counts_as_medium_and_prompts() {
     });
     assert_eq!(scene.stake(), Sensitivity::Medium);
     assert!(
-        matches!(scene.decide_call(PriorDecision::Unasked), Decision::Ask(_)),
+        matches!(scene.decide_call(PriorDecision::Unasked), PolicyDecision::Ask(_)),
         "{:?}",
         scene.decide_call(PriorDecision::Unasked)
     );

@@ -142,7 +142,7 @@ struct AgentPage {
     /// Safety number that the person compares with the agent's owner, in groups of digits.
     number: Vec<String>,
     /// New keys of the agent that the person has not accepted yet.
-    new_keys: Vec<NewKeys>,
+    new_keys: Vec<ChangedAgentKeys>,
     /// Whether the person has a relation with the agent, which can be revoked.
     has_relation: bool,
     last_used: Option<Timestamp>,
@@ -154,7 +154,7 @@ struct AgentPage {
 }
 
 /// Published keys of an agent that differ from the pinned ones.
-struct NewKeys {
+struct ChangedAgentKeys {
     device: String,
     fingerprint: String,
     /// Safety number that would result from accepting the new keys.
@@ -200,7 +200,7 @@ async fn agent_page(
     let standing = known.as_ref().and_then(|known| known.standing(&pages.device.identity().person));
     let number = pages.device.peer().keys().safety_number(&owner).await?.unwrap_or_default();
     let new_keys = pages.device.peer().keys().waiting(&owner).await?;
-    let new_keys = new_keys.into_iter().map(|new| NewKeys {
+    let new_keys = new_keys.into_iter().map(|new| ChangedAgentKeys {
         device: new.bundle.keys.device_id.to_string(),
         fingerprint: new.bundle.keys.signing_key.fingerprint().to_string(),
         number: groups(&new.safety_number.unwrap_or_default()),

@@ -15,7 +15,7 @@ use nuncio_identity::seal::backup::SHORTEST;
 
 use super::frame::{CompletedActionQuery, NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use super::{Pages, download};
-use crate::devices::{Invite, OwnDevice, OwnDeviceTrust};
+use crate::devices::{DeviceInvite, OwnDevice, OwnDeviceTrust};
 use crate::error::DeviceError;
 
 #[derive(Template)]
@@ -40,14 +40,14 @@ struct DeviceView {
     class: &'static str,
     standing: &'static str,
     hint: &'static str,
-    compare: Option<ComparedCode>,
+    compare: Option<ComparisonCode>,
     /// Key fingerprint that the confirmation form sends; set only for devices that wait for confirmation.
     trust: Option<String>,
     remove: Option<String>,
 }
 
 /// Six digits or a key fingerprint that the person compares on both screens.
-struct ComparedCode {
+struct ComparisonCode {
     words: &'static str,
     groups: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl DeviceView {
         };
         let code = own.number.clone().unwrap_or_else(|| own.fingerprint.grouped());
         let compare =
-            words.map(|words| ComparedCode { words, groups: code.split_whitespace().map(str::to_owned).collect() });
+            words.map(|words| ComparisonCode { words, groups: code.split_whitespace().map(str::to_owned).collect() });
         let removable = !matches!(own.standing, OwnDeviceTrust::This | OwnDeviceTrust::Removed);
         let name = plain(&own.name);
         Self {
@@ -157,7 +157,7 @@ struct InvitePage {
 
 /// `POST /devices/invite`: creates an invite and shows it once.
 pub(super) async fn invite(State(pages): State<Pages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
-    let Invite { url, code, fingerprint, expires_at, link } = match pages.device.own_devices().invite().await {
+    let DeviceInvite { url, code, fingerprint, expires_at, link } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
@@ -179,7 +179,7 @@ pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, fo
 
 #[derive(Template)]
 #[template(path = "device-remove.html")]
-struct RemovePage {
+struct RemoveDevicePage {
     frame: PageFrame,
     id: String,
     name: String,
@@ -198,7 +198,7 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
         return see(&visit.to("/devices"));
     }
     let frame = visit.frame(&pages, NavEntry::Devices);
-    written(StatusCode::OK, &RemovePage { frame, id: view.id, name: view.name, since: view.since })
+    written(StatusCode::OK, &RemoveDevicePage { frame, id: view.id, name: view.name, since: view.since })
 }
 
 /// `POST /devices/:id/remove`: removes a device.

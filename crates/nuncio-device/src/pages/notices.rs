@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use super::texts::Texts;
-use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
+use crate::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
 use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
 
 /// Notification from an agent for open pages. All texts are plain text.
@@ -71,13 +71,13 @@ const NOTICE_TIME: Duration = Duration::from_secs(5);
 /// Prompt that also shows a desktop notification, so that the person learns of a question when no page is visible.
 #[derive(Debug)]
 pub struct NotifyingPrompt {
-    pub prompt: Arc<dyn Prompt>,
+    pub prompt: Arc<dyn PermissionPrompt>,
     pub desktop: DesktopNotificationTool,
     pub language: Language,
 }
 
 #[async_trait]
-impl Prompt for NotifyingPrompt {
+impl PermissionPrompt for NotifyingPrompt {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         let text = &Texts::of(self.language).notice;
         let title = text.waits.replace("{tool}", question.tool.as_str()).replace("{agent}", &question.agent_name);

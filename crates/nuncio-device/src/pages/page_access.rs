@@ -30,7 +30,7 @@ use subtle::ConstantTimeEq as _;
 use super::frame::{PageRequest, SignedInForm, read_form};
 use super::path::SecretPagesPath;
 use super::{Pages, with_cookie};
-use crate::device::DevicePorts;
+use crate::device::DeviceDependencies;
 
 const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
 /// Idle time after which a session ends.
@@ -124,7 +124,7 @@ pub(super) struct PageAccessRouteState {
 }
 
 impl PageAccessRouteState {
-    pub(super) fn new(access: &Arc<PageAccess>, config: &DevicePorts) -> Self {
+    pub(super) fn new(access: &Arc<PageAccess>, config: &DeviceDependencies) -> Self {
         let (clock, entropy) = (Arc::clone(&config.clock), Arc::clone(&config.entropy));
         Self { access: Arc::clone(access), clock, entropy }
     }

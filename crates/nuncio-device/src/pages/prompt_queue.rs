@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::{oneshot, watch};
 
-use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
+use crate::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
 
 /// Time after the display of a prompt in which an answer is rejected as not deliberate.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -98,7 +98,7 @@ impl Drop for RemovePromptOnDrop<'_> {
 }
 
 #[async_trait]
-impl Prompt for PromptQueue {
+impl PermissionPrompt for PromptQueue {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         let (answer, receiver) = oneshot::channel();
         let open = PendingPrompt { question: question.clone(), shown: None, answer };

@@ -11,11 +11,11 @@ use crate::error::DeviceError;
 use crate::server_connection::ServerConnectionState;
 
 texts! {
-    FrameTexts {
+    PageFrameTexts {
         home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
         lost, unreachable, removed, back,
     }
-    DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
+    PageAccessTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     HomeTexts {
         agent_says, arguments, known, silence, deny, once, notify, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one,
         from_app, from_local, from_key, from_key_of, from_person, from_caller, from_unknown, in_conversation, single_call,
@@ -24,8 +24,8 @@ texts! {
     }
     /// Desktop notification about a question that waits.
     NoticeTexts { waits, answer }
-    VerifiedTexts { first_contact, did }
-    TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
+    AgentVerificationTexts { first_contact, did }
+    GrantTermTexts { label, keep_until, keep_once, always, once, hour, day, month }
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
     AgentTexts {
         asks, asks_again, may, version, verified_how, agents_words, tools, required, suspended, granted, ask_me, ask_me_set,
@@ -40,7 +40,7 @@ texts! {
         refused_untrusted, refused_changed, refused_not_for_us, refused_weaker, refused_lost, own_untrusted, own_not_for_us, stranger,
         new_keys, keys_changed, unallowed, look, writing, empty, too_long, too_many, transcript, without_script,
     }
-    HappenedTexts {
+    AuditLogTexts {
         title, holds, holds_one, holds_none, broken, broken_at, broken_cut, broken_keep, broken_what_now, fresh,
         fresh_show, misread, agent, any_agent, outcome, any_outcome, scope, any_scope, day, day_utc, filter, everything,
         fits, fits_one, nothing, ran, wanted, became_ran, became_refused, became_failed, became_elsewhere,
@@ -65,11 +65,11 @@ texts! {
         wrong_file, wrong_link,
     }
     SensitivityTexts { low, medium, high, low_hint, medium_hint, high_hint, low_asks, medium_asks, high_asks }
-    RemoveTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
-    ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare }
+    RemoveDeviceTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
+    ManifestChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare }
 }
 
-pub(super) struct LevelTexts<'a> {
+pub(super) struct SensitivityLevelTexts<'a> {
     pub(super) name: &'a str,
     pub(super) hint: &'a str,
     /// How often the person is asked at this level, as the text of a choice.
@@ -77,11 +77,15 @@ pub(super) struct LevelTexts<'a> {
 }
 
 impl SensitivityTexts {
-    pub(super) fn level(&self, sensitivity: Sensitivity) -> LevelTexts<'_> {
+    pub(super) fn level(&self, sensitivity: Sensitivity) -> SensitivityLevelTexts<'_> {
         match sensitivity {
-            Sensitivity::Low => LevelTexts { name: &self.low, hint: &self.low_hint, asks: &self.low_asks },
-            Sensitivity::Medium => LevelTexts { name: &self.medium, hint: &self.medium_hint, asks: &self.medium_asks },
-            Sensitivity::High => LevelTexts { name: &self.high, hint: &self.high_hint, asks: &self.high_asks },
+            Sensitivity::Low => SensitivityLevelTexts { name: &self.low, hint: &self.low_hint, asks: &self.low_asks },
+            Sensitivity::Medium => {
+                SensitivityLevelTexts { name: &self.medium, hint: &self.medium_hint, asks: &self.medium_asks }
+            }
+            Sensitivity::High => {
+                SensitivityLevelTexts { name: &self.high, hint: &self.high_hint, asks: &self.high_asks }
+            }
         }
     }
 }
@@ -89,21 +93,21 @@ impl SensitivityTexts {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Texts {
-    pub(super) frame: FrameTexts,
-    pub(super) door: DoorTexts,
+    pub(super) frame: PageFrameTexts,
+    pub(super) door: PageAccessTexts,
     pub(super) home: HomeTexts,
     pub(super) notice: NoticeTexts,
-    pub(super) verified: VerifiedTexts,
+    pub(super) verified: AgentVerificationTexts,
     pub(super) stake: SensitivityTexts,
-    pub(super) term: TermTexts,
+    pub(super) term: GrantTermTexts,
     pub(super) agents: AgentsTexts,
     pub(super) agent: AgentTexts,
     pub(super) talk: TalkTexts,
-    pub(super) change: ChangeTexts,
-    pub(super) happened: HappenedTexts,
+    pub(super) change: ManifestChangeTexts,
+    pub(super) happened: AuditLogTexts,
     pub(super) devices: DevicesTexts,
     pub(super) invite: InviteTexts,
-    pub(super) remove: RemoveTexts,
+    pub(super) remove: RemoveDeviceTexts,
     pub(super) welcome: WelcomeTexts,
     /// Why calls were refused or failed, by A2H denial reason or tool error code.
     pub(super) reason: BTreeMap<String, String>,

@@ -24,7 +24,7 @@ use super::frame::{PageFrame, SignedInForm, SignedInRequest};
 use super::page_access::{PageAccess, PageAccessRouteState};
 use super::{below_path, loopback_address};
 use crate::backup::BackupFile;
-use crate::device::{Device, DevicePorts, reaches_safely};
+use crate::device::{Device, DeviceDependencies, reaches_safely};
 use crate::error::DeviceError;
 
 /// Page of the enrolled device to which both forms redirect.
@@ -35,7 +35,7 @@ const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 struct EnrolmentPageState {
-    config: DevicePorts,
+    config: DeviceDependencies,
     /// The enrolled or restored device; `None` before.
     enrolled: Arc<Mutex<Option<Device>>>,
     /// Lock that permits one enrolment or restore at a time.
@@ -49,7 +49,7 @@ struct EnrolmentPageState {
 /// # Errors
 /// The address is not a loopback address, or listening fails.
 pub async fn welcome(
-    config: DevicePorts,
+    config: DeviceDependencies,
     access: Arc<PageAccess>,
     listener: TcpListener,
     stop: CancellationToken,
@@ -82,12 +82,12 @@ pub async fn welcome(
 #[template(path = "welcome.html")]
 struct WelcomePage {
     frame: PageFrame,
-    filled: FormValues,
+    filled: EnrolmentFormValues,
     wrong: Option<String>,
 }
 
 #[derive(Default)]
-struct FormValues {
+struct EnrolmentFormValues {
     link: String,
     address: String,
     code: String,
@@ -96,7 +96,7 @@ struct FormValues {
     file: String,
 }
 
-impl FormValues {
+impl EnrolmentFormValues {
     /// Whether the invite was entered as separate values.
     fn has_parts(&self) -> bool {
         [&self.address, &self.code, &self.fingerprint].into_iter().any(|value| !value.trim().is_empty())
@@ -117,7 +117,7 @@ impl FormValues {
 }
 
 async fn show(visit: SignedInRequest) -> Response {
-    page(&visit, FormValues::default(), StatusCode::OK, None)
+    page(&visit, EnrolmentFormValues::default(), StatusCode::OK, None)
 }
 
 /// Redirects paths of pages that exist only after enrolment: to the enrolment page, or once enrolled to `/devices`.
@@ -127,10 +127,15 @@ async fn elsewhere(State(state): State<EnrolmentPageState>, visit: SignedInReque
 
 /// Enrolment page with the submitted values and an error message.
 fn refused(visit: &SignedInRequest, sent: &FormFields, status: StatusCode, wrong: String) -> Response {
-    page(visit, FormValues::submitted(sent), status, Some(wrong))
+    page(visit, EnrolmentFormValues::submitted(sent), status, Some(wrong))
 }
 
-fn page(visit: &SignedInRequest, mut filled: FormValues, status: StatusCode, wrong: Option<String>) -> Response {
+fn page(
+    visit: &SignedInRequest,
+    mut filled: EnrolmentFormValues,
+    status: StatusCode,
+    wrong: Option<String>,
+) -> Response {
     if filled.name.trim().is_empty() {
         filled.name.clone_from(&visit.text.welcome.name_usual);
     }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 
 use super::chat_store::{self, AgentChatState};
 use super::{
-    AgentMessageService, ChatContent, OpenFailure, ReplyEvent, ReplyProgress, StoredChatMessage, StreamedReply,
+    AgentMessageService, ChatContent, MessageOpenFailure, ReplyEvent, ReplyProgress, StoredChatMessage, StreamedReply,
     sanitise,
 };
 use crate::device_events::DeviceEvent;
@@ -158,7 +158,7 @@ impl AgentMessageService {
         }
         let Some(position) = summary.position(conversation, seq) else { return Ok(()) };
         // Messages from before this device was enrolled cannot be opened; of several in a row only the first is stored.
-        let elsewhere = matches!(record.content, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
+        let elsewhere = matches!(record.content, ChatContent::Refused { why: MessageOpenFailure::NotForUs, .. });
         if std::mem::replace(&mut summary.elsewhere, elsewhere) && elsewhere {
             return Ok(self.context.records.save(vec![summary.put(agent)])?);
         }
@@ -216,14 +216,14 @@ fn content(message: &InboundMessage) -> ChatContent {
     }
 }
 
-const fn open_failure(why: &OpenError) -> OpenFailure {
+const fn open_failure(why: &OpenError) -> MessageOpenFailure {
     match why {
         OpenError::UnknownSender { .. } | OpenError::Untrusted { .. } | OpenError::StaleBundle { .. } => {
-            OpenFailure::Untrusted
+            MessageOpenFailure::Untrusted
         }
-        OpenError::SessionLost { .. } => OpenFailure::Lost,
-        OpenError::NotForUs | OpenError::Unnamed => OpenFailure::NotForUs,
-        OpenError::Downgraded | OpenError::WrongWrap => OpenFailure::Weaker,
+        OpenError::SessionLost { .. } => MessageOpenFailure::Lost,
+        OpenError::NotForUs | OpenError::Unnamed => MessageOpenFailure::NotForUs,
+        OpenError::Downgraded | OpenError::WrongWrap => MessageOpenFailure::Weaker,
         OpenError::Malformed(_)
         | OpenError::Mislabelled { .. }
         | OpenError::BadSignature
@@ -231,6 +231,6 @@ const fn open_failure(why: &OpenError) -> OpenFailure {
         | OpenError::Mismatched(_)
         | OpenError::Replayed
         | OpenError::FromTheFuture
-        | OpenError::KeyStore(_) => OpenFailure::Changed,
+        | OpenError::KeyStore(_) => MessageOpenFailure::Changed,
     }
 }

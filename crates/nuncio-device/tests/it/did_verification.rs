@@ -12,7 +12,7 @@ use nuncio_device::prompt::{AgentVerification, PromptAnswer};
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore, NewSealIdentity, SealIdentity};
-use nuncio_identity::{Did, DidUrl, NewDocument, SigningKey};
+use nuncio_identity::{Did, DidUrl, NewDidDocument, SigningKey};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent};
 use nuncio_testkit::eventually;
@@ -51,7 +51,7 @@ async fn call_with_agent_keys_that_its_did_does_not_sign_prompts_as_unverified()
     let scene = RelayAndAgentFixture::start().await;
     let key = SigningKey::from_seed(&[7; 32]);
     let did = Did::for_key("agent.example", None, &["notes"], &key).unwrap();
-    let document = NewDocument::new(&did, scene.clock.now()).sign(&key).to_string();
+    let document = NewDidDocument::new(&did, scene.clock.now()).sign(&key).to_string();
 
     // The agent of the test scene holds the foreign keys.
     let path = format!("/keys/agents/{}", scene.id);

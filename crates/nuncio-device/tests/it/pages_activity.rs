@@ -10,7 +10,7 @@ use nuncio_device::pages::{SecretPagesPath, SharedPagesState, serve};
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
-use nuncio_testkit::{RawAnswer, eventually};
+use nuncio_testkit::{RawHttpResponse, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -66,7 +66,7 @@ impl SignedInPagesClient {
         reader
     }
 
-    pub(crate) async fn send(&self, head: &str, body: &str) -> RawAnswer {
+    pub(crate) async fn send(&self, head: &str, body: &str) -> RawHttpResponse {
         let (method, rest) = head.split_once(' ').unwrap();
         let (path, rest) = rest.split_once(' ').unwrap();
         let head = format!("{method} {} {rest}", below_base(&self.base, path));
@@ -77,8 +77,8 @@ impl SignedInPagesClient {
         self.answer(stream).await
     }
 
-    pub(crate) async fn answer(&self, stream: TcpStream) -> RawAnswer {
-        let mut answer = RawAnswer::read(stream).await.unwrap();
+    pub(crate) async fn answer(&self, stream: TcpStream) -> RawHttpResponse {
+        let mut answer = RawHttpResponse::read(stream).await.unwrap();
         for (_, value) in answer.headers.iter_mut().filter(|(name, _)| name == "location") {
             *value = without_base(&self.base, value);
         }
@@ -86,7 +86,7 @@ impl SignedInPagesClient {
         answer
     }
 
-    pub(crate) async fn get(&self, path: &str) -> RawAnswer {
+    pub(crate) async fn get(&self, path: &str) -> RawHttpResponse {
         self.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin", self.cookie), "").await
     }
 
@@ -100,11 +100,18 @@ impl SignedInPagesClient {
     }
 
     /// Submits a form with the session cookie, origin and CSRF token that our own pages send.
-    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawAnswer {
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawHttpResponse {
         self.post_as(path, "same-origin", &self.cookie, &self.token, fields).await
     }
 
-    async fn post_as(&self, path: &str, site: &str, cookie: &str, token: &str, fields: &[(&str, &str)]) -> RawAnswer {
+    async fn post_as(
+        &self,
+        path: &str,
+        site: &str,
+        cookie: &str,
+        token: &str,
+        fields: &[(&str, &str)],
+    ) -> RawHttpResponse {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         form.append_pair("csrf", token).extend_pairs(fields);
         let kind = "Content-Type: application/x-www-form-urlencoded";
@@ -114,7 +121,7 @@ impl SignedInPagesClient {
 }
 
 /// Text of each audit entry on a page.
-fn entries(page: &RawAnswer) -> Vec<String> {
+fn entries(page: &RawHttpResponse) -> Vec<String> {
     assert_eq!(page.status, 200, "{}", page.body);
     page.body.split("<li class=\"entry").skip(1).map(|part| words(part.split("<details>").next().unwrap())).collect()
 }
@@ -405,7 +412,7 @@ async fn device_pages_invite_confirm_and_remove_another_device() {
     let id = other.device.identity().device.to_string();
 
     let theirs = SignedInPagesClient::at(&scene, &other).await;
-    let number = |page: &RawAnswer, standing: &str| {
+    let number = |page: &RawHttpResponse, standing: &str| {
         let card = page.body.split(&format!("standing-{standing}")).nth(1)?;
         let number = card.split("<p class=\"number few\">").nth(1)?.split("</p>").next()?;
         Some(words(&format!(">{number}")))

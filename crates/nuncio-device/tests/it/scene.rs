@@ -11,9 +11,9 @@ use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::SensitivityFloors;
-use nuncio_device::prompt::{Prompt, PromptAnswer, PromptQuestion};
+use nuncio_device::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure};
-use nuncio_device::{Device, DevicePorts};
+use nuncio_device::{Device, DeviceDependencies};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
@@ -58,7 +58,7 @@ impl ScriptedPrompt {
 }
 
 #[async_trait]
-impl Prompt for ScriptedPrompt {
+impl PermissionPrompt for ScriptedPrompt {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.asked.lock().unwrap().push(question.clone());
         if let Some((clock, time)) = self.asleep.lock().unwrap().take() {
@@ -148,7 +148,7 @@ pub(crate) struct UnenrolledMachine {
 }
 
 impl UnenrolledMachine {
-    pub(crate) fn config(&self) -> DevicePorts {
+    pub(crate) fn config(&self) -> DeviceDependencies {
         config(&self.key_store, &self.clock, &self.prompt, &self.tool, SensitivityFloors::new())
     }
 
@@ -168,10 +168,10 @@ fn config(
     prompt: &Arc<ScriptedPrompt>,
     tool: &Arc<CountingTool>,
     floors: SensitivityFloors,
-) -> DevicePorts {
+) -> DeviceDependencies {
     let PeerDependencies { fetch, dial, clock } = PeerDependencies::direct().with_clock(clock);
     let under = |tools: LocalTools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
-    DevicePorts {
+    DeviceDependencies {
         key_store: Arc::clone(key_store) as _,
         fetch,
         dial,
@@ -257,7 +257,7 @@ impl RelayAndAgentFixture {
             fingerprint: None,
         };
         let PeerDependencies { fetch, dial, .. } = way.clone();
-        let config = DevicePorts { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
+        let config = DeviceDependencies { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
         device.peer().keys().publish_keys().await.unwrap();
         run(device, prompt, tool, key_store, self.clock.clone())

@@ -11,7 +11,7 @@ use nuncio_device::DeviceEvent;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
-use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerDependencies, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent, TamperingProxy};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -190,7 +190,7 @@ async fn devices_of_a_person_show_the_same_conversation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tampered_message_is_shown_as_not_opened() {
     let scene = RelayAndAgentFixture::start().await;
-    let between = MeddlingProxy::new();
+    let between = TamperingProxy::new();
     let ada = scene.device_by(&PeerDependencies::through(&between), "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();

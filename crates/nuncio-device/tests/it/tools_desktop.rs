@@ -10,7 +10,7 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use nuncio_device::pages::{Language, NotifyingPrompt};
-use nuncio_device::prompt::{AgentVerification, DenyAllPrompts, Prompt as _, PromptAnswer, PromptQuestion};
+use nuncio_device::prompt::{AgentVerification, DenyAllPrompts, PermissionPrompt as _, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{
     ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure,
 };

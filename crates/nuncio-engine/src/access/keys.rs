@@ -14,7 +14,7 @@ use super::signing::caller_of;
 use super::{AccessControl, AuthenticationMethod, Caller, CallerCheckResult, RequestSigningKey};
 use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
-use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
+use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 
 /// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
@@ -27,7 +27,7 @@ pub struct NewApiKeyRequest {
     pub scopes: KeyScopes,
     pub role: KeyRole,
     /// Expiry rule of the new key; `None` if the key does not expire.
-    pub term: Option<KeyTerm>,
+    pub term: Option<KeyExpiry>,
 }
 
 /// Error for a key that expired at `at`.
@@ -107,7 +107,7 @@ impl AccessControl {
             created_at: now,
             rotated_at: None,
             expires_at: new.term.map(|term| end_after(term, now)).transpose()?,
-            lifetime_seconds: new.term.and_then(KeyTerm::lifetime_seconds),
+            lifetime_seconds: new.term.and_then(KeyExpiry::lifetime_seconds),
             previous: None,
             revoked_at: None,
         };
@@ -123,7 +123,7 @@ impl AccessControl {
     pub async fn rotate_key(
         &self,
         which: &str,
-        term: Option<KeyTerm>,
+        term: Option<KeyExpiry>,
         overlap: Duration,
     ) -> Result<(ApiKey, String), EngineError> {
         let old = self.find_key(which, "rotate").await?;
@@ -131,7 +131,7 @@ impl AccessControl {
         if !overlap.is_zero() {
             check_no_earlier_overlap(&old, now)?;
         }
-        let term = term.or_else(|| KeyTerm::of(&old));
+        let term = term.or_else(|| KeyExpiry::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
         // Renewing an expired signing key or keeping its previous secret adds a secret that counts towards the limit.
         if matches!(old.kind, KeyKind::Signing { .. }) && (old.is_expired(now) || !overlap.is_zero()) {
@@ -147,7 +147,7 @@ impl AccessControl {
             digest: Digest::of_bytes(secret.as_bytes()),
             rotated_at: Some(now),
             expires_at,
-            lifetime_seconds: term.and_then(KeyTerm::lifetime_seconds),
+            lifetime_seconds: term.and_then(KeyExpiry::lifetime_seconds),
             previous,
             ..old
         };
@@ -234,16 +234,16 @@ fn check_no_earlier_overlap(key: &ApiKey, now: Timestamp) -> Result<(), EngineEr
 }
 
 /// Expiry of a secret created now; an error if the expiry is already past.
-fn end_after(term: KeyTerm, now: Timestamp) -> Result<Timestamp, EngineError> {
+fn end_after(term: KeyExpiry, now: Timestamp) -> Result<Timestamp, EngineError> {
     let end = term.end(now);
     if now < end {
         return Ok(end);
     }
     let message = match term {
-        KeyTerm::Seconds(_) => {
+        KeyExpiry::Seconds(_) => {
             "a key cannot expire when it is created; give a longer time, such as `--expires 30d`".to_owned()
         }
-        KeyTerm::Until(_) => {
+        KeyExpiry::Until(_) => {
             format!("{end} is in the past, so the key would have expired already; give a later time with `--expires`")
         }
     };

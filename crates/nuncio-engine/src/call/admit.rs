@@ -7,7 +7,7 @@ use nuncio_core::agent::Tool;
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
 use nuncio_core::execution::ExecutionFailure;
-use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
+use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 
 use super::CallInProgress;
@@ -56,7 +56,7 @@ impl CallInProgress<'_> {
                 format!("Tool not found: {}{why}", call.tool),
             ));
         };
-        if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
+        if let PolicyDecision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
             return Ok(AdmissionResult::Refused(self.ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
@@ -77,17 +77,17 @@ impl CallInProgress<'_> {
             let permission = self.permission(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, permission.is_some(), approved_by)) {
-                Decision::Allow => break permission,
-                Decision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
-                Decision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
-                Decision::Ask(_) if permit.is_some() => {
+                PolicyDecision::Allow => break permission,
+                PolicyDecision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
+                PolicyDecision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
+                PolicyDecision::Ask(_) if permit.is_some() => {
                     return Ok(AdmissionResult::refused_by_policy(
                         Code::Denied,
                         denial(Some("someone other than the caller must approve it")),
                     ));
                 }
                 // Boxed, so that the futures of other calls stay small.
-                Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
+                PolicyDecision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
                     Ok(given) => permit = Some(given),
                     Err(refusal) => return Ok(AdmissionResult::Refused(refusal)),
                 },

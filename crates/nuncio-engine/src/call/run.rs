@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::agent::{RunSpec, Tool};
+use nuncio_core::agent::{Tool, ToolRunSpec};
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::call_source::CallSource;
 use nuncio_core::execution::{CallAuthorization, ExecutionFailure};
@@ -19,7 +19,7 @@ use super::request::FinishedCall;
 use super::{CallInProgress, output};
 use crate::call_failure::{CallRefusal, cancelled, denial};
 use crate::error::EngineError;
-use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
+use crate::ports::runner::{AuthorizedToolCall, HumanInbox, RunError, ToolOutput};
 use crate::ports::store::{
     AccessChange, CallChange, Change, Conflict, ExecutionChange, ResultTarget, StartedCall, StoreError,
 };
@@ -65,7 +65,7 @@ impl CallInProgress<'_> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
         }
-        if matches!(tool.run, RunSpec::Human(_) | RunSpec::Answer(_)) {
+        if matches!(tool.run, ToolRunSpec::Human(_) | ToolRunSpec::Answer(_)) {
             return Ok(Ok(None));
         }
         let gate = self.call.published.gate(&tool.name);
@@ -92,7 +92,7 @@ impl CallInProgress<'_> {
                 by: allowed_by.to_vec(),
                 scope: tool.scope.clone(),
                 // Human work counts as started once it is in the inbox.
-                started: matches!(tool.run, RunSpec::Human(_)),
+                started: matches!(tool.run, ToolRunSpec::Human(_)),
                 references: self.references.clone(),
             };
             let (id, owner) = (stored_attempt.execution.clone(), self.calls.context.incarnation.clone());
@@ -162,7 +162,7 @@ impl CallInProgress<'_> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
         }
-        let by_person = matches!(tool.run, RunSpec::Human(_));
+        let by_person = matches!(tool.run, ToolRunSpec::Human(_));
         let run = self.calls.runner.run(self.run_call(tool, arguments, deadline, by_person));
         let result = if by_person {
             // The inbox watches deadline and cancellation itself, because it withdraws the task then.
@@ -187,7 +187,7 @@ impl CallInProgress<'_> {
         }
     }
 
-    fn run_call(&self, tool: &Arc<Tool>, arguments: Value, deadline: Timestamp, by_person: bool) -> RunCall {
+    fn run_call(&self, tool: &Arc<Tool>, arguments: Value, deadline: Timestamp, by_person: bool) -> AuthorizedToolCall {
         let call = &self.call;
         let Value::Object(arguments) = arguments else {
             unreachable!("the arguments were made from a map");
@@ -200,7 +200,7 @@ impl CallInProgress<'_> {
             Arc::new(CallInbox { inbox: Arc::clone(&self.calls.inbox), execution, cancel: call.cancel.clone() })
         });
         let key = self.calls.access.key_of(&call.caller.principal);
-        RunCall {
+        AuthorizedToolCall {
             agent: Arc::clone(&call.published.agent),
             tool: Arc::clone(tool),
             id: call.id.clone(),

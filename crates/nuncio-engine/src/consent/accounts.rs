@@ -11,7 +11,7 @@ use std::sync::Arc;
 use url::Url;
 
 use super::error::{ConsentError, ConsentErrorDetails};
-use super::manifests::{ManifestService, PublicationResult, manifest_value};
+use super::manifests::{ManifestPublicationResult, ManifestService, manifest_value};
 use super::{AgentLocks, NotificationService, texts};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::context::{CommitResultExt as _, EngineContext};
@@ -52,7 +52,7 @@ pub struct CreatedAgent {
     pub token: String,
     /// Signing secret of the webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
-    pub publication: Option<PublicationResult>,
+    pub publication: Option<ManifestPublicationResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use nuncio_core::principal::Principal;
 use serde_json::Value;
 
 use super::error::ConsentError;
-use super::manifests::{ManifestService, PublicationResult};
+use super::manifests::{ManifestPublicationResult, ManifestService};
 use crate::access::Caller;
 use crate::context::CommitResultExt as _;
 use crate::ports::store::Conflict;
@@ -21,7 +21,7 @@ impl ManifestService {
         &self,
         agent: &Agent,
         manifest: Option<Value>,
-    ) -> Result<Option<PublicationResult>, ConsentError> {
+    ) -> Result<Option<ManifestPublicationResult>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
         let checked = manifest.map(|value| Manifest::check(value, &self.context.limits.consent.presets)).transpose()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::bundle::OwnerDevice;
+use nuncio_core::bundle::KeyBundleId;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::{Notification, RelayParty};
@@ -182,7 +182,7 @@ impl PersonService {
         ];
         let owner = RelayParty::Person(person.clone());
         changes.extend(self.relay.key_change_mail(&owner).await?);
-        changes.push(RelayChange::RemoveBundle(OwnerDevice { owner, device: id.clone() }).into());
+        changes.push(RelayChange::RemoveBundle(KeyBundleId { owner, device: id.clone() }).into());
         if !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Missing)? {
             return Err(missing().into());
         }

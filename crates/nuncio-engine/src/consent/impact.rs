@@ -9,14 +9,14 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::{ManifestComparison, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
-use nuncio_judge::lineage::ManifestLineage;
+use nuncio_judge::lineage::ManifestNameHistory;
 use nuncio_judge::{ChangePolicy, ChangeVerdict};
 use serde_json::Value;
 
 use crate::ports::store::{AuditChange, Change, ConsentChange};
 
 /// Verdicts on a new manifest, and the relations they affect.
-pub(super) struct PublicationImpact {
+pub(super) struct ManifestPublicationImpact {
     /// Verdict on the new manifest compared with the previous one.
     pub(super) verdict: Arc<ChangeVerdict>,
     relations: Vec<Relation>,
@@ -25,21 +25,21 @@ pub(super) struct PublicationImpact {
 }
 
 /// Changes to relations that are committed with a new manifest.
-pub(super) struct PublicationEffects {
+pub(super) struct ManifestPublicationEffects {
     pub(super) changes: Vec<Change>,
     pub(super) relations: Vec<Relation>,
     /// Number of people who must consent again.
     pub(super) affected: usize,
 }
 
-impl PublicationImpact {
+impl ManifestPublicationImpact {
     /// Judges the new manifest against each accepted version and the `current` one.
     pub(super) fn judge(
         relations: Vec<Relation>,
         manifests: Vec<(u64, Option<Value>)>,
         current: u64,
         new: Option<&Value>,
-        before: &ManifestLineage,
+        before: &ManifestNameHistory,
         policy: &ChangePolicy,
     ) -> Self {
         let history = before.as_history();
@@ -61,13 +61,13 @@ impl PublicationImpact {
     pub(super) fn touched(
         &self,
         account: &AgentAccount,
-        lineage: &ManifestLineage,
+        lineage: &ManifestNameHistory,
         now: Timestamp,
         record: &AuditEventRecord,
-    ) -> PublicationEffects {
+    ) -> ManifestPublicationEffects {
         let declared = lineage.declared();
         let mut fresh = BTreeMap::new();
-        let mut touched = PublicationEffects { changes: Vec::new(), relations: Vec::new(), affected: 0 };
+        let mut touched = ManifestPublicationEffects { changes: Vec::new(), relations: Vec::new(), affected: 0 };
         let mut asked = BTreeSet::new();
         for relation in &self.relations {
             let accepted = relation.accepted.version;
@@ -97,7 +97,7 @@ impl PublicationImpact {
     }
 }
 
-impl PublicationEffects {
+impl ManifestPublicationEffects {
     fn add(
         &mut self,
         before: &Relation,

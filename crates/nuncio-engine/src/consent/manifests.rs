@@ -11,11 +11,11 @@ use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_judge::ChangeVerdict;
-use nuncio_judge::lineage::{MAX_NAMES, ManifestLineage};
+use nuncio_judge::lineage::{MAX_NAMES, ManifestNameHistory};
 use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};
-use super::impact::PublicationImpact;
+use super::impact::ManifestPublicationImpact;
 use super::{AgentAccountService, AgentLocks, NotificationService, texts};
 use crate::access::{AccessControl, Caller};
 use crate::context::EngineContext;
@@ -36,7 +36,7 @@ pub struct ManifestService {
 const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct PublicationResult {
+pub struct ManifestPublicationResult {
     pub account: AgentAccount,
     pub version: u64,
     /// Hash of the published manifest; `None` when it was cleared.
@@ -51,8 +51,8 @@ pub struct PublicationResult {
     pub affected: usize,
 }
 
-pub(super) struct PlannedPublication {
-    pub(super) publication: PublicationResult,
+pub(super) struct PlannedManifestPublication {
+    pub(super) publication: ManifestPublicationResult,
     pub(super) changes: Vec<Change>,
     /// Relations with people, as they are after the publication.
     relations: Vec<Relation>,
@@ -69,7 +69,7 @@ impl ManifestService {
         manifest: Option<&[u8]>,
         if_match: Option<Digest>,
         change_note: Option<&str>,
-    ) -> Result<PublicationResult, ConsentError> {
+    ) -> Result<ManifestPublicationResult, ConsentError> {
         self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         let note = change_note.map(|note| texts::one_line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
@@ -83,7 +83,7 @@ impl ManifestService {
         checked: Option<CheckedManifest>,
         if_match: Option<Digest>,
         note: Option<&str>,
-    ) -> Result<PublicationResult, ConsentError> {
+    ) -> Result<ManifestPublicationResult, ConsentError> {
         self.context.check_quota(by).await?;
         let _turn = self.locks.enter(agent).await;
         loop {
@@ -118,7 +118,7 @@ impl ManifestService {
         by: &Caller,
         agent: &AgentId,
         manifest: Option<&[u8]>,
-    ) -> Result<PublicationResult, ConsentError> {
+    ) -> Result<ManifestPublicationResult, ConsentError> {
         let account = self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
@@ -164,11 +164,11 @@ impl ManifestService {
         account: &AgentAccount,
         checked: Option<&CheckedManifest>,
         note: Option<&str>,
-    ) -> Result<PlannedPublication, ConsentError> {
+    ) -> Result<PlannedManifestPublication, ConsentError> {
         let hash = checked.map(|checked| checked.hash);
         let warnings = checked.map(|checked| checked.warnings.clone()).unwrap_or_default();
         if hash == account.manifest_hash {
-            let publication = PublicationResult {
+            let publication = ManifestPublicationResult {
                 version: account.manifest_version,
                 hash,
                 verdict: ChangeVerdict::default(),
@@ -177,7 +177,7 @@ impl ManifestService {
                 affected: 0,
                 account: account.clone(),
             };
-            return Ok(PlannedPublication { publication, changes: Vec::new(), relations: Vec::new() });
+            return Ok(PlannedManifestPublication { publication, changes: Vec::new(), relations: Vec::new() });
         }
         let (now, version) = (self.context.now(), account.manifest_version + 1);
         let before = self.store.lineage(&account.id).await?.unwrap_or_default();
@@ -228,7 +228,7 @@ impl ManifestService {
         let touched =
             impact.touched(&next, &lineage, now, &self.context.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
-        let publication = PublicationResult {
+        let publication = ManifestPublicationResult {
             version,
             hash,
             verdict: Arc::unwrap_or_clone(impact.verdict),
@@ -237,7 +237,7 @@ impl ManifestService {
             affected: touched.affected,
             account: next,
         };
-        Ok(PlannedPublication { publication, changes, relations: touched.relations })
+        Ok(PlannedManifestPublication { publication, changes, relations: touched.relations })
     }
 
     /// Verdicts on a new manifest: against the previous one and each accepted version.
@@ -246,8 +246,8 @@ impl ManifestService {
         by: &Caller,
         account: &AgentAccount,
         new: Option<&Value>,
-        before: ManifestLineage,
-    ) -> Result<PublicationImpact, ConsentError> {
+        before: ManifestNameHistory,
+    ) -> Result<ManifestPublicationImpact, ConsentError> {
         let relations = self.relation_store.active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
         accepted.push(account.manifest_version);
@@ -259,7 +259,8 @@ impl ManifestService {
         }
         let (new, policy) = (new.cloned(), self.context.limits.consent.policy);
         let current = account.manifest_version;
-        let judge = move || PublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
+        let judge =
+            move || ManifestPublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
         let judged = match by.principal {
             Principal::Operator => self.context.compute.run_for_operator(judge).await,
             _ => self.context.compute.run(judge).await,

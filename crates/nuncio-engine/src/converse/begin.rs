@@ -17,7 +17,7 @@ use super::images;
 use super::live::LiveTurn;
 use super::recent::CachedConversation;
 use super::sessions::{IdempotencyKey, remember};
-use super::settings::SettingsPatch;
+use super::settings::SessionSettingsPatch;
 use super::tail::HistoryTail;
 use super::turn::{PermissionAnswer, RunningTurn};
 use crate::access::Caller;
@@ -31,7 +31,7 @@ use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
 pub struct TurnRequest {
     pub input: TurnInput,
     pub mode: StreamMode,
-    pub settings: SettingsPatch,
+    pub settings: SessionSettingsPatch,
     pub protocol: Protocol,
     pub prompts: PermissionResponder,
 }

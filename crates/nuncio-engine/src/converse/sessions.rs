@@ -9,7 +9,7 @@ use nuncio_core::session::{Session, SessionSettings};
 use super::history::{HistoryKind, compact};
 use super::images;
 use super::recent::CachedConversation;
-use super::settings::SettingsPatch;
+use super::settings::SessionSettingsPatch;
 use super::tail::HistoryTail;
 use crate::access::Caller;
 use crate::converse::ConversationService;
@@ -23,7 +23,7 @@ use crate::ports::store::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
     pub agent: String,
-    pub settings: SettingsPatch,
+    pub settings: SessionSettingsPatch,
     /// Earlier messages that the new session starts with.
     pub messages: Vec<Message>,
 }

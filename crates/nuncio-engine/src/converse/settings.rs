@@ -18,7 +18,7 @@ const MAX_CLIENT_TOOLS: usize = 256;
 
 /// Changes to session settings; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SettingsPatch {
+pub struct SessionSettingsPatch {
     /// Enabled tools of the agent; replaces the previous list.
     pub tools: Option<Vec<EnabledTool>>,
     /// Session options to set; the others keep their values.
@@ -27,7 +27,7 @@ pub struct SettingsPatch {
     pub client_tools: Option<Vec<ClientTool>>,
 }
 
-impl SettingsPatch {
+impl SessionSettingsPatch {
     pub(super) fn is_empty(&self) -> bool {
         let Self { tools, options, client_tools } = self;
         tools.is_none() && options.is_empty() && client_tools.is_none()
@@ -41,7 +41,7 @@ impl ConversationService {
         agent: &Agent,
         session: &SessionId,
         mut settings: SessionSettings,
-        patch: SettingsPatch,
+        patch: SessionSettingsPatch,
     ) -> Result<SessionSettings, EngineError> {
         let changes_tools = patch.tools.is_some() || patch.client_tools.is_some();
         if let Some(tools) = patch.tools {

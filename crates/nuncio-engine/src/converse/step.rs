@@ -13,7 +13,7 @@ use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
 use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use serde_json::Value;
 
 use super::begin::PermissionResponder;
@@ -42,7 +42,7 @@ pub(super) enum StepCallOutcome {
 
 impl RunningTurn {
     /// Runs one step of the turn; `None` if all tool results are available and the brain runs again.
-    pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<Option<TurnEnding>, EngineError> {
+    pub(super) async fn step(&mut self, usage: &mut Option<TokenUsage>) -> Result<Option<TurnEnding>, EngineError> {
         let history = self.history().await?;
         let used = used_ids(&history);
         let prompt = self.prompt(history);

@@ -7,7 +7,7 @@ use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{PendingCall, Session};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{CallAnswer, StopReason, TurnError, TurnOutcome, Usage, turn_id};
+use nuncio_core::turn::{CallAnswer, StopReason, TokenUsage, TurnError, TurnOutcome, turn_id};
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument as _;
 
@@ -125,7 +125,7 @@ impl RunningTurn {
         unstored
     }
 
-    async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<TurnEnding, EngineError> {
+    async fn steps(&mut self, usage: &mut Option<TokenUsage>) -> Result<TurnEnding, EngineError> {
         for PermissionAnswer { call, granted, reason } in std::mem::take(&mut self.permissions) {
             if call.elsewhere {
                 self.asked.push(CallAnswer::Permission { call: call.call.id, granted, reason });
@@ -186,7 +186,7 @@ impl RunningTurn {
 
     /// Commits the end of the turn, then reports it to the readers and caches the conversation. Returns the remaining
     /// work if the end could not be stored; the readers then get an error.
-    async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredTurnEnd> {
+    async fn end(self, ending: TurnEnding, usage: Option<TokenUsage>) -> Option<UnstoredTurnEnd> {
         let stop = TurnOutcome {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
@@ -228,7 +228,7 @@ impl RunningTurn {
 
     /// Reports to the readers that the turn failed because it could not be stored. They do not wait for the store,
     /// which may be full for hours.
-    fn end_unstored(self, usage: Option<Usage>) -> UnstoredTurnEnd {
+    fn end_unstored(self, usage: Option<TokenUsage>) -> UnstoredTurnEnd {
         let Self { conversations, turn, served, began, .. } = self;
         let message = "the server's store is unavailable, so the end of the turn could not be stored; the history \
                        contains what was stored before";
@@ -259,7 +259,13 @@ impl RunningTurn {
     }
 }
 
-pub(super) fn failed(session: &SessionId, number: u64, usage: Option<Usage>, code: Code, message: &str) -> TurnOutcome {
+pub(super) fn failed(
+    session: &SessionId,
+    number: u64,
+    usage: Option<TokenUsage>,
+    code: Code,
+    message: &str,
+) -> TurnOutcome {
     TurnOutcome {
         stop_reason: StopReason::Error,
         turn_id: turn_id(session, number),
@@ -269,6 +275,6 @@ pub(super) fn failed(session: &SessionId, number: u64, usage: Option<Usage>, cod
     }
 }
 
-pub(super) fn too_large(full: nuncio_core::event::LogFull) -> EngineError {
+pub(super) fn too_large(full: nuncio_core::event::EventLogFull) -> EngineError {
     EngineError::new(Code::TurnTooLarge, full.to_string())
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::agent::RunSpec;
+use nuncio_core::agent::ToolRunSpec;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
-use super::{IdempotencyKey, LiveTurn, NewSession, PermissionResponder, SettingsPatch, TurnRequest};
+use super::{IdempotencyKey, LiveTurn, NewSession, PermissionResponder, SessionSettingsPatch, TurnRequest};
 use crate::access::Caller;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
@@ -26,11 +26,11 @@ impl ConversationService {
         served: &PublishedAgent,
         once: Option<IdempotencyKey>,
     ) -> Result<SessionId, EngineError> {
-        let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, RunSpec::Human(_)));
+        let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, ToolRunSpec::Human(_)));
         let tools = usable.map(|tool| EnabledTool { name: tool.name.clone(), trust: Some(true) }).collect();
         let new = NewSession {
             agent: served.agent.name.to_string(),
-            settings: SettingsPatch { tools: Some(tools), ..SettingsPatch::default() },
+            settings: SessionSettingsPatch { tools: Some(tools), ..SessionSettingsPatch::default() },
             messages: Vec::new(),
         };
         self.create_session(caller, new, once).await
@@ -48,7 +48,7 @@ impl ConversationService {
         let request = TurnRequest {
             input: TurnInput::User(Message::user(text)),
             mode: StreamMode::None,
-            settings: SettingsPatch::default(),
+            settings: SessionSettingsPatch::default(),
             protocol,
             prompts: PermissionResponder::Absent,
         };

@@ -22,7 +22,7 @@ pub struct ProtocolDefinition {
     pub description: String,
     pub methods: Vec<ProtocolMethod>,
     pub examples: Vec<ProtocolExample>,
-    pub test_cases: Vec<TestCase>,
+    pub test_cases: Vec<ProtocolTestCase>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -47,7 +47,7 @@ pub struct ProtocolExample {
 /// A request, and whether the method's schema must accept it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TestCase {
+pub struct ProtocolTestCase {
     pub name: String,
     pub method: String,
     pub request: Value,
@@ -68,7 +68,7 @@ struct UncheckedProtocolDefinition {
     description: String,
     methods: Vec<UncheckedMethod>,
     examples: Vec<ProtocolExample>,
-    test_cases: Vec<TestCase>,
+    test_cases: Vec<ProtocolTestCase>,
 }
 
 #[derive(Deserialize)]

@@ -12,12 +12,12 @@ use super::blueprint::{fault, list_faults};
 use super::not_accepted;
 use super::think::{BrainQuestion, extract_json};
 use crate::access::Caller;
-use crate::drafting::DraftService;
+use crate::drafting::ProtocolDraftService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct DraftedCall {
+pub struct DraftedProtocolCall {
     /// Id of the drafted protocol.
     pub protocol: String,
     /// Digest of the protocol document that both sides accepted.
@@ -28,13 +28,13 @@ pub struct DraftedCall {
     pub by: Protocol,
 }
 
-impl DraftService {
+impl ProtocolDraftService {
     /// Calls a method of a drafted protocol and waits for the answer.
     pub async fn call_drafted(
         self: &Arc<Self>,
         caller: &Caller,
         served: &Arc<PublishedAgent>,
-        call: DraftedCall,
+        call: DraftedProtocolCall,
     ) -> Result<Value, EngineError> {
         let draft = self.draft(caller, served, &call.protocol).await?;
         draft.usable(&call.digest).map_err(|error| not_accepted(&error))?;

@@ -16,7 +16,7 @@ use super::ProtocolDefinition;
 /// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DraftingPolicy {
+pub enum ProtocolDraftingPolicy {
     /// Drafting of protocols is refused.
     Off,
     /// Each drafted protocol needs an operator's approval.
@@ -47,12 +47,12 @@ pub struct ProtocolDraft {
     /// Approval with which the operators are asked to accept the draft.
     pub approval: Option<ApprovalId>,
     #[serde(flatten)]
-    pub state: DraftState,
+    pub state: ProtocolDraftState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DraftSide {
+pub enum ProtocolDraftSide {
     /// The agent of this server decides, through its operator.
     Us,
     /// The caller who asked for the draft.
@@ -62,7 +62,7 @@ pub enum DraftSide {
 /// Lifecycle of a draft. Transitions never go back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum DraftState {
+pub enum ProtocolDraftState {
     /// The protocol is written, and accepted by neither side.
     Draft,
     AcceptedByUs {
@@ -82,7 +82,7 @@ pub enum DraftState {
     },
     /// One side rejected the protocol, possibly after both had accepted it.
     Rejected {
-        side: DraftSide,
+        side: ProtocolDraftSide,
         at: Timestamp,
         reason: Option<String>,
     },
@@ -93,7 +93,7 @@ pub enum DraftState {
     },
 }
 
-impl DraftState {
+impl ProtocolDraftState {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl DraftState {
 
 /// A transition that the draft's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DraftError {
+pub enum ProtocolDraftError {
     /// The draft is already rejected or expired; the text is the state's name.
     #[error("the draft is {0}")]
     Closed(&'static str),
@@ -132,43 +132,48 @@ pub enum DraftError {
 
 impl ProtocolDraft {
     /// Accepts the document for the agent's side. A repeated acceptance changes nothing.
-    pub fn accept_for_us(self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, DraftError> {
+    pub fn accept_for_us(self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, ProtocolDraftError> {
         self.accept(digest, now, |state| match state {
-            DraftState::Draft => DraftState::AcceptedByUs { by, at: now },
-            DraftState::AcceptedByThem { .. } => DraftState::Accepted { by, at: now },
+            ProtocolDraftState::Draft => ProtocolDraftState::AcceptedByUs { by, at: now },
+            ProtocolDraftState::AcceptedByThem { .. } => ProtocolDraftState::Accepted { by, at: now },
             other => other,
         })
     }
 
     /// Accepts the document for the caller's side. A repeated acceptance changes nothing.
-    pub fn accept_for_them(self, digest: &Digest, now: Timestamp) -> Result<Self, DraftError> {
+    pub fn accept_for_them(self, digest: &Digest, now: Timestamp) -> Result<Self, ProtocolDraftError> {
         self.accept(digest, now, |state| match state {
-            DraftState::Draft => DraftState::AcceptedByThem { at: now },
-            DraftState::AcceptedByUs { by, .. } => DraftState::Accepted { by, at: now },
+            ProtocolDraftState::Draft => ProtocolDraftState::AcceptedByThem { at: now },
+            ProtocolDraftState::AcceptedByUs { by, .. } => ProtocolDraftState::Accepted { by, at: now },
             other => other,
         })
     }
 
     /// Rejects the draft, even if both sides had accepted it.
-    pub fn reject(self, side: DraftSide, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
-        Ok(Self { state: DraftState::Rejected { side, at: now, reason }, ..self.not_closed(now)? })
+    pub fn reject(
+        self,
+        side: ProtocolDraftSide,
+        reason: Option<String>,
+        now: Timestamp,
+    ) -> Result<Self, ProtocolDraftError> {
+        Ok(Self { state: ProtocolDraftState::Rejected { side, at: now, reason }, ..self.not_closed(now)? })
     }
 
     /// The draft as of `now`: expired if its deadline passed before both accepted.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         if self.state.is_open() && now >= self.expires_at {
-            self.state = DraftState::Expired { at: now };
+            self.state = ProtocolDraftState::Expired { at: now };
         }
         self
     }
 
     /// Checks that both sides accepted exactly this document.
-    pub fn usable(&self, digest: &Digest) -> Result<(), DraftError> {
+    pub fn usable(&self, digest: &Digest) -> Result<(), ProtocolDraftError> {
         match &self.state {
-            _ if self.digest != *digest => Err(DraftError::OtherDocument),
-            DraftState::Accepted { .. } => Ok(()),
-            other => Err(DraftError::Closed(other.word())),
+            _ if self.digest != *digest => Err(ProtocolDraftError::OtherDocument),
+            ProtocolDraftState::Accepted { .. } => Ok(()),
+            other => Err(ProtocolDraftError::Closed(other.word())),
         }
     }
 
@@ -176,21 +181,23 @@ impl ProtocolDraft {
         self,
         digest: &Digest,
         now: Timestamp,
-        next: impl FnOnce(DraftState) -> DraftState,
-    ) -> Result<Self, DraftError> {
+        next: impl FnOnce(ProtocolDraftState) -> ProtocolDraftState,
+    ) -> Result<Self, ProtocolDraftError> {
         let mut draft = self.not_closed(now)?;
         if draft.digest != *digest {
-            return Err(DraftError::OtherDocument);
+            return Err(ProtocolDraftError::OtherDocument);
         }
         draft.state = next(draft.state);
         Ok(draft)
     }
 
     /// The draft as of `now`, unless it is rejected or expired.
-    fn not_closed(self, now: Timestamp) -> Result<Self, DraftError> {
+    fn not_closed(self, now: Timestamp) -> Result<Self, ProtocolDraftError> {
         let draft = self.at(now);
         match draft.state {
-            DraftState::Rejected { .. } | DraftState::Expired { .. } => Err(DraftError::Closed(draft.state.word())),
+            ProtocolDraftState::Rejected { .. } | ProtocolDraftState::Expired { .. } => {
+                Err(ProtocolDraftError::Closed(draft.state.word()))
+            }
             _ => Ok(draft),
         }
     }

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::blueprint::{MAX_BYTES, ProtocolDefinition, fault, list_faults};
 use crate::access::Caller;
-use crate::converse::{NewSession, SettingsPatch};
-use crate::drafting::DraftService;
+use crate::converse::{NewSession, SessionSettingsPatch};
+use crate::drafting::ProtocolDraftService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -47,7 +47,7 @@ pub(super) struct BrainQuestion {
     pub(super) by: Protocol,
 }
 
-impl DraftService {
+impl ProtocolDraftService {
     /// Has a brain write a protocol. All tools are disabled, so that the brain can cause no effect.
     pub(super) async fn write_blueprint(
         self: &Arc<Self>,
@@ -58,7 +58,7 @@ impl DraftService {
     ) -> Result<ProtocolDefinition, EngineError> {
         let new = NewSession {
             agent: served.agent.name.to_string(),
-            settings: SettingsPatch { tools: Some(Vec::new()), ..SettingsPatch::default() },
+            settings: SessionSettingsPatch { tools: Some(Vec::new()), ..SessionSettingsPatch::default() },
             messages: Vec::new(),
         };
         let session = self.conversations.create_session(caller, new, None).await?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::agent::{RunSpec, Tool};
+use nuncio_core::agent::{Tool, ToolRunSpec};
 use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionState};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
@@ -62,7 +62,7 @@ const ENDED_BYTES: usize = 4096;
 
 /// Number of executions of a skill that may run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Concurrency {
+enum SkillConcurrencyLimit {
     /// No limit, for human work and instant answers, which need no slot.
     Endless,
     /// Number of concurrent executions set in the agent file.
@@ -71,7 +71,7 @@ enum Concurrency {
     Usual,
 }
 
-impl Concurrency {
+impl SkillConcurrencyLimit {
     fn of(offered: Option<&PublishedSkill>) -> Self {
         let Some(offered) = offered.filter(|offered| !offered.is_for_people()) else { return Self::Endless };
         match offered.skill().concurrency {
@@ -84,7 +84,7 @@ impl Concurrency {
 
 /// Whether the tool ends immediately: a fixed answer without scope or approval.
 fn is_instant(tool: &Tool) -> bool {
-    matches!(tool.run, RunSpec::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
+    matches!(tool.run, ToolRunSpec::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
 }
 
 /// An unfinished execution of this process; waiters may hold it after its end.
@@ -96,7 +96,7 @@ pub(crate) struct LiveExecution {
     /// The skill; `None` if it is no longer published.
     pub(crate) offered: Option<Arc<PublishedSkill>>,
     pub(crate) cancel: CancellationToken,
-    room: Concurrency,
+    room: SkillConcurrencyLimit,
     moved: Notify,
 }
 
@@ -106,7 +106,7 @@ impl LiveExecution {
         offered: Option<Arc<PublishedSkill>>,
         closed: &CancellationToken,
     ) -> Arc<Self> {
-        let room = Concurrency::of(offered.as_deref());
+        let room = SkillConcurrencyLimit::of(offered.as_deref());
         let (id, order) = (execution.id.clone(), Arc::clone(&execution.order));
         let (execution, cancel) = (Mutex::new(execution), closed.child_token());
         Arc::new(Self { id, order, execution, offered, cancel, room, moved: Notify::new() })
@@ -201,14 +201,14 @@ struct ExecutionQueueState {
     ended: VecDeque<ExecutionId>,
     /// Number of reserved or accepted executions that are not over.
     open: usize,
-    lanes: HashMap<SkillId, SkillLane>,
+    lanes: HashMap<SkillId, SkillQueueState>,
     callers: HashMap<Principal, CallerExecutionCounts>,
     /// Waiting executions, ordered by deadline.
     deadlines: BTreeSet<(Timestamp, ExecutionId)>,
 }
 
 #[derive(Debug, Default)]
-struct SkillLane {
+struct SkillQueueState {
     open: usize,
     running: usize,
     places: usize,
@@ -276,11 +276,11 @@ impl ExecutionQueue {
         };
         lane.places = places;
         let free = lane.waiting.is_empty() && lane.running < places;
-        if !free || (live.room != Concurrency::Endless && share.running >= per_caller) {
+        if !free || (live.room != SkillConcurrencyLimit::Endless && share.running >= per_caller) {
             return false;
         }
         lane.running += 1;
-        if live.room != Concurrency::Endless {
+        if live.room != SkillConcurrencyLimit::Endless {
             share.running += 1;
         }
         true
@@ -316,7 +316,9 @@ impl ExecutionQueue {
         if let Some(lane) = inner.lanes.get_mut(live.skill()) {
             lane.running = lane.running.saturating_sub(1);
         }
-        if let Some(share) = inner.callers.get_mut(live.caller()).filter(|_| live.room != Concurrency::Endless) {
+        if let Some(share) =
+            inner.callers.get_mut(live.caller()).filter(|_| live.room != SkillConcurrencyLimit::Endless)
+        {
             share.running = share.running.saturating_sub(1);
         }
         inner.free(live.caller(), live.skill());
@@ -367,11 +369,11 @@ impl ExecutionQueue {
         lock(&self.inner).open
     }
 
-    fn slot_limit(&self, room: Concurrency) -> usize {
+    fn slot_limit(&self, room: SkillConcurrencyLimit) -> usize {
         match room {
-            Concurrency::Endless => HUMAN_SLOTS,
-            Concurrency::Places(places) => places,
-            Concurrency::Usual => self.limits.running_per_skill,
+            SkillConcurrencyLimit::Endless => HUMAN_SLOTS,
+            SkillConcurrencyLimit::Places(places) => places,
+            SkillConcurrencyLimit::Usual => self.limits.running_per_skill,
         }
     }
 }
@@ -446,7 +448,7 @@ impl ExecutionQueueState {
         if let Some(lane) = self.lanes.get_mut(live.skill()) {
             lane.running += 1;
         }
-        if live.room != Concurrency::Endless {
+        if live.room != SkillConcurrencyLimit::Endless {
             self.callers.entry(live.caller().clone()).or_default().running += 1;
         }
         live

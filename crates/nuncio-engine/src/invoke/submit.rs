@@ -24,7 +24,7 @@ use crate::skills::{PublishedSkill, SkillPermit};
 
 /// Request to execute a skill.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Submission {
+pub struct ExecutionRequest {
     pub protocol: Protocol,
     pub inputs: Map<String, Value>,
     pub priority: Priority,
@@ -65,7 +65,7 @@ impl ExecutionService {
     pub async fn submit(
         self: &Arc<Self>,
         permit: &SkillPermit,
-        submission: Submission,
+        submission: ExecutionRequest,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
         let submitted = self.submit_once(permit, submission, until).await?;
@@ -78,7 +78,7 @@ impl ExecutionService {
     async fn submit_once(
         self: &Arc<Self>,
         SkillPermit { caller, offered }: &SkillPermit,
-        submission: Submission,
+        submission: ExecutionRequest,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
         self.context.check_not_closing()?;
@@ -200,7 +200,7 @@ impl ExecutionService {
         &self,
         caller: &Caller,
         offered: &PublishedSkill,
-        submission: Submission,
+        submission: ExecutionRequest,
     ) -> Result<AcceptedInvocation, SubmitError> {
         let skill = offered.skill();
         let inputs = match &offered.tool {

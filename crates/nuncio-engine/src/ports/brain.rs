@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Agent;
-use nuncio_core::event::{EventLog, LogFull, OutputKind};
+use nuncio_core::event::{EventLog, EventLogFull, OutputKind};
 use nuncio_core::ids::{CallId, OptionName, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
-use nuncio_core::turn::{CallAnswer, StopReason, Usage};
+use nuncio_core::turn::{CallAnswer, StopReason, TokenUsage};
 use serde_json::{Map, Value};
 
 use crate::converse::LiveTurn;
@@ -40,7 +40,7 @@ pub struct BrainStepStop {
     /// brain continues.
     pub stop: StopReason,
     /// Token usage of the step, if known.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
 }
 
 impl BrainStepStop {
@@ -60,7 +60,7 @@ pub enum BrainError {
     #[error("the agent's program failed; the log of its server says why")]
     ProgramFailed { details: String },
     #[error(transparent)]
-    TooMuch(#[from] LogFull),
+    TooMuch(#[from] EventLogFull),
 }
 
 /// Part of a history that a brain needs for a step. What it does not need is not read from the store.

@@ -22,7 +22,7 @@ pub const NO_LINKED_PERSON: &str = "it runs on a person's device, and no person 
 
 /// An authorised call with valid arguments.
 #[derive(Debug, Clone)]
-pub struct RunCall {
+pub struct AuthorizedToolCall {
     pub agent: Arc<Agent>,
     pub tool: Arc<Tool>,
     pub id: CallId,
@@ -47,7 +47,7 @@ pub struct RunCall {
 #[async_trait]
 pub trait HumanInbox: fmt::Debug + Send + Sync {
     /// Creates the task of a call and waits for its result.
-    async fn run_by_person(&self, call: &RunCall, instructions: String) -> Result<ToolOutput, RunError>;
+    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, RunError>;
 }
 
 /// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
@@ -167,7 +167,7 @@ impl RunError {
 
 #[async_trait]
 pub trait Runner: fmt::Debug + Send + Sync + 'static {
-    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError>;
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError>;
 
     /// Adds imported tools to an agent before it is served; `Err` says what is wrong and what to do.
     async fn resolve(&self, agent: Agent) -> Result<Agent, String>;

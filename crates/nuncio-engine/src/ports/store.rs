@@ -30,9 +30,9 @@ pub use direct_messages::{
     DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage,
 };
 pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
-pub use drafts::{DraftChange, DraftStore};
+pub use drafts::{ProtocolDraftChange, ProtocolDraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
-pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
+pub use keys::{ApiKey, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
 pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
@@ -119,7 +119,7 @@ changes! {
     Approval(ApprovalChange),
     Task(TaskChange),
     Execution(ExecutionChange),
-    Draft(DraftChange),
+    Draft(ProtocolDraftChange),
     DirectMessage(DirectMessageChange),
     Directory(AgentDirectoryChange),
     Consent(ConsentChange),
@@ -136,7 +136,7 @@ pub trait Store:
     + ApprovalStore
     + TaskStore
     + ExecutionStore
-    + DraftStore
+    + ProtocolDraftStore
     + DirectMessageStore
     + AgentDirectoryStore
     + PersonStore

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::agent::{RunSpec, Skill, SkillAccess, Tool};
+use nuncio_core::agent::{Skill, SkillAccess, Tool, ToolRunSpec};
 use nuncio_core::execution::InvocationTarget;
 use nuncio_core::ids::ScopeId;
 
@@ -53,6 +53,6 @@ impl PublishedSkill {
 
     /// Whether people do the work of the skill.
     pub(crate) fn is_for_people(&self) -> bool {
-        self.tool.as_ref().is_some_and(|tool| matches!(tool.run, RunSpec::Human(_)))
+        self.tool.as_ref().is_some_and(|tool| matches!(tool.run, ToolRunSpec::Human(_)))
     }
 }

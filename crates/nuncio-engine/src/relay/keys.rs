@@ -1,7 +1,7 @@
 //! Public keys of devices and agents.
 
 use nuncio_core::Code;
-use nuncio_core::bundle::{Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{Signature, SignatureChecker as _};
@@ -62,7 +62,7 @@ impl DeviceKeyService {
             (None, _) => None,
         };
         let known = match device.cloned() {
-            Some(device) => self.store.bundle(&OwnerDevice { owner: me.clone(), device }).await?,
+            Some(device) => self.store.bundle(&KeyBundleId { owner: me.clone(), device }).await?,
             None => self.store.bundles(&me).await?.into_iter().next(),
         };
         // An endorsement covers the signing key, so it survives new message keys.
@@ -129,13 +129,13 @@ impl DeviceKeyService {
             return Err(ConsentError::new(Code::Unauthorized, "only a person's device can endorse another device"));
         };
         let missing = || not_found::own_key_bundle(device.as_str());
-        let id = OwnerDevice { owner: me.clone(), device: device.clone() };
+        let id = KeyBundleId { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
         if own == device || !Ed25519Verifier.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
             return Err(refused("the endorsement is not signed by another device of yours"));
         }
-        let endorsement = Endorsement { by: own.clone(), signature };
+        let endorsement = DeviceEndorsement { by: own.clone(), signature };
         let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..bundle };
         let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { id, endorsement }.into()];
         changes.extend(self.relay.key_change_mail(&me).await?);
@@ -182,7 +182,7 @@ impl DeviceKeyService {
             Some(owner) => owner,
             None => self.only_owner_of(device).await?.ok_or_else(missing)?,
         };
-        let id = OwnerDevice { owner, device: device.clone() };
+        let id = KeyBundleId { owner, device: device.clone() };
         self.store.bundle(&id).await?.ok_or_else(missing)?;
         self.may_see_keys(by, &id.owner).await.map_err(|_| missing())?;
         loop {

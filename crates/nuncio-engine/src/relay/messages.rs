@@ -29,7 +29,7 @@ const DELETIONS_PER_COMMIT: usize = 500;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewPost {
+pub struct MessageToPost {
     /// Id chosen by the sender, for deduplication.
     pub client_id: ClientMessageId,
     pub content_type: ContentType,
@@ -39,7 +39,7 @@ pub struct NewPost {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PostReceipt {
+pub struct PostedMessage {
     pub posted: ConversationMessage,
     /// Whether the message was already stored by an earlier request.
     pub again: bool,
@@ -52,14 +52,14 @@ impl RelayService {
         &self,
         by: &Caller,
         id: &ConversationId,
-        new: NewPost,
-    ) -> Result<PostReceipt, ConsentError> {
+        new: MessageToPost,
+    ) -> Result<PostedMessage, ConsentError> {
         let sender = member(by)?;
         let device = match &by.authentication {
             AuthenticationMethod::Device(device) => Some(device.clone()),
             _ => None,
         };
-        let NewPost { client_id, content_type, subtype, envelope } = new;
+        let MessageToPost { client_id, content_type, subtype, envelope } = new;
         let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not accepted: {why}")))?;
         self.context.check_quota(by).await?;
@@ -81,7 +81,9 @@ impl RelayService {
             };
             let stored = self.store.relayed_by_client_id(id, &post.sender, &post.client_id).await?;
             return match (stored, taken) {
-                (Some(posted), _) if !again || posted.post.has_same_content(&post) => Ok(PostReceipt { posted, again }),
+                (Some(posted), _) if !again || posted.post.has_same_content(&post) => {
+                    Ok(PostedMessage { posted, again })
+                }
                 (Some(_), _) => {
                     let message =
                         format!("{} is already the id of another message in this conversation", post.client_id);

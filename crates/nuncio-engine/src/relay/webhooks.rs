@@ -59,7 +59,7 @@ const PROBE_INTERVAL: Duration = MINUTE.saturating_mul(5);
 const MAX_OUTCOME: usize = 300;
 
 /// Identifies a delivery: agent and notification number.
-pub type DeliveryKey = (AgentId, u64);
+pub type WebhookDeliveryId = (AgentId, u64);
 
 /// A webhook request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl WebhookService {
     /// Due deliveries, without those in `known` and of agents in `except`; only the first of each conversation.
     pub async fn deliveries_due(
         &self,
-        known: &HashSet<DeliveryKey>,
+        known: &HashSet<WebhookDeliveryId>,
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<WebhookDelivery>, EngineError> {
@@ -153,7 +153,7 @@ impl WebhookService {
     /// Due time of the next delivery that is not in `known`.
     pub async fn next_delivery_due(
         &self,
-        known: &HashSet<DeliveryKey>,
+        known: &HashSet<WebhookDeliveryId>,
         except: &[AgentId],
     ) -> Result<Option<Timestamp>, EngineError> {
         Ok(self.deliveries_until(Timestamp::LAST, known, except, 1).await?.first().map(|delivery| delivery.due))
@@ -162,7 +162,7 @@ impl WebhookService {
     async fn deliveries_until(
         &self,
         by: Timestamp,
-        known: &HashSet<DeliveryKey>,
+        known: &HashSet<WebhookDeliveryId>,
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<WebhookDelivery>, EngineError> {

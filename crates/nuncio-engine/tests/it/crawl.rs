@@ -17,17 +17,17 @@ use crate::world::AdjustableClock;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A begun visit: its target, and the sender with which the test ends it.
-type Visit = (String, oneshot::Sender<Result<(), EngineError>>);
+type StartedVisit = (String, oneshot::Sender<Result<(), EngineError>>);
 
 /// Targets named `host/path`; a visit that ends well is repeated after an hour.
-struct CrawlSites {
+struct TestCrawlTargets {
     clock: AdjustableClock,
     next: Mutex<BTreeMap<String, Timestamp>>,
-    visits: mpsc::UnboundedSender<Visit>,
+    visits: mpsc::UnboundedSender<StartedVisit>,
 }
 
 #[async_trait]
-impl CrawlTargets for CrawlSites {
+impl CrawlTargets for TestCrawlTargets {
     type Target = String;
 
     async fn schedule(&self) -> Result<Vec<(String, Timestamp)>, EngineError> {
@@ -47,11 +47,11 @@ impl CrawlTargets for CrawlSites {
     }
 }
 
-fn crawl(sites: &[&str]) -> (Crawler<CrawlSites>, AdjustableClock, mpsc::UnboundedReceiver<Visit>) {
+fn crawl(sites: &[&str]) -> (Crawler<TestCrawlTargets>, AdjustableClock, mpsc::UnboundedReceiver<StartedVisit>) {
     let clock = AdjustableClock::new();
     let (visits, begun) = mpsc::unbounded_channel();
     let next = sites.iter().map(|site| ((*site).to_owned(), clock.now())).collect();
-    let sites = CrawlSites { clock: clock.clone(), next: Mutex::new(next), visits };
+    let sites = TestCrawlTargets { clock: clock.clone(), next: Mutex::new(next), visits };
     let crawler = Crawler::new(sites, Arc::new(clock.clone()));
     tokio::spawn(crawler.clone().run(std::future::pending()));
     (crawler, clock, begun)

@@ -11,8 +11,8 @@ use nuncio_core::execution::{ExecutionState, Priority, TraceIds};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::invoke::Submission;
-use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::invoke::ExecutionRequest;
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
 use serde_json::{Map, json};
 
 use super::world::TestEngine;
@@ -41,7 +41,7 @@ struct StoreBreakingRunner {
 
 #[async_trait]
 impl Runner for StoreBreakingRunner {
-    async fn run(&self, _call: RunCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
             let refuse =
                 "CREATE TRIGGER refuse BEFORE UPDATE ON executions BEGIN SELECT RAISE(ABORT, 'no writes'); END";
@@ -69,7 +69,7 @@ async fn tool_runs_once_although_storing_its_result_fails_at_first() {
     let runner = Arc::new(StoreBreakingRunner { database: world.database(), runs: AtomicUsize::new(0) });
     let engine = world.with_runner(Arc::clone(&runner) as _).await;
     engine.agents().publish(nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent).await.unwrap();
-    let submission = Submission {
+    let submission = ExecutionRequest {
         protocol: Protocol::Skill,
         inputs: Map::new(),
         priority: Priority::Normal,

@@ -6,7 +6,7 @@ use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ClientMessageId;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::consent::ConsentSettings;
-use nuncio_engine::relay::{NewConversation, NewPost};
+use nuncio_engine::relay::{MessageToPost, NewConversation};
 
 use super::world::{TestEngine, broken_version, first_version};
 
@@ -59,7 +59,7 @@ async fn committed_message_of_a_dropped_request_still_wakes_its_recipient() {
             tokio::spawn(async move { engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap() })
         };
         tokio::task::yield_now().await;
-        let post = NewPost {
+        let post = MessageToPost {
             client_id: ClientMessageId::parse(&format!("m_{polls}")).unwrap(),
             content_type: ContentType::Text,
             subtype: None,

@@ -21,15 +21,15 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentSettings, EnrolmentRequest, NewAgent, NewConsent, NewRelation,
-    PublicationResult,
+    ConsentError, ConsentErrorDetails, ConsentSettings, EnrolmentRequest, ManifestPublicationResult, NewAgent,
+    NewConsent, NewRelation,
 };
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_engine::{AuthenticationMethod, Caller, Engine, Limits, Ports};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineLimits, EnginePorts};
 use nuncio_store::SqliteStore;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -117,7 +117,12 @@ impl TestEngine {
         (made.account.id, made.token)
     }
 
-    pub(crate) async fn publish(&self, owner: &EnrolledPhone, agent: &AgentId, manifest: &Value) -> PublicationResult {
+    pub(crate) async fn publish(
+        &self,
+        owner: &EnrolledPhone,
+        agent: &AgentId,
+        manifest: &Value,
+    ) -> ManifestPublicationResult {
         let bytes = manifest.to_string().into_bytes();
         self.engine.manifests().publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
     }
@@ -178,7 +183,7 @@ async fn engine_with(
     consent: ConsentSettings,
     runner: Arc<dyn Runner>,
 ) -> Engine {
-    let ports = Ports {
+    let ports = EnginePorts {
         store: Arc::clone(store) as _,
         bus: Arc::clone(bus) as _,
         brains: Arc::new(SilentBackend),
@@ -188,7 +193,7 @@ async fn engine_with(
         cipher: SecretCipher::new(&[7; 32]),
         meter: Arc::new(NoopMeter),
     };
-    let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
+    let engine = Engine::new(ports, EngineLimits { consent, ..EngineLimits::default() }, Vec::new());
     engine.access().load().await.unwrap();
     engine
 }
@@ -398,7 +403,7 @@ impl BrainFactory for SilentBackend {
 
 #[async_trait]
 impl Runner for SilentBackend {
-    async fn run(&self, _call: RunCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         Ok(ToolOutput::json(json!({"ran": true})))
     }
 

@@ -1,4 +1,4 @@
-//! Checks whether a document belongs to its DID (ANP-03 §3). The result is a type: only a [`BoundDocument`] can
+//! Checks whether a document belongs to its DID (ANP-03 §3). The result is a type: only a [`BoundDidDocument`] can
 //! authenticate a caller.
 
 use nuncio_core::time::Timestamp;
@@ -11,14 +11,14 @@ use crate::proof::{Proof, ProofError, ProofSuite};
 
 /// A document that was fetched for a DID and verified to belong to it.
 #[derive(Debug, Clone)]
-pub struct BoundDocument {
+pub struct BoundDidDocument {
     document: DidDocument,
-    binding: DocumentBinding,
+    binding: DidDocumentBinding,
 }
 
 /// The evidence that a document belongs to its DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentBinding {
+pub enum DidDocumentBinding {
     /// The document is bound only by the domain that served it: a bare domain, or a path DID without a fingerprint.
     Domain,
     /// The document has a proof by the Ed25519 key whose thumbprint is in the DID.
@@ -70,20 +70,22 @@ impl From<BindingError> for AuthError {
 
 impl DidDocument {
     /// Checks that the document belongs to the DID it was fetched for.
-    pub fn bind(self, expected: &Did, now: Timestamp, k1: K1ProofRule) -> Result<BoundDocument, BindingError> {
+    pub fn bind(self, expected: &Did, now: Timestamp, k1: K1ProofRule) -> Result<BoundDidDocument, BindingError> {
         if self.id != *expected {
             return Err(BindingError::OtherDid { expected: expected.clone(), found: self.id });
         }
         let binding = match expected.fingerprint() {
-            Fingerprint::None => DocumentBinding::Domain,
-            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => DocumentBinding::Publisher,
+            Fingerprint::None => DidDocumentBinding::Domain,
+            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => {
+                DidDocumentBinding::Publisher
+            }
             Fingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,
             Fingerprint::K1(thumbprint) => self.bind_k1(&thumbprint, now, k1)?,
         };
-        Ok(BoundDocument { document: self, binding })
+        Ok(BoundDidDocument { document: self, binding })
     }
 
-    fn bind_e1(&self, thumbprint: &[u8; 32], now: Timestamp) -> Result<DocumentBinding, BindingError> {
+    fn bind_e1(&self, thumbprint: &[u8; 32], now: Timestamp) -> Result<DidDocumentBinding, BindingError> {
         if !self.whole.contains_key("proof") {
             return Err(BindingError::ProofMissing);
         }
@@ -103,10 +105,15 @@ impl DidDocument {
             return Err(BindingError::Fingerprint);
         }
         proof.verify(&self.whole, key, now)?;
-        Ok(DocumentBinding::Ed25519)
+        Ok(DidDocumentBinding::Ed25519)
     }
 
-    fn bind_k1(&self, thumbprint: &[u8; 32], now: Timestamp, k1: K1ProofRule) -> Result<DocumentBinding, BindingError> {
+    fn bind_k1(
+        &self,
+        thumbprint: &[u8; 32],
+        now: Timestamp,
+        k1: K1ProofRule,
+    ) -> Result<DidDocumentBinding, BindingError> {
         let mut keys = self.methods.iter().filter_map(|method| Some((&method.id, method.verifying_key()?)));
         let (id, key) = keys.find(|(_, key)| key.thumbprint_bytes() == *thumbprint).ok_or(BindingError::Fingerprint)?;
         if !self.may_authenticate(id) {
@@ -122,7 +129,7 @@ impl DidDocument {
             }
             proof.verify(&self.whole, key, now)?;
         }
-        Ok(DocumentBinding::Secp256k1)
+        Ok(DidDocumentBinding::Secp256k1)
     }
 
     /// Resolves an absolute or relative reference to a key of this document.
@@ -135,7 +142,7 @@ impl DidDocument {
     }
 }
 
-impl BoundDocument {
+impl BoundDidDocument {
     #[must_use]
     pub const fn document(&self) -> &DidDocument {
         &self.document
@@ -147,7 +154,7 @@ impl BoundDocument {
     }
 
     #[must_use]
-    pub const fn binding(&self) -> DocumentBinding {
+    pub const fn binding(&self) -> DidDocumentBinding {
         self.binding
     }
 

@@ -3,7 +3,7 @@
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::Service;
+use super::DidService;
 use crate::did::{Did, DidError};
 use crate::keys::SigningKey;
 use crate::proof::{self, ProofEncoding, ProofOptions};
@@ -13,9 +13,9 @@ pub const KEY_FRAGMENT: &str = "key-1";
 
 /// Content of a DID document with one Ed25519 key, optional services and a proof.
 #[derive(Debug, Clone)]
-pub struct NewDocument<'a> {
+pub struct NewDidDocument<'a> {
     pub did: &'a Did,
-    pub services: Vec<Service>,
+    pub services: Vec<DidService>,
     /// The DID that replaces this one. A document with a successor is marked as deactivated.
     pub successor: Option<&'a Did>,
     /// Signing time of the proof.
@@ -27,7 +27,7 @@ pub struct NewDocument<'a> {
     pub challenge: Option<&'a str>,
 }
 
-impl<'a> NewDocument<'a> {
+impl<'a> NewDidDocument<'a> {
     /// Content of a new DID document without services, successor, domain or challenge.
     #[must_use]
     pub const fn new(did: &'a Did, created: Timestamp) -> Self {
@@ -92,7 +92,7 @@ impl Did {
     }
 }
 
-impl Service {
+impl DidService {
     /// The service entry that points to an agent description.
     #[must_use]
     pub fn agent_description(did: &Did, url: impl Into<String>) -> Self {

@@ -29,14 +29,14 @@ pub struct SignatureInput {
     pub alg: Option<String>,
 }
 
-pub(crate) type FieldError = &'static str;
+pub(crate) type StructuredFieldError = &'static str;
 
 impl SignatureInput {
     /// Parses all members of `Signature-Input` or `Accept-Signature`. Components with parameters are refused: ANP uses
     /// none.
     pub fn read_all(text: &str) -> Result<Vec<Self>, &'static str> {
         let mut members: Vec<Self> = Vec::new();
-        let mut parser = FieldParser::new(text)?;
+        let mut parser = StructuredFieldParser::new(text)?;
         loop {
             let label = parser.key()?;
             if members.iter().any(|member| member.label == label) {
@@ -57,7 +57,7 @@ impl SignatureInput {
     ///
     /// # Errors
     /// The field is malformed, or has several members and none is `sig1`.
-    pub(crate) fn read(text: &str) -> Result<Self, FieldError> {
+    pub(crate) fn read(text: &str) -> Result<Self, StructuredFieldError> {
         let mut members = Self::read_all(text)?;
         if let Some(at) = members.iter().position(|member| member.label == super::LABEL) {
             return Ok(members.swap_remove(at));
@@ -83,8 +83,8 @@ impl SignatureInput {
 }
 
 /// Returns the signature with this label from a `Signature` value.
-pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, FieldError> {
-    let mut parser = FieldParser::new(text)?;
+pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, StructuredFieldError> {
+    let mut parser = StructuredFieldParser::new(text)?;
     let mut found = None;
     let mut count = 0;
     loop {
@@ -108,20 +108,20 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-enum FieldItem<'a> {
+enum StructuredFieldItem<'a> {
     Integer(i64),
     Text(Cow<'a, str>),
     /// A token, boolean or byte sequence, whose value is skipped, because no used parameter has that type.
     Other,
 }
 
-struct FieldParser<'a> {
+struct StructuredFieldParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> FieldParser<'a> {
-    fn new(text: &'a str) -> Result<Self, FieldError> {
+impl<'a> StructuredFieldParser<'a> {
+    fn new(text: &'a str) -> Result<Self, StructuredFieldError> {
         if text.len() > MAX_FIELD_BYTES {
             return Err("the field is too long");
         }
@@ -143,7 +143,7 @@ impl<'a> FieldParser<'a> {
         taken
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), FieldError> {
+    fn expect(&mut self, byte: u8) -> Result<(), StructuredFieldError> {
         if self.take(byte) { Ok(()) } else { Err("the field is not well formed") }
     }
 
@@ -160,7 +160,7 @@ impl<'a> FieldParser<'a> {
     }
 
     /// Consumes a comma before the next member; returns false at the end of the text.
-    fn next_member(&mut self) -> Result<bool, FieldError> {
+    fn next_member(&mut self) -> Result<bool, StructuredFieldError> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t'));
         if self.at == self.text.len() {
             return Ok(false);
@@ -170,7 +170,7 @@ impl<'a> FieldParser<'a> {
         Ok(true)
     }
 
-    fn key(&mut self) -> Result<String, FieldError> {
+    fn key(&mut self) -> Result<String, StructuredFieldError> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'*') {
             return Err("a name must begin with a lower-case letter");
         }
@@ -179,7 +179,7 @@ impl<'a> FieldParser<'a> {
         Ok(self.take_while(keep).to_owned())
     }
 
-    fn inner_list(&mut self, label: String) -> Result<SignatureInput, FieldError> {
+    fn inner_list(&mut self, label: String) -> Result<SignatureInput, StructuredFieldError> {
         let from = self.at;
         let mut input = SignatureInput { label, ..SignatureInput::default() };
         self.expect(b'(')?;
@@ -218,32 +218,37 @@ impl<'a> FieldParser<'a> {
         Ok(input)
     }
 
-    fn item(&mut self) -> Result<FieldItem<'a>, FieldError> {
+    fn item(&mut self) -> Result<StructuredFieldItem<'a>, StructuredFieldError> {
         match self.peek() {
-            Some(b'"') => self.text().map(FieldItem::Text),
-            Some(b':') => self.bytes().map(|_| FieldItem::Other),
+            Some(b'"') => self.text().map(StructuredFieldItem::Text),
+            Some(b':') => self.bytes().map(|_| StructuredFieldItem::Other),
             Some(b'-' | b'0'..=b'9') => {
                 let digits = self.take_while(|byte| byte == b'-' || byte.is_ascii_digit());
                 let fits = digits.trim_start_matches('-').len() <= 15;
-                digits.parse().ok().filter(|_| fits).map(FieldItem::Integer).ok_or("a number is not well formed")
+                digits
+                    .parse()
+                    .ok()
+                    .filter(|_| fits)
+                    .map(StructuredFieldItem::Integer)
+                    .ok_or("a number is not well formed")
             }
             Some(b'?') => {
                 self.at += 1;
                 if self.take(b'0') || self.take(b'1') {
-                    Ok(FieldItem::Other)
+                    Ok(StructuredFieldItem::Other)
                 } else {
                     Err("a boolean is not well formed")
                 }
             }
             Some(byte) if byte.is_ascii_alphabetic() || byte == b'*' => {
                 self.take_while(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte));
-                Ok(FieldItem::Other)
+                Ok(StructuredFieldItem::Other)
             }
             _ => Err("a parameter has no value after ="),
         }
     }
 
-    fn text(&mut self) -> Result<Cow<'a, str>, FieldError> {
+    fn text(&mut self) -> Result<Cow<'a, str>, StructuredFieldError> {
         self.expect(b'"')?;
         let plain = self.take_while(|byte| !matches!(byte, b'"' | b'\\' | b'\t'));
         if self.take(b'"') {
@@ -271,7 +276,7 @@ impl<'a> FieldParser<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, FieldError> {
+    fn bytes(&mut self) -> Result<Vec<u8>, StructuredFieldError> {
         self.expect(b':')?;
         let text = self.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
         self.expect(b':')?;
@@ -280,13 +285,13 @@ impl<'a> FieldParser<'a> {
 }
 
 impl SignatureInput {
-    fn set(&mut self, name: &str, value: FieldItem<'_>) -> Result<(), FieldError> {
+    fn set(&mut self, name: &str, value: StructuredFieldItem<'_>) -> Result<(), StructuredFieldError> {
         match (name, value) {
-            ("created", FieldItem::Integer(value)) => self.created = Some(value),
-            ("expires", FieldItem::Integer(value)) => self.expires = Some(value),
-            ("nonce", FieldItem::Text(value)) => self.nonce = Some(value.into_owned()),
-            ("keyid", FieldItem::Text(value)) => self.keyid = Some(value.into_owned()),
-            ("alg", FieldItem::Text(value)) => self.alg = Some(value.into_owned()),
+            ("created", StructuredFieldItem::Integer(value)) => self.created = Some(value),
+            ("expires", StructuredFieldItem::Integer(value)) => self.expires = Some(value),
+            ("nonce", StructuredFieldItem::Text(value)) => self.nonce = Some(value.into_owned()),
+            ("keyid", StructuredFieldItem::Text(value)) => self.keyid = Some(value.into_owned()),
+            ("alg", StructuredFieldItem::Text(value)) => self.alg = Some(value.into_owned()),
             ("created" | "expires" | "nonce" | "keyid" | "alg", _) => return Err("a parameter is of the wrong type"),
             _ => {}
         }

@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use super::parameters::{SignatureInput, read_signature};
 use super::{AuthorityForm, SignedRequest, check_content_digest, signature_base};
 use crate::did::{Did, DidUrl};
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 use crate::error::AuthError;
 use crate::rfc3339;
 
@@ -76,14 +76,14 @@ impl VerifiedSigner {
 
 /// A parsed signature that is not verified. It names the DID whose document must be fetched.
 #[derive(Debug, Clone)]
-pub struct SignatureClaim {
+pub struct UnverifiedSignature {
     input: SignatureInput,
     signature: Vec<u8>,
     key_id: DidUrl,
     created: i64,
 }
 
-impl SignatureClaim {
+impl UnverifiedSignature {
     /// Parses `Signature-Input` and `Signature`.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl SignatureClaim {
         Ok(Self { input, signature, key_id, created })
     }
 
-    /// The DID whose document is needed for [`SignatureClaim::verify`].
+    /// The DID whose document is needed for [`UnverifiedSignature::verify`].
     #[must_use]
     pub const fn did(&self) -> &Did {
         self.key_id.did()
@@ -150,8 +150,12 @@ impl SignatureClaim {
     }
 
     /// Verifies the signature with the key from the DID document. Does not repeat the checks of
-    /// [`SignatureClaim::check`].
-    pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
+    /// [`UnverifiedSignature::check`].
+    pub fn verify(
+        &self,
+        request: &SignedRequest<'_>,
+        document: &BoundDidDocument,
+    ) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         self.input.check_algorithm(key)?;
         let fits = |authority| {
@@ -181,7 +185,7 @@ impl SignatureClaim {
 /// Parses, checks and verifies a signed request in one call. The caller must still record the nonce.
 pub fn verify_request(
     request: &SignedRequest<'_>,
-    document: &BoundDocument,
+    document: &BoundDidDocument,
     now: Timestamp,
     policy: &SignaturePolicy,
 ) -> Result<VerifiedSigner, AuthError> {
@@ -189,7 +193,7 @@ pub fn verify_request(
         let missing = || AuthError::Request(format!("{name} is missing"));
         request.headers.field(name).ok_or_else(missing)
     };
-    let claim = SignatureClaim::read(&field("signature-input")?, &field("signature")?)?;
+    let claim = UnverifiedSignature::read(&field("signature-input")?, &field("signature")?)?;
     claim.check(request, now, policy)?;
     claim.verify(request, document)
 }

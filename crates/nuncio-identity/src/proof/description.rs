@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{Proof, ProofError, literal};
 use crate::did::DidUrl;
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 
 /// Requirements on the proof of an agent description.
 #[derive(Debug, Clone, Copy)]
-pub struct DescriptionRules<'a> {
+pub struct DescriptionProofRules<'a> {
     pub now: Timestamp,
     /// The host that served the description, with its port if it has one. A proof for another host is refused; `None`
     /// accepts any host.
@@ -49,7 +49,7 @@ pub enum AllowedSigner {
     Anyone,
 }
 
-impl DescriptionRules<'_> {
+impl DescriptionProofRules<'_> {
     /// Rules for a description of unknown origin: its subject must have signed it.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
@@ -66,8 +66,8 @@ impl DescriptionRules<'_> {
 /// Verifies the proof of a description and returns the key that signed it.
 pub fn verify_description(
     description: &Map<String, Value>,
-    signer: &BoundDocument,
-    rules: &DescriptionRules<'_>,
+    signer: &BoundDidDocument,
+    rules: &DescriptionProofRules<'_>,
 ) -> Result<DidUrl, ProofError> {
     let members = description.get("proof").and_then(Value::as_object).ok_or(ProofError::Missing)?;
     let text = |name: &'static str| members.get(name).and_then(Value::as_str).ok_or(ProofError::Field(name));
@@ -97,7 +97,7 @@ pub fn verify_description(
 }
 
 /// Checks host and challenge: a proof with a domain must name the serving host and must have a challenge (ANP-07).
-fn check_audience(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Result<(), ProofError> {
+fn check_audience(proof: &Map<String, Value>, rules: &DescriptionProofRules<'_>) -> Result<(), ProofError> {
     let text = |name: &str| proof.get(name).and_then(Value::as_str);
     if let Some(domain) = text("domain") {
         let without_port = |host: &str| host.rsplit_once(':').map(|(host, _)| host.to_owned());

@@ -4,22 +4,22 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::sign::sign_in;
-use super::{ContextRule, Proof, ProofEncoding, ProofError, ProofOptions, ProofSuite};
+use super::{Proof, ProofContextRule, ProofEncoding, ProofError, ProofOptions, ProofSuite};
 use crate::did::{Did, DidUrl};
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 use crate::encoding::from_multibase;
 use crate::keys::SigningKey;
 
 /// Signs an object. Unlike in DID documents, `@context` is never part of the proof options.
 pub fn sign_object(object: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>) {
-    sign_in(object, key, options, ProofEncoding::Multibase, ContextRule::Apart);
+    sign_in(object, key, options, ProofEncoding::Multibase, ProofContextRule::Apart);
 }
 
 /// Verifies that `issuer` signed the object, and returns the key.
 pub fn verify_object(
     object: &Map<String, Value>,
     issuer: &Did,
-    document: &BoundDocument,
+    document: &BoundDidDocument,
     now: Timestamp,
 ) -> Result<DidUrl, ProofError> {
     if document.did() != issuer {
@@ -38,6 +38,6 @@ pub fn verify_object(
     let id = DidUrl::parse(proof.verification_method).map_err(unreadable)?;
     let key = document.assertion_key(&id)?;
     let signature = from_multibase(proof.value, 64).and_then(|bytes| bytes.try_into().ok()).ok_or(ProofError::Value)?;
-    proof.verify_signature(object, key, &signature, ContextRule::Apart)?;
+    proof.verify_signature(object, key, &signature, ProofContextRule::Apart)?;
     Ok(id)
 }

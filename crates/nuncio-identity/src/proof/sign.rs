@@ -3,7 +3,7 @@
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{ContextRule, signing_input};
+use super::{ProofContextRule, signing_input};
 use crate::encoding::{base64url, multibase};
 use crate::keys::SigningKey;
 use crate::rfc3339;
@@ -32,8 +32,8 @@ pub enum ProofEncoding {
 /// Signs a document with `eddsa-jcs-2022` and replaces its existing proof.
 pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: ProofEncoding) {
     let context = match encoding {
-        ProofEncoding::Multibase => ContextRule::WithOptions,
-        ProofEncoding::Base64Url => ContextRule::Apart,
+        ProofEncoding::Multibase => ProofContextRule::WithOptions,
+        ProofEncoding::Base64Url => ProofContextRule::Apart,
     };
     sign_in(document, key, options, encoding, context);
 }
@@ -43,7 +43,7 @@ pub(super) fn sign_in(
     key: &SigningKey,
     options: &ProofOptions<'_>,
     encoding: ProofEncoding,
-    context: ContextRule,
+    context: ProofContextRule,
 ) {
     let mut proof = unsigned(options, "DataIntegrityProof", Some("eddsa-jcs-2022"));
     let input = signing_input(document, &proof, context).expect("a proof without a context fits every document");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::bundle::{AgreementKey, OneTimeKey};
+use nuncio_core::bundle::{OneTimeKey, X25519PublicKey};
 use nuncio_core::ids::DeviceId;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ struct FallbackKey {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredAccount<P> {
+struct StoredOlmAccount<P> {
     pickle: P,
     fallback: Option<FallbackKey>,
 }
@@ -40,17 +40,17 @@ impl OlmAccount {
         Self { account: Account::new(), fallback: None }
     }
 
-    pub(super) fn key(&self) -> AgreementKey {
-        AgreementKey::new(self.account.curve25519_key().to_bytes())
+    pub(super) fn key(&self) -> X25519PublicKey {
+        X25519PublicKey::new(self.account.curve25519_key().to_bytes())
     }
 
     pub(super) fn load(vault: &SealedRecords) -> Result<Option<Self>, super::KeyStoreError> {
-        let stored = vault.get::<StoredAccount<AccountPickle>>(NAME)?;
+        let stored = vault.get::<StoredOlmAccount<AccountPickle>>(NAME)?;
         Ok(stored.map(|stored| Self { account: Account::from_pickle(stored.pickle), fallback: stored.fallback }))
     }
 
     pub(super) fn to_record(&self, vault: &SealedRecords) -> RecordChange {
-        let stored = StoredAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
+        let stored = StoredOlmAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
         vault.put_large(NAME.to_owned(), &stored, 64 * 1024)
     }
 
@@ -67,7 +67,7 @@ impl OlmAccount {
             // The prefixes differ, because Olm numbers one-time keys and fallback keys separately.
             let kind = if fallback { "f" } else { "k" };
             let key_id = format!("{kind}{}", id.to_base64().replace('+', "-").replace('/', "_"));
-            let key = AgreementKey::new(key.to_bytes());
+            let key = X25519PublicKey::new(key.to_bytes());
             let signature = secrets.sign(&OneTimeKey::message(device, &key_id, key, fallback));
             OneTimeKey { key_id, key, fallback, signature }
         };

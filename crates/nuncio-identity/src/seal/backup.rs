@@ -5,7 +5,7 @@ use std::fmt;
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use nuncio_core::Code;
-use nuncio_core::bundle::AgreementKey;
+use nuncio_core::bundle::X25519PublicKey;
 pub use nuncio_core::bundle::{Argon2Params, KeyBackup};
 use nuncio_core::digest::canonical;
 use nuncio_core::ids::DeviceId;
@@ -90,7 +90,7 @@ impl RestoredKeys {
         self.secrets.signing_key()
     }
 
-    pub(super) fn hpke_key(&self) -> AgreementKey {
+    pub(super) fn hpke_key(&self) -> X25519PublicKey {
         self.secrets.hpke_key()
     }
 

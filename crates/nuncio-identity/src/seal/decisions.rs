@@ -1,7 +1,7 @@
 //! Trust decisions of a person: accepting new keys, removing devices, and proving ownership of an old device from a
 //! backup.
 
-use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, SealMode, WrapAlgorithm};
+use nuncio_core::bundle::{BundleKeys, DeviceEndorsement, KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
@@ -103,7 +103,7 @@ impl KeyDecisionApi<'_> {
         bundle.keys.seq = seq;
         bundle.signature = self.identity.sign(&bundle.keys.message());
         let signature = restored.sign(&bundle.keys.endorsed());
-        bundle.endorsement = Some(Endorsement { by: restored.device().clone(), signature });
+        bundle.endorsement = Some(DeviceEndorsement { by: restored.device().clone(), signature });
         let changes = self.identity.replace_own_state(OwnBundleState {
             bundle: Some(bundle),
             seq,

@@ -3,7 +3,7 @@
 use nuncio_core::bundle::{BundleKeys, DidProof, KeyBundle};
 
 use crate::did::DidUrl;
-use crate::document::BoundDocument;
+use crate::document::BoundDidDocument;
 use crate::encoding::{base64url, base64url_exact};
 use crate::keys::SigningKey;
 
@@ -33,7 +33,7 @@ pub fn sign_did_proof(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidPr
 }
 
 /// Verifies that the DID of the document signed the bundle's keys. The caller must know that the agent has this DID.
-pub fn verify_did_proof(bundle: &KeyBundle, document: &BoundDocument) -> Result<(), DidProofError> {
+pub fn verify_did_proof(bundle: &KeyBundle, document: &BoundDidDocument) -> Result<(), DidProofError> {
     let proof = bundle.did.as_ref().ok_or(DidProofError::Missing)?;
     if proof.did != document.did().as_str() {
         return Err(DidProofError::OtherDid);

@@ -25,7 +25,7 @@ const LABEL: &[u8; 10] = b"a2h/sig/v1";
 
 /// The content key, wrapped for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyEntry {
+pub(super) struct RecipientKeyEntry {
     pub(super) device: DeviceId,
     pub(super) wrap: WrappedKey,
 }
@@ -59,7 +59,7 @@ fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
 }
 
 /// Canonical JSON of the wrapped-key entries.
-pub(super) fn entries_text(entries: &[KeyEntry]) -> String {
+pub(super) fn entries_text(entries: &[RecipientKeyEntry]) -> String {
     let mut text = String::with_capacity(2 + entries.len() * 320);
     text.push('[');
     for (index, entry) in entries.iter().enumerate() {
@@ -88,7 +88,7 @@ pub(super) fn entries_text(entries: &[KeyEntry]) -> String {
 pub(super) fn write(
     header: &[u8],
     body: &EncryptedBody,
-    entries: &[KeyEntry],
+    entries: &[RecipientKeyEntry],
     sign: impl FnOnce(&SignedBytes) -> Signature,
 ) -> Option<Vec<u8>> {
     let (ct, nonce, to) = (base64url(&body.ct), base64url(&body.nonce), entries_text(entries));
@@ -117,7 +117,7 @@ pub(super) struct Envelope {
     pub(super) header: EnvelopeHeader,
     pub(super) header_hash: [u8; 32],
     pub(super) body: EncryptedBody,
-    pub(super) entries: Vec<KeyEntry>,
+    pub(super) entries: Vec<RecipientKeyEntry>,
     pub(super) signature: Signature,
     pub(super) signed: SignedBytes,
 }
@@ -185,7 +185,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     Ok(Envelope { header, header_hash, body: EncryptedBody { nonce, ct }, entries, signature, signed })
 }
 
-fn entry(wire: &WireEntry<'_>) -> Option<KeyEntry> {
+fn entry(wire: &WireEntry<'_>) -> Option<RecipientKeyEntry> {
     if wire.ct.len() > MAX_OLM * 2 {
         return None;
     }
@@ -197,5 +197,5 @@ fn entry(wire: &WireEntry<'_>) -> Option<KeyEntry> {
         }
         _ => return None,
     };
-    Some(KeyEntry { device: wire.device_id.clone(), wrap })
+    Some(RecipientKeyEntry { device: wire.device_id.clone(), wrap })
 }

@@ -7,7 +7,7 @@ use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::rand_core::{TryCryptoRng, TryRng};
 use hpke::{Deserializable as _, Kem as _, OpModeR, OpModeS, Serializable as _};
-use nuncio_core::bundle::AgreementKey;
+use nuncio_core::bundle::X25519PublicKey;
 use zeroize::Zeroizing;
 
 use crate::jcs::sha256;
@@ -19,20 +19,20 @@ pub(super) const WRAPPED: usize = 64;
 /// Length in bytes of a wrapped content key.
 pub(super) const CT: usize = WRAPPED + 16;
 
-pub(super) fn public(secret: &[u8; 32]) -> AgreementKey {
+pub(super) fn public(secret: &[u8; 32]) -> X25519PublicKey {
     let secret = private(secret);
-    AgreementKey::new(X25519HkdfSha256::sk_to_pk(&secret).to_bytes().into())
+    X25519PublicKey::new(X25519HkdfSha256::sk_to_pk(&secret).to_bytes().into())
 }
 
 /// Key id: SHA-256 of the public key.
-pub(super) fn kid(key: &AgreementKey) -> [u8; 32] {
+pub(super) fn kid(key: &X25519PublicKey) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
 /// Wraps a content key for the holder of `key`. The ephemeral key is derived from `fresh`, 32 random bytes that must
 /// not be used again. Returns `None` if `key` is not a valid public key.
 pub(super) fn wrap(
-    key: &AgreementKey,
+    key: &X25519PublicKey,
     header: &[u8; 32],
     plain: &[u8; WRAPPED],
     fresh: [u8; 32],

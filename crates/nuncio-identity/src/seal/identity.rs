@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
+use nuncio_core::bundle::{BundleKeys, DeviceEndorsement, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -244,16 +244,16 @@ impl SealIdentity {
     ///
     /// # Errors
     /// This identity has no device id yet, or the other device belongs to another person.
-    pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, TrustError> {
+    pub fn endorse(&self, other: &KeyBundle) -> Result<DeviceEndorsement, TrustError> {
         let (owner, device) = self.owner_device().ok_or(TrustError::Unnamed)?;
         if *owner != other.keys.owner || other.check(&DeviceSignatureVerifier).is_err() {
             return Err(TrustError::NotOtherOwnDevice);
         }
-        Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
+        Ok(DeviceEndorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
     }
 
     /// Adds an endorsement by another device of the same person to the bundle. `by` is that device's signing key.
-    pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), TrustError> {
+    pub fn set_endorsement(&mut self, endorsement: DeviceEndorsement, by: &PublicKey) -> Result<(), TrustError> {
         let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         if !DeviceSignatureVerifier.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
             return Err(TrustError::NotOtherOwnDevice);

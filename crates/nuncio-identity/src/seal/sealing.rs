@@ -8,7 +8,7 @@ use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
 use zeroize::Zeroizing;
 
-use super::envelope::{self, KeyEntry, MAX_ENTRIES, WrappedKey};
+use super::envelope::{self, MAX_ENTRIES, RecipientKeyEntry, WrappedKey};
 use super::error::SealError;
 use super::header::PlaintextMessage;
 use super::identity::{SealIdentity, peer_name};
@@ -68,7 +68,7 @@ impl SealIdentity {
                 WrapAlgorithm::Olm => self.wrap_in_session(one, &content, &mut changes)?,
                 WrapAlgorithm::Hpke => wrap_to_key(one, &hash, &content)?,
             };
-            entries.push(KeyEntry { device: one.bundle.keys.device_id.clone(), wrap });
+            entries.push(RecipientKeyEntry { device: one.bundle.keys.device_id.clone(), wrap });
             Ok(())
         });
         let sealed = sealed.and_then(|()| {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ed25519_dalek::Signer as _;
-use nuncio_core::bundle::AgreementKey;
+use nuncio_core::bundle::X25519PublicKey;
 use nuncio_core::signature::{PublicKey, Signature};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -15,7 +15,7 @@ pub(super) struct Secrets {
     signing: ed25519_dalek::SigningKey,
     hpke: Zeroizing<[u8; 32]>,
     /// Cached public key: computing it costs as much as opening a message.
-    hpke_key: AgreementKey,
+    hpke_key: X25519PublicKey,
 }
 
 /// Stored form of [`Secrets`].
@@ -48,7 +48,7 @@ impl Secrets {
         PublicKey::new(self.signing.verifying_key().to_bytes()).expect("a generated key is not a weak one")
     }
 
-    pub(super) const fn hpke_key(&self) -> AgreementKey {
+    pub(super) const fn hpke_key(&self) -> X25519PublicKey {
         self.hpke_key
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use nuncio_core::bundle::AgreementKey;
+use nuncio_core::bundle::X25519PublicKey;
 use serde::{Deserialize, Serialize};
 use vodozemac::Curve25519PublicKey;
 use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig, SessionCreationError, SessionPickle};
@@ -21,10 +21,10 @@ const CACHED: usize = 1024;
 #[derive(Default)]
 pub(super) struct OlmSessions {
     /// Cached sessions per device; the session that received a message last comes first.
-    cached: HashMap<String, Vec<LiveSession>>,
+    cached: HashMap<String, Vec<LoadedOlmSession>>,
 }
 
-struct LiveSession {
+struct LoadedOlmSession {
     name: String,
     session: Session,
     /// Increases with each received message. The session with the largest value is used to send.
@@ -32,7 +32,7 @@ struct LiveSession {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredSession<P> {
+struct StoredOlmSession<P> {
     pickle: P,
     #[serde(rename = "heard")]
     received: u64,
@@ -87,10 +87,10 @@ impl OlmSessions {
         vault: &SealedRecords,
         peer: &str,
         account: &Account,
-        theirs: AgreementKey,
-        one_time: AgreementKey,
+        theirs: X25519PublicKey,
+        one_time: X25519PublicKey,
     ) -> Result<Option<Vec<RecordChange>>, KeyStoreError> {
-        let point = |key: AgreementKey| Curve25519PublicKey::from_bytes(*key.as_bytes());
+        let point = |key: X25519PublicKey| Curve25519PublicKey::from_bytes(*key.as_bytes());
         let session = account.create_outbound_session(SessionConfig::version_1(), point(theirs), point(one_time));
         let Ok(session) = session else { return Ok(None) };
         let (_, changes) = self.add(vault, peer, session)?;
@@ -103,7 +103,7 @@ impl OlmSessions {
         vault: &SealedRecords,
         peer: &str,
         account: &mut Account,
-        theirs: AgreementKey,
+        theirs: X25519PublicKey,
         (kind, ct): (u8, &[u8]),
     ) -> Result<DecryptedMessage, DecryptError> {
         let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| DecryptError::Lost)?;
@@ -172,21 +172,21 @@ impl OlmSessions {
         let sessions = self.with(vault, peer)?;
         let received = sessions.iter().map(|sessions| sessions.received).max().unwrap_or_default() + 1;
         let name = name(peer, &session.session_id());
-        sessions.insert(0, LiveSession { name: name.clone(), session, received });
+        sessions.insert(0, LoadedOlmSession { name: name.clone(), session, received });
         let mut changes = vec![sessions[0].to_record(vault)];
         changes.extend(sessions.drain(MAX_SESSIONS.min(sessions.len())..).map(|sessions| (sessions.name, None)));
         Ok((name, changes))
     }
 
-    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut Vec<LiveSession>, KeyStoreError> {
+    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut Vec<LoadedOlmSession>, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
             }
             let mut sessions = Vec::new();
             for name in vault.names(&prefix(peer))? {
-                if let Some(stored) = vault.get::<StoredSession<SessionPickle>>(&name)? {
-                    sessions.push(LiveSession {
+                if let Some(stored) = vault.get::<StoredOlmSession<SessionPickle>>(&name)? {
+                    sessions.push(LoadedOlmSession {
                         name,
                         session: Session::from_pickle(stored.pickle),
                         received: stored.received,
@@ -200,9 +200,9 @@ impl OlmSessions {
     }
 }
 
-impl LiveSession {
+impl LoadedOlmSession {
     fn to_record(&self, vault: &SealedRecords) -> RecordChange {
-        vault.put(self.name.clone(), &StoredSession { pickle: self.session.pickle(), received: self.received })
+        vault.put(self.name.clone(), &StoredOlmSession { pickle: self.session.pickle(), received: self.received })
     }
 }
 

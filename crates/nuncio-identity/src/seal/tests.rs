@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::backup::{self, Argon2Params};
-use super::envelope::{self, KeyEntry, WrappedKey};
+use super::envelope::{self, RecipientKeyEntry, WrappedKey};
 use super::header::EnvelopeHeader;
 use super::secrets::Secrets;
 use super::{body, hpke, safety_number, sealing, stream};
@@ -54,7 +54,7 @@ fn envelope() -> Value {
     let sealed = body::encrypt(&cek, nonce, &hash, payload.as_bytes()).unwrap();
     let content = sealing::content(&cek, &hash);
     let (enc, ct) = hpke::wrap(&recipient.hpke_key(), &hash, &content, ikm).unwrap();
-    let to = [KeyEntry {
+    let to = [RecipientKeyEntry {
         device: device("phone"),
         wrap: WrappedKey::Hpke { kid: hpke::kid(&recipient.hpke_key()), enc, ct },
     }];

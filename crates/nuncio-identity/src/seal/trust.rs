@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::bundle::{Endorsement, KeyBundle, SealMode};
+use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
@@ -178,7 +178,7 @@ impl PeerKeys {
             return Err(TrustError::TooMany(bundles.len()));
         }
         let first_contact = self.devices.is_empty();
-        let mut round = ReviewRound { peer: self, review: KeyReviewResult::new(first_contact), void: Vec::new() };
+        let mut round = KeyReview { peer: self, review: KeyReviewResult::new(first_contact), void: Vec::new() };
         let mut undecided = Vec::new();
         for bundle in bundles {
             let device = &bundle.keys.device_id;
@@ -217,7 +217,7 @@ impl PeerKeys {
             }
         }
         round.close(rest, bundles)?;
-        let ReviewRound { review, void, .. } = round;
+        let KeyReview { review, void, .. } = round;
         Ok((review, void))
     }
 
@@ -227,7 +227,7 @@ impl PeerKeys {
 
     /// Returns the pinned device that endorses the bundle.
     fn voucher(&self, bundle: &KeyBundle) -> Option<DeviceId> {
-        let Endorsement { by, signature } = bundle.endorsement.as_ref()?;
+        let DeviceEndorsement { by, signature } = bundle.endorsement.as_ref()?;
         let key = &self.bundle(by)?.keys.signing_key;
         // A device cannot endorse itself.
         let other = *key != bundle.keys.signing_key;
@@ -242,13 +242,13 @@ impl KeyReviewResult {
 }
 
 /// State of one key review.
-struct ReviewRound<'a> {
+struct KeyReview<'a> {
     peer: &'a mut PeerKeys,
     review: KeyReviewResult,
     void: Vec<DeviceId>,
 }
 
-impl ReviewRound<'_> {
+impl KeyReview<'_> {
     /// Decides the open bundles repeatedly until nothing changes, since one device may endorse the next.
     fn decide_repeatedly<'b>(&mut self, mut undecided: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
         loop {

@@ -1,7 +1,7 @@
 //! Test vectors of `ad_proofs.json`: proofs on agent descriptions.
 
 use nuncio_identity::proof::{
-    AcceptedProofForms, AllowedSigner, DescriptionRules, Proof, ProofEncoding, ProofOptions, sign, sign_literal,
+    AcceptedProofForms, AllowedSigner, DescriptionProofRules, Proof, ProofEncoding, ProofOptions, sign, sign_literal,
     verify_description,
 };
 use nuncio_identity::{ProofError, rfc3339};
@@ -24,10 +24,10 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
         // Verified with the DID document of the signer.
         let by_k1 = text(&case["key"]).starts_with("secp256k1");
         let k1 = document("k1_path");
-        let rules = DescriptionRules {
+        let rules = DescriptionProofRules {
             host: Some("localhost:8443"),
             signer: if by_k1 { AllowedSigner::Anyone } else { AllowedSigner::Subject },
-            ..DescriptionRules::at(soon_after())
+            ..DescriptionProofRules::at(soon_after())
         };
         let judged = verify_description(&description, if by_k1 { &k1 } else { &hotel }, &rules);
         // This case has a wrong bare key; the DID document has the right one.
@@ -35,7 +35,7 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
             assert_eq!(judged.is_ok(), case["spec_valid"] == true, "{name}: {judged:?}");
         }
         if by_k1 {
-            let subject = DescriptionRules { signer: AllowedSigner::Subject, ..rules };
+            let subject = DescriptionProofRules { signer: AllowedSigner::Subject, ..rules };
             assert_eq!(verify_description(&description, &k1, &subject), Err(ProofError::IssuerMismatch));
         }
         if name.starts_with("sdk_dataintegrity") || name == "object_proof_multibase" {
@@ -62,9 +62,9 @@ fn agent_description_proof_in_the_form_of_the_anp_07_text_is_accepted_only_on_re
     let hotel = bind(&file["issuer_did_document"]);
     let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();
     let mut description = object(&case["document"]);
-    let rules = DescriptionRules { host: Some("localhost"), ..DescriptionRules::at(soon_after()) };
+    let rules = DescriptionProofRules { host: Some("localhost"), ..DescriptionProofRules::at(soon_after()) };
     assert_eq!(verify_description(&description, &hotel, &rules), Err(ProofError::Signature));
-    let requested = DescriptionRules { forms: AcceptedProofForms::WithLiteral, ..rules };
+    let requested = DescriptionProofRules { forms: AcceptedProofForms::WithLiteral, ..rules };
     verify_description(&description, &hotel, &requested).unwrap();
     // The proof covers the description and its own members.
     let changed = |member: &str| {
@@ -97,7 +97,7 @@ fn agent_description_proof_for_another_host_or_challenge_is_refused() {
     let case = &cases(&file, "cases", 16)[1];
     assert_eq!(case["name"], "sdk_dataintegrity_domain_challenge");
     let description = object(&case["document"]);
-    let rules = DescriptionRules::at(soon_after());
+    let rules = DescriptionProofRules::at(soon_after());
     for (host, challenge, holds) in [
         (None, None, true),
         (Some("localhost"), None, true),
@@ -106,7 +106,7 @@ fn agent_description_proof_for_another_host_or_challenge_is_refused() {
         (Some("localhost.evil.example"), None, false),
         (Some("localhost"), Some("c-2"), false),
     ] {
-        let result = verify_description(&description, &hotel, &DescriptionRules { host, challenge, ..rules });
+        let result = verify_description(&description, &hotel, &DescriptionProofRules { host, challenge, ..rules });
         assert_eq!(result.is_ok(), holds, "{host:?} {challenge:?} {result:?}");
     }
 }

@@ -2,7 +2,8 @@
 
 use nuncio_identity::proof::{Proof, ProofEncoding, ProofOptions, sign};
 use nuncio_identity::{
-    AuthError, BindingError, Did, DidDocument, DidUrl, DocumentBinding, K1ProofRule, NewDocument, Service, jcs, rfc3339,
+    AuthError, BindingError, Did, DidDocument, DidDocumentBinding, DidService, DidUrl, K1ProofRule, NewDidDocument,
+    jcs, rfc3339,
 };
 use serde_json::{Value, json};
 
@@ -19,9 +20,9 @@ fn published_did_documents_bind_and_their_proofs_verify() {
         Proof::read(&whole).unwrap().verify(&whole, &verifying_key(text(&case["signing_key"])), soon_after()).unwrap();
         let strict = document.clone().bind(&did, soon_after(), K1ProofRule::Required).unwrap();
         let expected = match name.split('_').next().unwrap() {
-            "e1" => DocumentBinding::Ed25519,
-            "k1" => DocumentBinding::Secp256k1,
-            _ => DocumentBinding::Domain,
+            "e1" => DidDocumentBinding::Ed25519,
+            "k1" => DidDocumentBinding::Secp256k1,
+            _ => DidDocumentBinding::Domain,
         };
         assert_eq!(strict.binding(), expected, "{name}");
         let other = Did::parse("did:wba:other.example").unwrap();
@@ -112,14 +113,14 @@ fn built_did_documents_equal_those_of_the_sdk() {
     };
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
-    let plain = NewDocument { encoding: ProofEncoding::Base64Url, ..NewDocument::new(&did, created) };
+    let plain = NewDidDocument { encoding: ProofEncoding::Base64Url, ..NewDidDocument::new(&did, created) };
     assert_eq!(plain.sign(&bob), published("e1_no_e2ee"));
     let did = Did::for_key("example.com", None, &["u"], &bob).unwrap();
-    let bound = NewDocument {
+    let bound = NewDidDocument {
         encoding: ProofEncoding::Base64Url,
         domain: Some("example.com"),
         challenge: Some("abc123"),
-        ..NewDocument::new(&did, created)
+        ..NewDidDocument::new(&did, created)
     };
     assert_eq!(bound.sign(&bob), published("e1_proof_domain_challenge"));
 }
@@ -130,8 +131,8 @@ fn built_did_document_lists_services_and_successor() {
     let did = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &hotel).unwrap();
     let domain = Did::new("localhost", Some(8443), &[]).unwrap();
     let services = vec![
-        Service::agent_description(&did, "https://localhost:8443/agents/hotel/ad.json"),
-        Service::messages(
+        DidService::agent_description(&did, "https://localhost:8443/agents/hotel/ad.json"),
+        DidService::messages(
             &did,
             "https://localhost:8443/anp",
             &domain,
@@ -139,19 +140,19 @@ fn built_did_document_lists_services_and_successor() {
             &["transport-protected"],
         ),
     ];
-    let whole = NewDocument { services: services.clone(), ..NewDocument::new(&did, soon_after()) }.sign(&hotel);
+    let whole = NewDidDocument { services: services.clone(), ..NewDidDocument::new(&did, soon_after()) }.sign(&hotel);
     let published = vectors::object_proofs()["issuer_did_document"].clone();
     assert_eq!(whole["service"], published["service"]);
     let document = DidDocument::from_slice(&serde_json::to_vec(&whole).unwrap()).unwrap();
     assert_eq!(document.services(), services);
     assert_eq!(document.service("ANPMessageService").unwrap().service_did.as_deref(), Some(domain.as_str()));
     let bound = document.bind(&did, soon_after(), K1ProofRule::Required).unwrap();
-    assert_eq!(bound.binding(), DocumentBinding::Ed25519);
+    assert_eq!(bound.binding(), DidDocumentBinding::Ed25519);
     // After a key change the old document points to the new DID and is signed by the old key.
     let new = signing_key("ed25519:service");
     let next = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &new).unwrap();
     assert_eq!(next.stable_subject(), did.stable_subject());
-    let old = NewDocument { successor: Some(&next), ..NewDocument::new(&did, soon_after()) }.sign(&hotel);
+    let old = NewDidDocument { successor: Some(&next), ..NewDidDocument::new(&did, soon_after()) }.sign(&hotel);
     let bound = vectors::bind(&old);
     let key = DidUrl::new(did.clone(), "key-1").unwrap();
     assert_eq!(bound.authentication_key(&key), Err(AuthError::Superseded { requested: did, current: next }));
@@ -161,7 +162,7 @@ fn built_did_document_lists_services_and_successor() {
 fn did_document_with_relative_references_and_inline_keys_is_accepted() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
-    let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
+    let mut whole = object(&NewDidDocument::new(&did, soon_after()).sign(&bob));
     let key = whole.shift_remove("verificationMethod").unwrap()[0].clone();
     let mut key = object(&key);
     key.insert("id".to_owned(), json!("#key-1"));
@@ -178,7 +179,7 @@ fn did_document_with_relative_references_and_inline_keys_is_accepted() {
 fn did_document_with_expired_proof_is_refused() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
-    let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
+    let mut whole = object(&NewDidDocument::new(&did, soon_after()).sign(&bob));
     whole["proof"]["expires"] = json!("2026-01-01T00:00:09Z");
     let document = DidDocument::from_json(Value::Object(whole)).unwrap();
     let refused = document.bind(&did, soon_after(), K1ProofRule::Optional).unwrap_err();

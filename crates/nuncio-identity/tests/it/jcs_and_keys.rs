@@ -1,6 +1,6 @@
 //! Test vectors of `jcs.json` and `keys.json`.
 
-use nuncio_identity::keys::{KeyError, MethodKey, SignatureAlgorithm};
+use nuncio_identity::keys::{KeyError, SignatureAlgorithm, VerificationMethodKey};
 use nuncio_identity::{SigningKey, VerifyingKey, jcs};
 use serde_json::{Value, json};
 
@@ -32,8 +32,8 @@ fn key_encodings_and_thumbprints_match_the_vectors() {
             }
             "x25519" => {
                 let method = json!({ "publicKeyMultibase": key["publicKeyMultibase"] });
-                let read = MethodKey::read("X25519KeyAgreementKey2019", method.as_object().unwrap());
-                assert!(matches!(read, MethodKey::Agreement(_)), "{read:?}");
+                let read = VerificationMethodKey::read("X25519KeyAgreementKey2019", method.as_object().unwrap());
+                assert!(matches!(read, VerificationMethodKey::Agreement(_)), "{read:?}");
             }
             kind => panic!("no check for {kind}"),
         }
@@ -76,15 +76,18 @@ fn key_parses_equally_from_every_encoding() {
         ("Ed25519VerificationKey2020", json!({ "publicKeyJwk": jwk })),
         ("JsonWebKey2020", json!({ "publicKeyJwk": jwk })),
     ] {
-        let read = MethodKey::read(kind, method.as_object().unwrap());
-        assert_eq!(read, MethodKey::Verifying(key.clone()), "{kind} {method}");
+        let read = VerificationMethodKey::read(kind, method.as_object().unwrap());
+        assert_eq!(read, VerificationMethodKey::Verifying(key.clone()), "{kind} {method}");
     }
     for (name, kind) in
         [("secp256k1:alice", "EcdsaSecp256k1VerificationKey2019"), ("p256:e2ee", "EcdsaSecp256r1VerificationKey2019")]
     {
         let key = verifying_key(name);
         for method in [json!({ "publicKeyJwk": key.to_jwk() }), json!({ "publicKeyMultibase": key.to_multibase() })] {
-            assert_eq!(MethodKey::read(kind, method.as_object().unwrap()), MethodKey::Verifying(key.clone()));
+            assert_eq!(
+                VerificationMethodKey::read(kind, method.as_object().unwrap()),
+                VerificationMethodKey::Verifying(key.clone())
+            );
         }
     }
 }
@@ -114,8 +117,8 @@ fn malformed_or_weak_keys_are_unusable() {
         ("EcdsaSecp256k1VerificationKey2019", json!({ "publicKeyJwk": verifying_key("p256:e2ee").to_jwk() })),
         ("RsaVerificationKey2018", json!({ "publicKeyJwk": good.to_jwk() })),
     ] {
-        let read = MethodKey::read(kind, method.as_object().unwrap());
-        assert!(matches!(read, MethodKey::Unusable(_)), "{kind}: {read:?}");
+        let read = VerificationMethodKey::read(kind, method.as_object().unwrap());
+        assert!(matches!(read, VerificationMethodKey::Unusable(_)), "{kind}: {read:?}");
     }
     // The neutral element and another point of small order: signatures under such keys prove nothing.
     let mut one = [0; 32];

@@ -60,7 +60,7 @@ fn deactivated_document_without_proof_binds_but_cannot_authenticate() {
     assert!(read(&whole).bind(&did, soon_after(), K1ProofRule::Optional).is_err());
     whole.insert("deactivated".to_owned(), json!(true));
     let bound = read(&whole).bind(&did, soon_after(), K1ProofRule::Optional).unwrap();
-    assert_eq!(bound.binding(), nuncio_identity::DocumentBinding::Publisher);
+    assert_eq!(bound.binding(), nuncio_identity::DidDocumentBinding::Publisher);
     let key = nuncio_identity::DidUrl::new(did, "key-1").unwrap();
     assert_eq!(bound.authentication_key(&key).unwrap_err().error_code(), "invalid_did");
 }

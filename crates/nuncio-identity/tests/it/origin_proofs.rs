@@ -1,7 +1,7 @@
 //! Test vectors of `origin_proofs.json`.
 
 use nuncio_identity::http_signature::SignatureParameters;
-use nuncio_identity::origin_proof::{OriginProof, OriginRequest, SCHEME, target_uri, verify_origin};
+use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, SCHEME, target_uri, verify_origin};
 use nuncio_identity::{AuthError, SignaturePolicy, VerifiedSigner, rfc3339};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const CREATED: i64 = 1_774_785_600;
 fn verify(case: &Value) -> Result<VerifiedSigner, AuthError> {
     let sent = &case["verify"];
     let proof = OriginProof::from_json(&sent["origin_proof"])?;
-    let request = OriginRequest { method: text(&sent["method"]), meta: &sent["meta"], body: &sent["body"] };
+    let request = OriginProofInput { method: text(&sent["method"]), meta: &sent["meta"], body: &sent["body"] };
     let late = text(&case["name"]) == "lax_expired";
     let now = rfc3339::from_seconds(CREATED + if late { 3600 } else { 10 });
     let verified =
@@ -39,7 +39,7 @@ fn signing_reproduces_the_sdk_origin_proofs_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::origin_proofs(), "cases", 20) {
         let name = text(&case["name"]);
-        let request = OriginRequest { method: text(&case["method"]), meta: &case["meta"], body: &case["body"] };
+        let request = OriginProofInput { method: text(&case["method"]), meta: &case["meta"], body: &case["body"] };
         assert_eq!(request.canonical(), text(&case["signed_request_object_jcs"]).as_bytes(), "{name}");
         if case["deterministic"] != true {
             continue;

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{SignatureInput, SignatureParameters, check_content_digest, sign};
-use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
-use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
+use nuncio_identity::legacy::{LegacyHeaderVersion, UnverifiedLegacyHeader};
+use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, verify_origin};
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
 use nuncio_identity::{
-    AccessTokenService, BoundDocument, Did, DidDocument, DidUrl, NewDocument, SignatureClaim, SignaturePolicy,
-    SignedRequest, SigningKey, VerifyingKey, rfc3339, verify_request,
+    AccessTokenService, BoundDidDocument, Did, DidDocument, DidUrl, NewDidDocument, SignaturePolicy, SignedRequest,
+    SigningKey, UnverifiedSignature, VerifyingKey, rfc3339, verify_request,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use crate::vectors::{bind, object, signing_key, soon_after};
 
 static KEY: LazyLock<SigningKey> = LazyLock::new(|| signing_key("ed25519:bob"));
-static DOCUMENT: LazyLock<BoundDocument> = LazyLock::new(|| {
+static DOCUMENT: LazyLock<BoundDidDocument> = LazyLock::new(|| {
     let did = Did::for_key("example.com", None, &["user", "bob"], &KEY).unwrap();
-    bind(&NewDocument::new(&did, soon_after()).sign(&KEY))
+    bind(&NewDidDocument::new(&did, soon_after()).sign(&KEY))
 });
 
 fn key_id() -> DidUrl {
@@ -133,26 +133,26 @@ proptest! {
     #[test]
     fn origin_proof_verifies_only_for_its_request(body in any_json(), other in any_json(), method in "[a-z.]{1,12}") {
         let meta = json!({ "sender_did": DOCUMENT.did().as_str(), "target": { "kind": "agent", "did": "did:wba:b.example" } });
-        let request = OriginRequest { method: &method, meta: &meta, body: &body };
+        let request = OriginProofInput { method: &method, meta: &meta, body: &body };
         let key_id = key_id().to_string();
         let options = SignatureParameters { key_id: &key_id, created: soon_after(), expires: None, nonce: "n" };
         let proof = request.sign(&KEY, &options).unwrap();
         let read = OriginProof::from_auth(&proof.to_auth()).unwrap();
-        let judged = |request: &OriginRequest<'_>| {
+        let judged = |request: &OriginProofInput<'_>| {
             verify_origin(&read, request, &DOCUMENT, soon_after(), &SignaturePolicy::default()).is_ok()
         };
         prop_assert!(judged(&request));
-        let changed = OriginRequest { body: &other, ..request };
+        let changed = OriginProofInput { body: &other, ..request };
         prop_assert_eq!(judged(&changed), request.canonical() == changed.canonical());
         let longer = format!("{method}x");
-        let renamed = OriginRequest { method: &longer, ..request };
+        let renamed = OriginProofInput { method: &longer, ..request };
         prop_assert!(!judged(&renamed));
     }
 
     #[test]
     fn legacy_header_verifies_only_for_its_host(nonce in "[a-zA-Z0-9_-]{1,32}", host in "[a-z]{1,8}\\.example") {
-        let claim = LegacyClaim::make(&key_id(), &KEY, &host, &nonce, soon_after(), LegacyVersion::V1_1);
-        let read = LegacyClaim::from_header(&claim.to_header()).unwrap();
+        let claim = UnverifiedLegacyHeader::make(&key_id(), &KEY, &host, &nonce, soon_after(), LegacyHeaderVersion::V1_1);
+        let read = UnverifiedLegacyHeader::from_header(&claim.to_header()).unwrap();
         prop_assert!(read.verify(&host, &DOCUMENT).is_ok());
         let longer = format!("x{host}");
         prop_assert!(read.verify(&longer, &DOCUMENT).is_err());
@@ -234,8 +234,8 @@ fn read_everything(text: &str) {
     let _ = Did::parse(text);
     let _ = DidUrl::parse(text);
     let _ = SignatureInput::read_all(text);
-    let _ = SignatureClaim::read(text, text);
-    let _ = LegacyClaim::from_header(text);
+    let _ = UnverifiedSignature::read(text, text);
+    let _ = UnverifiedLegacyHeader::from_header(text);
     let _ = AuthParams::read_all(text);
     let _ = AuthParams::read_info(text);
     let _ = Challenge::read(text);

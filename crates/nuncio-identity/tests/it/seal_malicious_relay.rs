@@ -42,8 +42,8 @@ fn refused(
 
 #[test]
 fn relay_metadata_that_differs_from_the_header_is_refused() {
-    type Lie = fn(&mut RelayMetadata);
-    let lies: [(&str, Lie); 8] = [
+    type MetadataForgery = fn(&mut RelayMetadata);
+    let lies: [(&str, MetadataForgery); 8] = [
         ("conversation_id", |relay| relay.conversation = ConversationId::parse("conv_2").unwrap()),
         ("conversation_type", |relay| relay.conversation_type = ConversationType::Group),
         ("sender_type", |relay| relay.sender = person("hotel")),

@@ -9,7 +9,7 @@ use nuncio_identity::seal::{
     DidProofError, DistrustReason, KeyChange, MemoryKeyStore, NewSealIdentity, OpenError, SealIdentity, TrustError,
     backup, sign_did_proof, verify_did_proof,
 };
-use nuncio_identity::{BoundDocument, Did, DidDocument, DidUrl, K1ProofRule, NewDocument, SigningKey};
+use nuncio_identity::{BoundDidDocument, Did, DidDocument, DidUrl, K1ProofRule, NewDidDocument, SigningKey};
 
 use crate::seal_fixtures::{
     TestIdentity, agent, at, device, pair, person, relay_metadata, send_text, text, text_message,
@@ -231,9 +231,9 @@ fn added_device_of_an_interceptor_makes_the_safety_numbers_differ() {
 
 #[test]
 fn did_proof_on_a_bundle_verifies_only_for_its_did() {
-    let bound = |key: &SigningKey| -> (Did, BoundDocument) {
+    let bound = |key: &SigningKey| -> (Did, BoundDidDocument) {
         let did = Did::for_key("hotel.example", None, &["agents", "hotel"], key).unwrap();
-        let document = DidDocument::from_json(NewDocument::new(&did, at(0)).sign(key)).unwrap();
+        let document = DidDocument::from_json(NewDidDocument::new(&did, at(0)).sign(key)).unwrap();
         let bound = document.bind(&did, at(0), K1ProofRule::Optional).unwrap();
         (did, bound)
     };

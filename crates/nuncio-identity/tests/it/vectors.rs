@@ -1,7 +1,7 @@
 //! Test vectors made with ANP's SDK.
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{BoundDocument, DidDocument, K1ProofRule, SigningKey, VerifyingKey, rfc3339};
+use nuncio_identity::{BoundDidDocument, DidDocument, K1ProofRule, SigningKey, VerifyingKey, rfc3339};
 use serde_json::{Map, Value};
 
 macro_rules! vectors {
@@ -64,14 +64,14 @@ pub(crate) fn verifying_key(name: &str) -> VerifyingKey {
     }
 }
 
-pub(crate) fn bind(document: &Value) -> BoundDocument {
+pub(crate) fn bind(document: &Value) -> BoundDidDocument {
     let document = DidDocument::from_json(document.clone()).unwrap();
     let did = document.id().clone();
     document.bind(&did, soon_after(), K1ProofRule::Optional).unwrap()
 }
 
 /// A published document by its name, such as `e1_path`.
-pub(crate) fn document(name: &str) -> BoundDocument {
+pub(crate) fn document(name: &str) -> BoundDidDocument {
     let file = did_documents();
     let case = file["documents"].as_array().unwrap().iter().find(|case| case["name"] == name).unwrap();
     bind(&case["document"])

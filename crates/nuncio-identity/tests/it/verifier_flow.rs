@@ -6,15 +6,15 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::{ACCEPT_SIGNATURE, Challenge, IssuedAccessToken};
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, AuthError, BoundDocument, Credentials, Did, DidDocument, DidUrl, K1ProofRule,
-    SignaturePolicy, SignedRequest, http_signature, rfc3339,
+    AcceptedSchemes, AccessTokenService, AuthError, BoundDidDocument, Credentials, Did, DidDocument, DidUrl,
+    K1ProofRule, SignaturePolicy, SignedRequest, http_signature, rfc3339,
 };
 use serde_json::Value;
 
 use crate::vectors::{self, cases, signing_key, text};
 
 /// Request verification of a server, built from the parts of this crate.
-struct Verifier {
+struct TestRequestVerifier {
     schemes: AcceptedSchemes,
     policy: SignaturePolicy,
     used: HashSet<(DidUrl, String)>,
@@ -22,7 +22,7 @@ struct Verifier {
     documents: Vec<Value>,
 }
 
-impl Verifier {
+impl TestRequestVerifier {
     fn new(file: &Value, name: &str) -> Self {
         let mut documents: Vec<Value> = file["did_documents"].as_object().unwrap().values().cloned().collect();
         if name == "tampered_did_document" {
@@ -45,7 +45,7 @@ impl Verifier {
         }
     }
 
-    fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDocument, AuthError> {
+    fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDidDocument, AuthError> {
         let found = self.documents.iter().find(|document| document["id"] == did.as_str());
         let found = found.ok_or_else(|| AuthError::Did("there is no document".to_owned()))?;
         Ok(DidDocument::from_json(found.clone()).unwrap().bind(did, now, K1ProofRule::Optional)?)
@@ -83,7 +83,7 @@ fn requests_of_the_vector_file_are_authenticated_as_by_the_python_sdk() {
     let file = vectors::verifier_flow();
     for case in cases(&file, "cases", 26) {
         let name = text(&case["name"]);
-        let mut verifier = Verifier::new(&file, name);
+        let mut verifier = TestRequestVerifier::new(&file, name);
         let now = rfc3339::from_seconds(case["now_unix"].as_i64().unwrap());
         let mut headers: Vec<(String, String)> = case["headers"]
             .as_object()
@@ -141,7 +141,7 @@ fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
 fn nonce_of_a_request_that_fails_verification_can_be_used_again() {
     let file = vectors::verifier_flow();
     let find = |name| cases(&file, "cases", 26).into_iter().find(|case| case["name"] == name).unwrap();
-    let mut verifier = Verifier::new(&file, "");
+    let mut verifier = TestRequestVerifier::new(&file, "");
     for (name, holds) in [("bad_signature", false), ("bad_digest", false), ("ok", true), ("ok", false)] {
         let case = find(name);
         let headers: Vec<(String, String)> = case["headers"]

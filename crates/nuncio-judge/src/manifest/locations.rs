@@ -42,9 +42,9 @@ const APART: [&str; 7] = ["anyOf", "contains", "else", "if", "not", "oneOf", "th
 #[derive(Default)]
 pub(super) struct SchemaDifferences {
     /// Schema locations with a different `type`.
-    pub(super) types: Vec<Difference>,
+    pub(super) types: Vec<SchemaDifference>,
     /// Schema locations with different annotations.
-    pub(super) notices: Vec<(NoticeRule, Difference)>,
+    pub(super) notices: Vec<(NoticeRule, SchemaDifference)>,
     /// Whether the comparison reached its limit of steps.
     pub(super) exhausted: bool,
 }
@@ -66,7 +66,7 @@ impl OldOrNewSchema {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Difference {
+pub(super) struct SchemaDifference {
     pub(super) pointer: String,
     /// The schema that `pointer` points into: the new one, or the old one if the location was removed.
     pub(super) side: OldOrNewSchema,
@@ -74,7 +74,7 @@ pub(super) struct Difference {
     pub(super) new: Option<Value>,
 }
 
-impl Difference {
+impl SchemaDifference {
     /// A difference at a location of the new schema.
     pub(super) fn new_at(pointer: &str) -> Self {
         Self { pointer: pointer.to_owned(), side: OldOrNewSchema::New, old: None, new: None }
@@ -83,9 +83,15 @@ impl Difference {
 
 pub(super) fn compare(old: &Value, new: &Value) -> SchemaDifferences {
     let (old, new) = (SchemaAnchorIndex::new(old), SchemaAnchorIndex::new(new));
-    let todo = vec![(flat(&old, [SchemaLayer::root(&old)]), flat(&new, [SchemaLayer::root(&new)]))];
-    let mut walk =
-        LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: SchemaDifferences::default() };
+    let todo = vec![(flat(&old, [ApplicableSchema::root(&old)]), flat(&new, [ApplicableSchema::root(&new)]))];
+    let mut walk = SchemaDifferenceFinder {
+        old,
+        new,
+        todo,
+        seen: HashSet::default(),
+        steps: 0,
+        found: SchemaDifferences::default(),
+    };
     while let Some((old, new)) = walk.todo.pop() {
         walk.visit(&old, &new);
     }
@@ -96,23 +102,26 @@ pub(super) fn compare(old: &Value, new: &Value) -> SchemaDifferences {
 
 /// One of the schemas that apply at a location.
 #[derive(Clone)]
-struct SchemaLayer<'a> {
+struct ApplicableSchema<'a> {
     location: String,
     schema: &'a Value,
 }
 
-impl<'a> SchemaLayer<'a> {
+impl<'a> ApplicableSchema<'a> {
     fn root(document: &SchemaAnchorIndex<'a>) -> Self {
         Self { location: String::new(), schema: document.root() }
     }
 }
 
-type LocationLayers<'a> = Vec<SchemaLayer<'a>>;
+type ApplicableSchemas<'a> = Vec<ApplicableSchema<'a>>;
 
 /// Collects all schemas that apply at the location of the given ones, following references and `allOf`.
-fn flat<'a>(document: &SchemaAnchorIndex<'a>, layers: impl IntoIterator<Item = SchemaLayer<'a>>) -> LocationLayers<'a> {
-    let mut location: LocationLayers<'a> = Vec::new();
-    let mut waiting: VecDeque<SchemaLayer<'a>> = layers.into_iter().collect();
+fn flat<'a>(
+    document: &SchemaAnchorIndex<'a>,
+    layers: impl IntoIterator<Item = ApplicableSchema<'a>>,
+) -> ApplicableSchemas<'a> {
+    let mut location: ApplicableSchemas<'a> = Vec::new();
+    let mut waiting: VecDeque<ApplicableSchema<'a>> = layers.into_iter().collect();
     while let Some(layer) = waiting.pop_front() {
         if location.iter().any(|known| std::ptr::eq(known.schema, layer.schema)) {
             continue;
@@ -120,7 +129,7 @@ fn flat<'a>(document: &SchemaAnchorIndex<'a>, layers: impl IntoIterator<Item = S
         for keyword in ["$ref", "$dynamicRef"] {
             let target = layer.schema.get(keyword).and_then(Value::as_str);
             let target = target.and_then(|target| document.resolve(target));
-            waiting.extend(target.map(|(location, schema)| SchemaLayer { location, schema }));
+            waiting.extend(target.map(|(location, schema)| ApplicableSchema { location, schema }));
         }
         waiting.extend(branches(&layer, "allOf"));
         location.push(layer);
@@ -129,31 +138,31 @@ fn flat<'a>(document: &SchemaAnchorIndex<'a>, layers: impl IntoIterator<Item = S
 }
 
 /// The subschemas under a keyword that holds one schema or a list of them.
-fn branches<'a>(layer: &SchemaLayer<'a>, keyword: &str) -> LocationLayers<'a> {
+fn branches<'a>(layer: &ApplicableSchema<'a>, keyword: &str) -> ApplicableSchemas<'a> {
     let location = || pointer(&layer.location, keyword);
     match layer.schema.get(keyword) {
         Some(Value::Array(items)) => {
             let location = location();
-            let item = |(index, schema)| SchemaLayer { location: format!("{location}/{index}"), schema };
+            let item = |(index, schema)| ApplicableSchema { location: format!("{location}/{index}"), schema };
             items.iter().enumerate().map(item).collect()
         }
-        Some(schema) => vec![SchemaLayer { location: location(), schema }],
+        Some(schema) => vec![ApplicableSchema { location: location(), schema }],
         None => Vec::new(),
     }
 }
 
-struct LocationWalk<'a> {
+struct SchemaDifferenceFinder<'a> {
     old: SchemaAnchorIndex<'a>,
     new: SchemaAnchorIndex<'a>,
     /// Pairs of locations still to compare. A list, because references can chain deeper than the stack.
-    todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
+    todo: Vec<(ApplicableSchemas<'a>, ApplicableSchemas<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
     steps: usize,
     found: SchemaDifferences,
 }
 
-impl<'a> LocationWalk<'a> {
-    fn visit(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+impl<'a> SchemaDifferenceFinder<'a> {
+    fn visit(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>) {
         if !self.step() {
             return self.todo.clear();
         }
@@ -164,8 +173,9 @@ impl<'a> LocationWalk<'a> {
         {
             return;
         }
-        let refuses = |location: &LocationLayers<'_>| location.iter().any(|layer| *layer.schema == Value::Bool(false));
-        let key = |location: &LocationLayers<'_>| {
+        let refuses =
+            |location: &ApplicableSchemas<'_>| location.iter().any(|layer| *layer.schema == Value::Bool(false));
+        let key = |location: &ApplicableSchemas<'_>| {
             let mut key: Vec<usize> = location.iter().map(|layer| std::ptr::from_ref(layer.schema).addr()).collect();
             key.sort_unstable();
             key
@@ -177,7 +187,7 @@ impl<'a> LocationWalk<'a> {
         self.annotations(old, new);
         for keyword in TOGETHER {
             // For unnamed parts, the schema `true` is the same as an absent schema.
-            let constrains = |layer: &SchemaLayer<'_>| *layer.schema != Value::Bool(true);
+            let constrains = |layer: &ApplicableSchema<'_>| *layer.schema != Value::Bool(true);
             self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(constrains).collect());
         }
         for keyword in NAMED {
@@ -186,7 +196,7 @@ impl<'a> LocationWalk<'a> {
         self.tuple(old, new);
         for keyword in APART {
             let all =
-                |location: &LocationLayers<'a>| location.iter().flat_map(|layer| branches(layer, keyword)).collect();
+                |location: &ApplicableSchemas<'a>| location.iter().flat_map(|layer| branches(layer, keyword)).collect();
             self.apart(all(old), all(new));
         }
     }
@@ -202,18 +212,18 @@ impl<'a> LocationWalk<'a> {
     }
 
     /// Applies the specification's rule "type of a field changed". Order and array notation are not a change.
-    fn types(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+    fn types(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>) {
         if types(old) == types(new) {
             return;
         }
-        let declared = |location: &LocationLayers<'a>| {
+        let declared = |location: &ApplicableSchemas<'a>| {
             let mut declared =
                 location.iter().filter_map(|layer| Some((layer.location.clone(), layer.schema.get("type")?)));
             declared.next()
         };
         let (before, after) = (declared(old), declared(new));
         let Some((location, _)) = after.as_ref().or(before.as_ref()) else { return };
-        self.found.types.push(Difference {
+        self.found.types.push(SchemaDifference {
             pointer: pointer(location, "type"),
             side: if after.is_some() { OldOrNewSchema::New } else { OldOrNewSchema::Old },
             old: before.map(|(_, declared)| declared.clone()),
@@ -221,10 +231,10 @@ impl<'a> LocationWalk<'a> {
         });
     }
 
-    fn annotations(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+    fn annotations(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>) {
         let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NoticeRule::AnnotationChanged));
         for (keyword, rule) in annotations.chain([("format", NoticeRule::FormatChanged)]) {
-            let declared = |location: &LocationLayers<'a>| -> Vec<(String, &'a Value)> {
+            let declared = |location: &ApplicableSchemas<'a>| -> Vec<(String, &'a Value)> {
                 location.iter().filter_map(|layer| Some((layer.location.clone(), layer.schema.get(keyword)?))).collect()
             };
             let (before, after) = (declared(old), declared(new));
@@ -232,7 +242,7 @@ impl<'a> LocationWalk<'a> {
             let removed = before.iter().find(|(_, declared)| !has(&after, declared));
             let added = after.iter().find(|(_, declared)| !has(&before, declared));
             let Some((location, _)) = added.or(removed) else { continue };
-            let difference = Difference {
+            let difference = SchemaDifference {
                 pointer: pointer(location, keyword),
                 side: if added.is_some() { OldOrNewSchema::New } else { OldOrNewSchema::Old },
                 old: removed.map(|(_, declared)| (*declared).clone()),
@@ -244,19 +254,19 @@ impl<'a> LocationWalk<'a> {
 
     fn together(
         &mut self,
-        old: &LocationLayers<'a>,
-        new: &LocationLayers<'a>,
-        inner: impl Fn(&SchemaLayer<'a>) -> LocationLayers<'a>,
+        old: &ApplicableSchemas<'a>,
+        new: &ApplicableSchemas<'a>,
+        inner: impl Fn(&ApplicableSchema<'a>) -> ApplicableSchemas<'a>,
     ) {
-        let before: LocationLayers<'a> = old.iter().flat_map(&inner).collect();
-        let after: LocationLayers<'a> = new.iter().flat_map(&inner).collect();
+        let before: ApplicableSchemas<'a> = old.iter().flat_map(&inner).collect();
+        let after: ApplicableSchemas<'a> = new.iter().flat_map(&inner).collect();
         if !before.is_empty() && !after.is_empty() {
             self.todo.push((flat(&self.old, before), flat(&self.new, after)));
         }
     }
 
-    fn named(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>, keyword: &str) {
-        let members = |location: &LocationLayers<'a>| -> BTreeSet<&'a str> {
+    fn named(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>, keyword: &str) {
+        let members = |location: &ApplicableSchemas<'a>| -> BTreeSet<&'a str> {
             let maps = location.iter().filter_map(|layer| layer.schema.get(keyword)?.as_object());
             maps.flat_map(|map| map.keys().map(String::as_str)).collect()
         };
@@ -264,13 +274,13 @@ impl<'a> LocationWalk<'a> {
             self.together(old, new, |layer| {
                 let schema = layer.schema.get(keyword).and_then(|map| map.get(name));
                 let location = || pointer(&pointer(&layer.location, keyword), name);
-                schema.map(|schema| SchemaLayer { location: location(), schema }).into_iter().collect()
+                schema.map(|schema| ApplicableSchema { location: location(), schema }).into_iter().collect()
             });
         }
     }
 
-    fn tuple(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
-        let length = |location: &LocationLayers<'a>| {
+    fn tuple(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>) {
+        let length = |location: &ApplicableSchemas<'a>| {
             let lists = location.iter().filter_map(|layer| layer.schema.get("prefixItems")?.as_array());
             lists.map(Vec::len).max().unwrap_or(0)
         };
@@ -282,7 +292,7 @@ impl<'a> LocationWalk<'a> {
     }
 
     /// Pairs alternatives of both schemas, which have no names: equal ones first, then by type, then by order.
-    fn apart(&mut self, mut old: LocationLayers<'a>, mut new: LocationLayers<'a>) {
+    fn apart(&mut self, mut old: ApplicableSchemas<'a>, mut new: ApplicableSchemas<'a>) {
         let mut pairs = Vec::new();
         self.pair(&mut old, &mut new, &mut pairs, |_, old, new| old.schema == new.schema);
         if !self.refers() {
@@ -299,10 +309,10 @@ impl<'a> LocationWalk<'a> {
 
     fn pair(
         &mut self,
-        old: &mut LocationLayers<'a>,
-        new: &mut LocationLayers<'a>,
-        pairs: &mut Vec<(SchemaLayer<'a>, SchemaLayer<'a>)>,
-        fit: impl Fn(&Self, &SchemaLayer<'a>, &SchemaLayer<'a>) -> bool,
+        old: &mut ApplicableSchemas<'a>,
+        new: &mut ApplicableSchemas<'a>,
+        pairs: &mut Vec<(ApplicableSchema<'a>, ApplicableSchema<'a>)>,
+        fit: impl Fn(&Self, &ApplicableSchema<'a>, &ApplicableSchema<'a>) -> bool,
     ) {
         for layer in std::mem::take(old) {
             let found = new.iter().position(|other| self.step() && fit(self, &layer, other));
@@ -315,7 +325,7 @@ impl<'a> LocationWalk<'a> {
 }
 
 /// The JSON types that a schema location allows; `None` if it names none.
-fn types<'a>(location: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
+fn types<'a>(location: &ApplicableSchemas<'a>) -> Option<BTreeSet<&'a str>> {
     let mut all: Option<BTreeSet<&str>> = None;
     for declared in location.iter().filter_map(|layer| layer.schema.get("type")) {
         let declared: BTreeSet<&str> = match declared {

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
 use super::earlier_manifests::EarlierManifests;
-use super::locations::{self, Difference, OldOrNewSchema, SchemaDifferences};
+use super::locations::{self, OldOrNewSchema, SchemaDifference, SchemaDifferences};
 use super::read::{ParsedManifest, ToolEntry};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
 use super::{ChangeRule, ManifestDifference, NoticeRule, VerdictBuilder};
-use crate::schema::{Budget, NarrowingRule, RemainingBudget, SchemaNarrowing};
+use crate::schema::{ComparisonBudget, NarrowingRule, RemainingBudget, SchemaNarrowing};
 
 pub(super) fn compare<'a>(
     old: &ParsedManifest<'a>,
@@ -105,7 +105,7 @@ fn both<'a>(
 fn input<'a>(
     old: &ToolEntry<'a>,
     new: &ToolEntry<'a>,
-    budget: Budget,
+    budget: ComparisonBudget,
     compared: &mut ComparisonCache<'a>,
     report: &mut VerdictBuilder,
 ) {
@@ -117,9 +117,9 @@ fn input<'a>(
     } else {
         compared.refusals(SchemaPair { old: old.input, new: new.input }, &reduced, RemainingBudget::from(budget))
     };
-    let at = |change: Difference, witness: Option<Value>| at_tool(old, new, change, witness);
+    let at = |change: SchemaDifference, witness: Option<Value>| at_tool(old, new, change, witness);
     if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {
-        return report.notice(NoticeRule::InputRewritten, at(Difference::new_at(""), None));
+        return report.notice(NoticeRule::InputRewritten, at(SchemaDifference::new_at(""), None));
     }
     let mut narrowed: Vec<_> = narrowed.into_iter().map(with_side).collect();
     for change in types {
@@ -132,7 +132,7 @@ fn input<'a>(
         report.finding(ChangeRule::Schema(rule), at(change, witness));
     }
     if exhausted {
-        report.finding(ChangeRule::Schema(NarrowingRule::Unknown), at(Difference::new_at(""), None));
+        report.finding(ChangeRule::Schema(NarrowingRule::Unknown), at(SchemaDifference::new_at(""), None));
     }
     for (rule, change) in notices {
         report.notice(rule, at(change, None));
@@ -141,27 +141,27 @@ fn input<'a>(
         // The schemas were compared in reverse, so `old` and `new` are exchanged back.
         let (_, change, witness) = with_side(finding);
         let change =
-            Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
+            SchemaDifference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
         report.notice(NoticeRule::InputWidened, at(change, witness));
     }
 }
 
 /// Converts a finding about an input schema and adds whether its pointer is into the old or the new schema.
-fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, Difference, Option<Value>) {
+fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, SchemaDifference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
     let side = if new.is_none() { OldOrNewSchema::Old } else { OldOrNewSchema::New };
-    (rule, Difference { pointer, side, old, new }, witness)
+    (rule, SchemaDifference { pointer, side, old, new }, witness)
 }
 
 /// Converts a change in the tool's schema to one of the manifest, with its pointer in the manifest.
 fn at_tool<'a>(
     old: &ToolEntry<'_>,
     new: &ToolEntry<'a>,
-    change: Difference,
+    change: SchemaDifference,
     witness: Option<Value>,
 ) -> ManifestDifference<'a> {
-    let Difference { pointer, side, old: before, new: after } = change;
+    let SchemaDifference { pointer, side, old: before, new: after } = change;
     let index = match side {
         OldOrNewSchema::Old => old.index,
         OldOrNewSchema::New => new.index,
@@ -186,9 +186,9 @@ impl BudgetShares {
         Self { whole: report.policy.budget.steps(), weight: changed.map(|tool| weight(tool.input)).sum() }
     }
 
-    fn one(&self, tool: &ToolEntry<'_>) -> Budget {
+    fn one(&self, tool: &ToolEntry<'_>) -> ComparisonBudget {
         let share = self.whole.saturating_mul(weight(tool.input)) / self.weight.max(1);
-        Budget::new(share.max(Self::LEAST).min(self.whole))
+        ComparisonBudget::new(share.max(Self::LEAST).min(self.whole))
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::SchemaNarrowing;
 use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
-use super::local::{PathFacts, PathStep};
-use super::lower::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
+use super::local::{PathFacts, ValuePathStep};
+use super::lower::{ConstraintTranslator, END, LocatedSchema, MalformedSchema, SchemaSide};
 use super::node::{Constraint, ConstraintLiteral, DotMeaning};
 use super::rule::NarrowingRule;
 use super::solve::{Solver, SolverMemo, SolverResult};
@@ -36,14 +36,14 @@ pub(crate) struct PossibleRefusal {
 }
 
 pub(crate) struct RefusalFinder<'l, 'a> {
-    pub(crate) lowering: &'l mut Lowering<'a>,
+    pub(crate) lowering: &'l mut ConstraintTranslator<'a>,
     pub(crate) checker: &'l WitnessChecker<'a>,
     old: ConstraintLiteral,
     dot: DotMeaning,
     pub(crate) steps: usize,
     memo: SolverMemo,
     pub(crate) refusals: Vec<PossibleRefusal>,
-    path: Vec<PathStep>,
+    path: Vec<ValuePathStep>,
     /// Facts known at each step of the path, beginning with the whole value.
     known: Vec<PathFacts>,
     open: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) struct RefusalFinder<'l, 'a> {
 
 impl<'l, 'a> RefusalFinder<'l, 'a> {
     pub(crate) fn new(
-        lowering: &'l mut Lowering<'a>,
+        lowering: &'l mut ConstraintTranslator<'a>,
         checker: &'l WitnessChecker<'a>,
         old: ConstraintLiteral,
         dot: DotMeaning,
@@ -73,7 +73,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches all refusals by the new schema; finds none if the schemas are compatible.
-    pub(crate) fn run(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn run(&mut self) -> Result<(), MalformedSchema> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
         let (location, map) = counterpart(&self.lowering.old, String::new(), Some(old));
         self.schema("", new, OldSchemaPart { location: &location, map }, NarrowingRule::NothingAllowed)?;
@@ -81,7 +81,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Descends one step into the checked value.
-    fn enter(&mut self, step: PathStep) {
+    fn enter(&mut self, step: ValuePathStep) {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
         self.steps = solver.steps_left();
@@ -125,9 +125,9 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         let mut goal = literal;
         for step in self.path.iter().rev() {
             goal = match *step {
-                PathStep::Property(name) => !pool.add(Constraint::Each { name, value: !goal }),
-                PathStep::Item(from, to) => !pool.add(Constraint::FewItems { from, to, what: goal, count: 0 }),
-                PathStep::Given(condition) => pool.and([condition, goal]),
+                ValuePathStep::Property(name) => !pool.add(Constraint::Each { name, value: !goal }),
+                ValuePathStep::Item(from, to) => !pool.add(Constraint::FewItems { from, to, what: goal, count: 0 }),
+                ValuePathStep::Given(condition) => pool.and([condition, goal]),
             };
         }
         let answer = self.satisfy(vec![self.old, goal]);
@@ -141,7 +141,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         schema: &Value,
         before: OldSchemaPart<'_, 'a>,
         refused: NarrowingRule,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, MalformedSchema> {
         let Value::Object(map) = schema else {
             if *schema == Value::Bool(true) {
                 return Ok(false);
@@ -180,13 +180,13 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         keyword: &str,
         literal: ConstraintLiteral,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, MalformedSchema> {
         let location = pointer(&site.location.text(), keyword);
         let value = site.map.get(keyword);
         if let ("allOf" | "prefixItems", Some(Value::Array(schemas))) = (keyword, value) {
             let mut any = false;
             for (index, schema) in schemas.iter().enumerate() {
-                let step = (keyword == "prefixItems").then_some(PathStep::Item(index as u64, index as u64 + 1));
+                let step = (keyword == "prefixItems").then_some(ValuePathStep::Item(index as u64, index as u64 + 1));
                 let inner = before.at(&self.lowering.old, keyword, Some(&index.to_string()));
                 let inner = if keyword == "allOf" && inner.1.is_none() { before.owned() } else { inner };
                 let at = pointer(&location, &index.to_string());
@@ -231,7 +231,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             }
             ("items", Some(schema)) => {
                 let inner = before.at(&self.lowering.old, keyword, None);
-                self.enter(PathStep::Item(site.prefix(), END));
+                self.enter(ValuePathStep::Item(site.prefix(), END));
                 let found = self.schema(
                     &location,
                     schema,
@@ -260,7 +260,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, MalformedSchema> {
         let mut any = false;
         for (name, schema) in site.members(keyword)? {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -272,9 +272,9 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             }
             let at = pointer(&pointer(&site.location.text(), keyword), name);
             let step = match keyword {
-                "properties" => Some(PathStep::Property(self.lowering.pool.name(name))),
-                "patternProperties" => Some(PathStep::Property(self.lowering.pool.pattern(name))),
-                "dependentSchemas" => Some(PathStep::Given(!self.lowering.absent(name))),
+                "properties" => Some(ValuePathStep::Property(self.lowering.pool.name(name))),
+                "patternProperties" => Some(ValuePathStep::Property(self.lowering.pool.pattern(name))),
+                "dependentSchemas" => Some(ValuePathStep::Given(!self.lowering.absent(name))),
                 _ => None,
             };
             if self.known.last().is_some_and(|local| local.granted.contains(&literal)) {
@@ -314,10 +314,10 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         at: &str,
         schema: &Value,
         part: ConstraintLiteral,
-        step: Option<PathStep>,
+        step: Option<ValuePathStep>,
         before: OldSchemaPart<'_, 'a>,
         refused: NarrowingRule,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, MalformedSchema> {
         if let Some(step) = step {
             self.enter(step);
         }
@@ -342,7 +342,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         site: LocatedSchema<'_>,
         schema: &Value,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, MalformedSchema> {
         let location = pointer(&site.location.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
         let value = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&location), schema)?;
@@ -375,7 +375,11 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches refusals of values that the old schema enumerated.
-    fn removed_values(&mut self, listed: ConstraintLiteral, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_values(
+        &mut self,
+        listed: ConstraintLiteral,
+        before: OldSchemaPart<'_, 'a>,
+    ) -> Result<bool, MalformedSchema> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
         for (index, value) in values.iter().enumerate() {
@@ -395,7 +399,11 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches refusals of values that an alternative of the old schema accepted.
-    fn removed_branches(&mut self, kept: ConstraintLiteral, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_branches(
+        &mut self,
+        kept: ConstraintLiteral,
+        before: OldSchemaPart<'_, 'a>,
+    ) -> Result<bool, MalformedSchema> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
             let Some(Value::Array(branches)) = before.value(keyword) else { continue };

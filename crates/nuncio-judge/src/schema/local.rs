@@ -8,7 +8,7 @@ use crate::{HashMap, HashSet};
 
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
-pub(crate) enum PathStep {
+pub(crate) enum ValuePathStep {
     /// Descends to a property whose name satisfies the literal.
     Property(ConstraintLiteral),
     /// Descends to an item with an index in the range.
@@ -61,14 +61,14 @@ impl PathFacts {
     }
 
     /// The facts that hold after one more step of the path.
-    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: PathStep) -> Vec<ConstraintLiteral> {
+    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: ValuePathStep) -> Vec<ConstraintLiteral> {
         match step {
-            PathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
-            PathStep::Item(from, to) => {
+            ValuePathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
+            ValuePathStep::Item(from, to) => {
                 let rules = self.items.iter().filter(|rule| rule.0 <= from && rule.1 >= to);
                 rules.map(|(.., what)| *what).collect()
             }
-            PathStep::Property(name) => {
+            ValuePathStep::Property(name) => {
                 let mut facts = self.named.get(&name).cloned().unwrap_or_default();
                 let key: Option<Value> = match solver.pool.node(name) {
                     Constraint::Enum(names) if !name.is_negative() && names.len() == 1 => {

@@ -25,13 +25,13 @@ pub(crate) enum SchemaSide {
 
 /// A part of a schema that the JSON Schema specification does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedSchema {
     pub(crate) side: SchemaSide,
     pub(crate) location: String,
 }
 
 /// Both schema documents and the constraint nodes they are translated to.
-pub(crate) struct Lowering<'a> {
+pub(crate) struct ConstraintTranslator<'a> {
     pub(crate) pool: NodePool,
     pub(crate) old: SchemaDocument<'a>,
     pub(crate) new: SchemaDocument<'a>,
@@ -56,17 +56,17 @@ pub(crate) struct LocatedSchema<'s> {
 }
 
 impl LocatedSchema<'_> {
-    fn malformed(&self, keyword: &str) -> Malformed {
-        Malformed { side: self.side, location: pointer(&self.location.text(), keyword) }
+    fn malformed(&self, keyword: &str) -> MalformedSchema {
+        MalformedSchema { side: self.side, location: pointer(&self.location.text(), keyword) }
     }
 
-    fn number(&self, keyword: &str) -> Result<Decimal, Malformed> {
+    fn number(&self, keyword: &str) -> Result<Decimal, MalformedSchema> {
         let value = self.map.get(keyword).and_then(Value::as_number).and_then(Decimal::of);
         value.ok_or_else(|| self.malformed(keyword))
     }
 
     /// The value of a keyword that is a count, which may also be written as `2.0`.
-    pub(crate) fn count(&self, keyword: &str) -> Result<u64, Malformed> {
+    pub(crate) fn count(&self, keyword: &str) -> Result<u64, MalformedSchema> {
         let number = self.number(keyword)?;
         if number.is_negative() || number.is_multiple_of(Decimal::ONE) != Some(true) {
             return Err(self.malformed(keyword));
@@ -75,15 +75,15 @@ impl LocatedSchema<'_> {
         Ok(number.to_value().and_then(|value| value.as_u64()).unwrap_or(END - 1).min(END - 1))
     }
 
-    fn list(&self, keyword: &str) -> Result<&[Value], Malformed> {
+    fn list(&self, keyword: &str) -> Result<&[Value], MalformedSchema> {
         self.map.get(keyword).and_then(Value::as_array).map(Vec::as_slice).ok_or_else(|| self.malformed(keyword))
     }
 
-    pub(crate) fn members(&self, keyword: &str) -> Result<&Map<String, Value>, Malformed> {
+    pub(crate) fn members(&self, keyword: &str) -> Result<&Map<String, Value>, MalformedSchema> {
         self.map.get(keyword).and_then(Value::as_object).ok_or_else(|| self.malformed(keyword))
     }
 
-    fn names<'v>(&self, keyword: &str, value: &'v Value) -> Result<Vec<&'v str>, Malformed> {
+    fn names<'v>(&self, keyword: &str, value: &'v Value) -> Result<Vec<&'v str>, MalformedSchema> {
         let names = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let names = names.ok_or_else(|| self.malformed(keyword))?;
         let mut sorted = names.clone();
@@ -99,7 +99,7 @@ impl LocatedSchema<'_> {
     }
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> ConstraintTranslator<'a> {
     pub(crate) fn new(old: &'a Value, new: &'a Value) -> Self {
         Self {
             pool: NodePool::new(),
@@ -115,12 +115,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literals of both schemas, with references followed.
-    pub(crate) fn roots(&mut self) -> Result<(ConstraintLiteral, ConstraintLiteral), Malformed> {
+    pub(crate) fn roots(&mut self) -> Result<(ConstraintLiteral, ConstraintLiteral), MalformedSchema> {
         let old = self.schema(SchemaSide::Old, SchemaLocation::ROOT, self.old.root)?;
         let new = self.schema(SchemaSide::New, SchemaLocation::ROOT, self.new.root)?;
         while let Some((number, side, location)) = self.waiting.pop() {
             let Some(schema) = self.document(side).root.pointer(&location) else {
-                return Err(Malformed { side, location });
+                return Err(MalformedSchema { side, location });
             };
             let body = self.schema(side, SchemaLocation::At(&location), schema)?;
             self.pool.bodies[number as usize] = Some(body);
@@ -141,12 +141,12 @@ impl<'a> Lowering<'a> {
         side: SchemaSide,
         location: SchemaLocation<'_>,
         schema: &Value,
-    ) -> Result<ConstraintLiteral, Malformed> {
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let map = match schema {
             Value::Bool(true) => return Ok(ConstraintLiteral::TRUE),
             Value::Bool(false) => return Ok(ConstraintLiteral::FALSE),
             Value::Object(map) => map,
-            _ => return Err(Malformed { side, location: location.text().into_owned() }),
+            _ => return Err(MalformedSchema { side, location: location.text().into_owned() }),
         };
         // A schema that several keywords need is translated once.
         let address = std::ptr::from_ref(map).addr();
@@ -160,7 +160,7 @@ impl<'a> Lowering<'a> {
         }
         self.depth += 1;
         let site = LocatedSchema { side, location, map };
-        let parts: Result<Vec<ConstraintLiteral>, Malformed> =
+        let parts: Result<Vec<ConstraintLiteral>, MalformedSchema> =
             map.keys().map(|keyword| self.keyword(site, keyword)).collect();
         self.depth -= 1;
         self.busy.remove(&address);
@@ -170,14 +170,14 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal of the schema under a keyword; `TRUE` if the keyword is absent.
-    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, Malformed> {
+    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, MalformedSchema> {
         match site.map.get(keyword) {
             None => Ok(ConstraintLiteral::TRUE),
             Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.location, keyword), schema),
         }
     }
 
-    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<ConstraintLiteral>, Malformed> {
+    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<ConstraintLiteral>, MalformedSchema> {
         let location = SchemaLocation::Named(&site.location, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
@@ -190,7 +190,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal of one schema keyword; `TRUE` if it is absent, unknown, an annotation, or handled by another keyword.
-    pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, Malformed> {
+    pub(crate) fn keyword(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let Some(value) = site.map.get(keyword) else { return Ok(ConstraintLiteral::TRUE) };
         Ok(match keyword {
             "$ref" | "$dynamicRef" => {
@@ -330,7 +334,7 @@ impl<'a> Lowering<'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         name: &str,
-    ) -> Result<ConstraintLiteral, Malformed> {
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let Some(schema) = site.members(keyword)?.get(name) else { return Ok(ConstraintLiteral::TRUE) };
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
@@ -349,7 +353,7 @@ impl<'a> Lowering<'a> {
         like: &str,
         name: &str,
         entailed: &Value,
-    ) -> Result<ConstraintLiteral, Malformed> {
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
             let location = SchemaLocation::Named(&site.location, keyword);
@@ -365,7 +369,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal for property names that neither `properties` nor `patternProperties` matches.
-    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<ConstraintLiteral, Malformed> {
+    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<ConstraintLiteral, MalformedSchema> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
             others.push(!self.pool.names(site.members("properties")?.keys().map(String::as_str)));
@@ -405,7 +409,7 @@ impl<'a> Lowering<'a> {
         if count == 0 { ConstraintLiteral::TRUE } else { self.pool.add(node(count)) }
     }
 
-    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<ConstraintLiteral, Malformed> {
+    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<ConstraintLiteral, MalformedSchema> {
         let one;
         let all;
         let names: &[&str] = match value {
@@ -450,7 +454,7 @@ impl<'a> Lowering<'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         reference: &str,
-    ) -> Result<ConstraintLiteral, Malformed> {
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
             // The target of a dynamic anchor depends on the evaluation path.

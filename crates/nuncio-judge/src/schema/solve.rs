@@ -86,7 +86,7 @@ pub(crate) struct Solver<'p> {
 
 /// Known constraints on one value of one type.
 #[derive(Clone, Default)]
-struct KnownFacts {
+struct KnownConstraints {
     /// All known literals, original and derived.
     known: BTreeSet<ConstraintLiteral>,
     /// The original goals and choices, from which all other known literals follow.
@@ -161,7 +161,8 @@ impl<'p> Solver<'p> {
         let mut answer = SolverResult::Empty;
         for bit in [types::OBJECT, types::STRING, types::NUMBER, types::ARRAY, types::BOOLEAN, types::NULL] {
             if possible & bit != 0 {
-                let facts = KnownFacts { roots: goals.clone(), todo: goals.clone(), ..KnownFacts::default() };
+                let facts =
+                    KnownConstraints { roots: goals.clone(), todo: goals.clone(), ..KnownConstraints::default() };
                 answer = answer.or_else(|| self.branch(bit, facts));
             }
             if matches!(answer, SolverResult::Model(_)) {
@@ -180,7 +181,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Whether some value of one JSON type satisfies the facts.
-    fn branch(&mut self, bit: u8, mut facts: KnownFacts) -> SolverResult {
+    fn branch(&mut self, bit: u8, mut facts: KnownConstraints) -> SolverResult {
         loop {
             if !self.expand(bit, &mut facts) {
                 return SolverResult::Empty;
@@ -230,7 +231,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Decomposes the pending literals of the facts; false on a contradiction.
-    fn expand(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
+    fn expand(&mut self, bit: u8, facts: &mut KnownConstraints) -> bool {
         while let Some(literal) = facts.todo.pop() {
             self.spend(1);
             if self.pool.holds(literal) & bit == 0 || facts.known.contains(&!literal) {
@@ -333,7 +334,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Removes impossible alternatives from the clauses; false if a clause has none left.
-    fn simplify(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
+    fn simplify(&mut self, bit: u8, facts: &mut KnownConstraints) -> bool {
         let clauses = std::mem::take(&mut facts.clauses);
         for mut clause in clauses {
             self.spend(clause.len());
@@ -363,7 +364,7 @@ impl<'p> Solver<'p> {
     }
 
     /// The first enumerated value of this JSON type that satisfies all facts.
-    fn among(&mut self, bit: u8, listed: ConstraintLiteral, facts: &KnownFacts) -> SolverResult {
+    fn among(&mut self, bit: u8, listed: ConstraintLiteral, facts: &KnownConstraints) -> SolverResult {
         let node = self.pool.shared(listed);
         let Constraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
         let mut answer = SolverResult::Empty;
@@ -382,7 +383,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Decides the remaining constraints with the theory of the type, when no alternatives are left.
-    fn theory(&mut self, bit: u8, facts: &KnownFacts) -> SolverResult {
+    fn theory(&mut self, bit: u8, facts: &KnownConstraints) -> SolverResult {
         match bit {
             types::NULL => SolverResult::model(Value::Null),
             types::BOOLEAN => {
@@ -407,7 +408,7 @@ impl<'p> Solver<'p> {
     }
 
     /// The values that negated enumerations forbid.
-    fn forbidden(&self, facts: &KnownFacts) -> Vec<&Value> {
+    fn forbidden(&self, facts: &KnownConstraints) -> Vec<&Value> {
         let lists = facts.known.iter().filter(|literal| literal.is_negative());
         lists
             .filter_map(|literal| match self.pool.node(*literal) {

@@ -81,16 +81,16 @@ fn compile(schema: &Value) -> Option<Validator> {
 /// Estimate of the schemas that a validator visits per value, with references followed; `u64::MAX` if they nest deeper
 /// than [`MAX_CHAIN`].
 fn weight(document: &SchemaDocument<'_>) -> u64 {
-    WeightEstimator { document, known: HashMap::default() }.weigh(SchemaLocation::ROOT, document.root, 0)
+    SchemaWeightEstimator { document, known: HashMap::default() }.weigh(SchemaLocation::ROOT, document.root, 0)
 }
 
-struct WeightEstimator<'d, 'a> {
+struct SchemaWeightEstimator<'d, 'a> {
     document: &'d SchemaDocument<'a>,
     /// Weights of referenced schemas; 1 while being computed, because a cycle descends into the value.
     known: HashMap<String, u64>,
 }
 
-impl WeightEstimator<'_, '_> {
+impl SchemaWeightEstimator<'_, '_> {
     fn weigh(&mut self, location: SchemaLocation<'_>, schema: &Value, nested: usize) -> u64 {
         let Value::Object(map) = schema else { return 1 };
         if nested > MAX_CHAIN {

@@ -1,6 +1,6 @@
 //! Arguments are compared one by one, and the verdict equals that for the whole schemas.
 
-use nuncio_judge::schema::{Budget, compare};
+use nuncio_judge::schema::{ComparisonBudget, compare};
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde_json::{Value, json};
 
@@ -74,10 +74,10 @@ fn judging_argument_by_argument_equals_comparing_whole_schemas() {
             // The manifest table's rule on changed types does not apply to plain schemas.
             let found = judge(std::slice::from_ref(old), std::slice::from_ref(new));
             let proved = found.findings.iter().any(|finding| finding.rule.as_str() != "type_changed");
-            let wanted = compare(old, new, Budget::default());
+            let wanted = compare(old, new, ComparisonBudget::default());
             let named = found.findings.iter().any(|finding| finding.witness.is_some());
             assert_eq!(proved || named, wanted.outcome.breaking(), "{old} {new}: {found:?}");
-            let back = compare(new, old, Budget::default()).outcome.breaking();
+            let back = compare(new, old, ComparisonBudget::default()).outcome.breaking();
             assert_eq!(found.notices.iter().any(|notice| notice.rule.as_str() == "input_widened"), back, "{old} {new}");
         }
     }

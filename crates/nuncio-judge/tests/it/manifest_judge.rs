@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_judge::schema::{Budget, NarrowingRule};
+use nuncio_judge::schema::{ComparisonBudget, NarrowingRule};
 use nuncio_judge::{ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule, manifests};
 use serde_json::{Map, Value, json};
 
@@ -154,7 +154,7 @@ fn every_judge_rule_and_the_step_budget_are_documented() {
     for rule in rules.chain(NarrowingRule::ALL.iter().map(|rule| rule.as_str())) {
         assert!(page.contains(&format!("`{rule}`")), "docs/change-judge.md does not describe {rule}");
     }
-    let thousands = Budget::default().steps() / 1000;
+    let thousands = ComparisonBudget::default().steps() / 1000;
     assert!(page.contains(&format!(" {thousands},000 steps")), "docs/change-judge.md states another budget");
 }
 

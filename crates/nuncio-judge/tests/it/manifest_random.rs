@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_judge::schema::{Budget, compare};
+use nuncio_judge::schema::{ComparisonBudget, compare};
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -192,7 +192,7 @@ proptest! {
         let verdict = judge(&old, &new);
         hangs_together(&verdict);
         prop_assert!(!rules(&verdict).contains("type_changed"), "no type was touched: {before} {after}");
-        prop_assert_eq!(verdict.breaking, compare(before, after, Budget::default()).outcome.breaking());
+        prop_assert_eq!(verdict.breaking, compare(before, after, ComparisonBudget::default()).outcome.breaking());
         let scope = new["tools"][index]["permission_scope"].as_str().unwrap();
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
         prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "{} {}", before, after);

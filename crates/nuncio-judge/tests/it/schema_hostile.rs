@@ -1,11 +1,11 @@
 //! Hostile schemas: every comparison ends within its budget, on a small stack, without a panic.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, NarrowingRule, compare};
+use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, NarrowingRule, compare};
 use serde_json::{Map, Value, json};
 
 fn on_a_small_stack(name: &'static str, old: Value, new: Value, expected: &'static [ComparisonOutcome]) {
     let run = move || {
-        let comparison = compare(&old, &new, Budget::new(200_000));
+        let comparison = compare(&old, &new, ComparisonBudget::new(200_000));
         assert!(expected.contains(&comparison.outcome), "{name}: {:?}", comparison.outcome);
         assert!(comparison.findings.len() <= 64, "{name}: {} findings", comparison.findings.len());
         assert_eq!(comparison.outcome == ComparisonOutcome::Compatible, comparison.findings.is_empty(), "{name}");
@@ -27,8 +27,8 @@ fn definitions(count: usize, body: impl Fn(usize) -> Value) -> Map<String, Value
 
 #[test]
 fn comparing_deeply_nested_schemas_ends_within_budget() {
-    type Wrap = fn(Value) -> Value;
-    let wraps: [(&str, Wrap); 7] = [
+    type SchemaWrapper = fn(Value) -> Value;
+    let wraps: [(&str, SchemaWrapper); 7] = [
         ("properties", |inner| json!({"properties": {"a": inner}})),
         ("not", |inner| json!({"not": inner})),
         ("items", |inner| json!({"items": inner})),
@@ -213,7 +213,7 @@ fn comparison_with_an_invalid_schema_is_unknown() {
     ];
     for schema in wrong {
         for (old, new) in [(schema.clone(), json!({"title": "t"})), (json!({"title": "t"}), schema.clone())] {
-            let comparison = compare(&old, &new, Budget::default());
+            let comparison = compare(&old, &new, ComparisonBudget::default());
             assert_eq!(comparison.outcome, ComparisonOutcome::Unknown, "{schema}");
             assert_eq!(comparison.findings[0].rule, NarrowingRule::SchemaInvalid, "{schema}");
         }
@@ -224,9 +224,9 @@ fn comparison_with_an_invalid_schema_is_unknown() {
 fn comparison_of_compatible_schemas_with_too_small_budget_is_unknown() {
     let (old, new) = (json!({"items": {"minimum": 1}}), json!({"items": {"minimum": 0}}));
     for steps in 0..40 {
-        let outcome = compare(&old, &new, Budget::new(steps)).outcome;
+        let outcome = compare(&old, &new, ComparisonBudget::new(steps)).outcome;
         assert_ne!(outcome, ComparisonOutcome::Breaking, "{steps}");
     }
-    assert_eq!(compare(&old, &new, Budget::new(0)).outcome, ComparisonOutcome::Unknown);
-    assert_eq!(compare(&old, &new, Budget::default()).outcome, ComparisonOutcome::Compatible);
+    assert_eq!(compare(&old, &new, ComparisonBudget::new(0)).outcome, ComparisonOutcome::Unknown);
+    assert_eq!(compare(&old, &new, ComparisonBudget::default()).outcome, ComparisonOutcome::Compatible);
 }

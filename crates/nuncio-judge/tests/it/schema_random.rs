@@ -1,6 +1,6 @@
 //! Pairs of schemas judged compatible have no counterexample: random pairs, and all values of small domains.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
+use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 use super::schema_maker::SchemaGenerator;
@@ -20,7 +20,7 @@ fn no_random_value_refutes_schemas_judged_compatible() {
         if old.to_string().contains("\"$ref\":\"#\"") || new.to_string().contains("\"$ref\":\"#\"") {
             continue;
         }
-        match compare(&old, &new, Budget::default()).outcome {
+        match compare(&old, &new, ComparisonBudget::default()).outcome {
             ComparisonOutcome::Breaking => breaking += 1,
             ComparisonOutcome::Unknown => unknown += 1,
             ComparisonOutcome::Compatible => {
@@ -52,7 +52,7 @@ fn no_value_of_a_small_domain_refutes_schemas_judged_compatible() {
         for seed in 0..250 {
             let mut maker = SchemaGenerator::new(seed);
             let (old, new) = (world.schema(&mut maker, 2), world.schema(&mut maker, 2));
-            match compare(&old, &new, Budget::default()).outcome {
+            match compare(&old, &new, ComparisonBudget::default()).outcome {
                 ComparisonOutcome::Breaking => settled += 1,
                 ComparisonOutcome::Unknown => unknown += 1,
                 ComparisonOutcome::Compatible => {

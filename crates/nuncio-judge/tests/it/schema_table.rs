@@ -1,22 +1,22 @@
 //! Hand-written pairs of schemas: every keyword in both directions, and difficult cases.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, NarrowingRule, compare};
+use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, NarrowingRule, compare};
 use serde_json::{Value, json};
 
 use super::validators::is_valid;
 
 /// The expected result of a comparison: compatible, or a finding of this rule with a witness.
-enum Expected {
+enum ExpectedComparison {
     Fine,
     Breaks(NarrowingRule),
 }
 
-use Expected::{Breaks, Fine};
+use ExpectedComparison::{Breaks, Fine};
 use NarrowingRule as R;
 
-fn check(pairs: Vec<(Value, Value, Expected)>) {
+fn check(pairs: Vec<(Value, Value, ExpectedComparison)>) {
     for (old, new, expected) in pairs {
-        let comparison = compare(&old, &new, Budget::default());
+        let comparison = compare(&old, &new, ComparisonBudget::default());
         let told = format!("{old} => {new}: {comparison:?}");
         match expected {
             Fine => assert_eq!(comparison.outcome, ComparisonOutcome::Compatible, "{told}"),

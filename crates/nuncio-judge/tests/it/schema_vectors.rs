@@ -1,6 +1,6 @@
 //! Labelled pairs of schemas: no breaking pair is missed, and no compatible pair is called breaking.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
+use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 use super::validators::is_valid;
@@ -18,7 +18,7 @@ fn schema_pairs_of_the_vector_file_are_judged_as_labelled() {
         for (old, new) in [("old", "new"), ("tool_old", "tool_new")] {
             let (Some(old), Some(new)) = (row.get(old), row.get(new)) else { continue };
             pairs += 1;
-            let comparison = compare(old, new, Budget::default());
+            let comparison = compare(old, new, ComparisonBudget::default());
             for finding in &comparison.findings {
                 if let Some(witness) = &finding.witness {
                     assert!(

@@ -15,7 +15,7 @@ use crate::error::OperatorError;
 
 /// The server for which invites are made.
 #[derive(Debug, Clone)]
-pub(crate) struct InviteServer {
+pub(crate) struct InviteServerIdentity {
     pub(crate) key: PublicKey,
     /// The enrolment URL; `None` while no server runs.
     pub(crate) url: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct InviteServer {
 /// Invites a person, or another device of a person.
 pub(super) async fn invite(
     engine: &Engine,
-    origin: &InviteServer,
+    origin: &InviteServerIdentity,
     name: PersonName,
     seconds: Option<u64>,
 ) -> Result<UserInvitation, OperatorError> {

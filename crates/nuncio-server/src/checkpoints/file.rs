@@ -15,12 +15,12 @@ const FILE: &str = "audit-checkpoints.jsonl";
 const LINE_START: &[u8] = b"{\"seq\":";
 
 #[derive(Debug)]
-pub(super) struct CheckpointFile {
+pub(super) struct AuditCheckpointFile {
     folder: PrivateFiles,
     path: PathBuf,
 }
 
-impl CheckpointFile {
+impl AuditCheckpointFile {
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: PrivateFiles::new(folder), path: folder.join(FILE) }
     }
@@ -118,14 +118,14 @@ mod tests {
         AuditCheckpoint::sign(ChainHead { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
     }
 
-    fn numbers(file: &CheckpointFile) -> Vec<u64> {
+    fn numbers(file: &AuditCheckpointFile) -> Vec<u64> {
         file.read().unwrap().iter().map(|checkpoint| checkpoint.seq).collect()
     }
 
     #[test]
     fn torn_last_checkpoint_line_is_ignored_and_truncated_by_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path());
+        let file = AuditCheckpointFile::new(folder.path());
         file.append(&checkpoint(1)).unwrap();
         let whole = fs::read(&file.path).unwrap();
         for cut in 1..whole.len() {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn checkpoint_behind_a_torn_line_is_read_and_other_text_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path());
+        let file = AuditCheckpointFile::new(folder.path());
         let (torn, whole) = (line(&checkpoint(1)), line(&checkpoint(2)));
         for cut in 1..torn.len() - 1 {
             fs::write(&file.path, [&torn[..cut], &whole[..]].concat()).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn replaced_checkpoint_file_holds_the_given_lines_and_accepts_appends() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path());
+        let file = AuditCheckpointFile::new(folder.path());
         (1..=5).for_each(|seq| file.append(&checkpoint(seq)).unwrap());
         file.replace(&[checkpoint(4), checkpoint(5)]).unwrap();
         file.append(&checkpoint(6)).unwrap();

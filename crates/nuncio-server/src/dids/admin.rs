@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 
-use super::base::{AddressSource, DidBase, RecordedBase};
+use super::base::{DidBaseUrl, PublicUrlSource, RecordedDidBaseUrl};
 use super::{DidHistory, DidSubject, Dids};
 use crate::admin::replies::{DidInfo, DidList, RotatedDids};
 use crate::error::OperatorError;
@@ -47,7 +47,7 @@ impl Dids {
     /// continue with the old URL. DIDs that were moved already stay, so an interrupted move can be repeated.
     pub(crate) fn move_to(&self, base: &str) -> Result<RotatedDids, OperatorError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let did_base = DidBase::at(base).map_err(|why| OperatorError::new(Code::DidUnavailable, why))?;
+        let did_base = DidBaseUrl::at(base).map_err(|why| OperatorError::new(Code::DidUnavailable, why))?;
         let mut moved = Vec::new();
         for (subject, history) in self.key_histories() {
             let next = match history.base == did_base.base {
@@ -57,7 +57,8 @@ impl Dids {
             self.put(&subject, next.clone())?;
             moved.push(did_info(&subject, &next));
         }
-        RecordedBase { base: did_base.base.clone(), chosen: AddressSource::ByOperator }.write(&self.inner.files)?;
+        RecordedDidBaseUrl { base: did_base.base.clone(), chosen: PublicUrlSource::ByOperator }
+            .write(&self.inner.files)?;
         Ok(RotatedDids { public_url: Some(did_base.base), rotated: moved })
     }
 }

@@ -12,14 +12,14 @@ use crate::error::OperatorError;
 const FILE: &str = "keys/home.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DidBase {
+pub(super) struct DidBaseUrl {
     /// The public URL without a trailing slash.
     pub(super) base: String,
     /// The DID of the service: the bare domain.
     pub(super) service: Did,
 }
 
-impl DidBase {
+impl DidBaseUrl {
     /// Parses a public URL; the error says why no DID can be made of it.
     pub(super) fn at(base: &str) -> Result<Self, String> {
         let base = base.trim_end_matches('/');
@@ -62,7 +62,7 @@ impl DidBase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum AddressSource {
+pub(crate) enum PublicUrlSource {
     ByOperator,
     ByListening,
 }
@@ -70,12 +70,12 @@ pub(crate) enum AddressSource {
 /// The public URL that the DIDs on disk were made for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RecordedBase {
+pub(super) struct RecordedDidBaseUrl {
     pub(super) base: String,
-    pub(super) chosen: AddressSource,
+    pub(super) chosen: PublicUrlSource,
 }
 
-impl RecordedBase {
+impl RecordedDidBaseUrl {
     /// Reads the recorded URL; `None` before the first DID.
     pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, OperatorError> {
         let Some(bytes) = files.read(FILE)? else { return Ok(None) };
@@ -88,10 +88,10 @@ impl RecordedBase {
 
     /// Whether the DIDs may be moved to another URL without the operator: no operator chose either URL, and both are on
     /// this machine.
-    pub(super) fn may_follow(&self, did_base: &DidBase, chosen: AddressSource) -> bool {
-        let local = |did_base: &DidBase| did_base.service.host() == "localhost";
-        let is_default = self.chosen == AddressSource::ByListening && chosen == AddressSource::ByListening;
-        is_default && local(did_base) && DidBase::at(&self.base).is_ok_and(|from| local(&from))
+    pub(super) fn may_follow(&self, did_base: &DidBaseUrl, chosen: PublicUrlSource) -> bool {
+        let local = |did_base: &DidBaseUrl| did_base.service.host() == "localhost";
+        let is_default = self.chosen == PublicUrlSource::ByListening && chosen == PublicUrlSource::ByListening;
+        is_default && local(did_base) && DidBaseUrl::at(&self.base).is_ok_and(|from| local(&from))
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             ("https://Agents.example.com:8443", "did:wba:agents.example.com%3A8443"),
             ("http://agents.example.com", "did:wba:agents.example.com%3A80"),
         ] {
-            assert_eq!(DidBase::at(base).unwrap().service.as_str(), did, "{base}");
+            assert_eq!(DidBaseUrl::at(base).unwrap().service.as_str(), did, "{base}");
         }
         for (base, why) in [
             ("http://127.0.0.1:7400", "IP address"),
@@ -126,27 +126,27 @@ mod tests {
             ("", "is not valid"),
             ("https://a_b.example", "cannot form a DID"),
         ] {
-            let error = DidBase::at(base).unwrap_err();
+            let error = DidBaseUrl::at(base).unwrap_err();
             assert!(error.contains(why), "{base}: {error}");
         }
     }
 
     #[test]
     fn dids_follow_a_changed_localhost_url_only_if_no_operator_chose_either_url() {
-        let local = DidBase::at("http://localhost:1").unwrap();
-        let recorded = |base: &str, chosen| RecordedBase { base: base.to_owned(), chosen };
-        let (operator, listening) = (AddressSource::ByOperator, AddressSource::ByListening);
+        let local = DidBaseUrl::at("http://localhost:1").unwrap();
+        let recorded = |base: &str, chosen| RecordedDidBaseUrl { base: base.to_owned(), chosen };
+        let (operator, listening) = (PublicUrlSource::ByOperator, PublicUrlSource::ByListening);
         assert!(recorded("http://localhost:2", listening).may_follow(&local, listening));
         assert!(!recorded("http://localhost:2", operator).may_follow(&local, listening));
         assert!(!recorded("http://localhost:2", listening).may_follow(&local, operator));
         assert!(!recorded("https://a.example", listening).may_follow(&local, listening));
-        let public = DidBase::at("https://a.example").unwrap();
+        let public = DidBaseUrl::at("https://a.example").unwrap();
         assert!(!recorded("http://localhost:2", listening).may_follow(&public, listening));
     }
 
     #[test]
     fn did_without_a_port_and_with_port_443_belong_to_the_same_host() {
-        let did_base = DidBase::at("https://a.example").unwrap();
+        let did_base = DidBaseUrl::at("https://a.example").unwrap();
         for (did, expected) in [
             ("did:wba:a.example", true),
             ("did:wba:a.example%3A443:x", true),

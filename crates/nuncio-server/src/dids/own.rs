@@ -8,11 +8,11 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_http::{CachePolicy, CacheableDocument};
 use nuncio_identity::document::KEY_FRAGMENT;
-use nuncio_identity::{BoundDocument, Did, DidDocument, K1ProofRule, NewDocument, Service, SigningKey, jcs};
+use nuncio_identity::{BoundDidDocument, Did, DidDocument, DidService, K1ProofRule, NewDidDocument, SigningKey, jcs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::base::DidBase;
+use super::base::DidBaseUrl;
 use crate::data::PrivateFiles;
 use crate::error::OperatorError;
 
@@ -36,23 +36,26 @@ impl DidSubject {
         }
     }
 
-    fn did(&self, did_base: &DidBase, key: &SigningKey) -> Did {
+    fn did(&self, did_base: &DidBaseUrl, key: &SigningKey) -> Did {
         match self {
             Self::Service => did_base.service.clone(),
             Self::Agent(name) => did_base.agent(name, key),
         }
     }
 
-    fn services(&self, did_base: &DidBase, did: &Did) -> Vec<Service> {
+    fn services(&self, did_base: &DidBaseUrl, did: &Did) -> Vec<DidService> {
         let base = &did_base.base;
-        let messages = Service::messages(did, format!("{base}/anp"), &did_base.service, PROFILES, SECURITY_PROFILES);
+        let messages = DidService::messages(did, format!("{base}/anp"), &did_base.service, PROFILES, SECURITY_PROFILES);
         match self {
             // The description of the service is its directory of agents.
             Self::Service => {
-                vec![Service::agent_description(did, format!("{base}{}", nuncio_anp::directory::DESCRIPTION)), messages]
+                vec![
+                    DidService::agent_description(did, format!("{base}{}", nuncio_anp::directory::DESCRIPTION)),
+                    messages,
+                ]
             }
             Self::Agent(name) => {
-                vec![Service::agent_description(did, format!("{base}/agents/{name}/ad.json")), messages]
+                vec![DidService::agent_description(did, format!("{base}/agents/{name}/ad.json")), messages]
             }
         }
     }
@@ -73,28 +76,28 @@ pub struct OwnDid {
     key: SigningKey,
     key_id: String,
     since: Timestamp,
-    pub(super) published: PublishedDocument,
+    pub(super) published: PublishedDidDocument,
 }
 
 /// A DID document in two forms: as served, and as verified to belong to its DID.
 #[derive(Debug, Clone)]
-pub(super) struct PublishedDocument {
+pub(super) struct PublishedDidDocument {
     pub(super) document: CacheableDocument,
-    pub(super) bound: Arc<BoundDocument>,
+    pub(super) bound: Arc<BoundDidDocument>,
 }
 
 impl OwnDid {
-    fn new(subject: &DidSubject, did_base: &DidBase, key: SigningKey, since: Timestamp) -> Self {
+    fn new(subject: &DidSubject, did_base: &DidBaseUrl, key: SigningKey, since: Timestamp) -> Self {
         let did = subject.did(did_base, &key);
-        let mut document = NewDocument::new(&did, since);
+        let mut document = NewDidDocument::new(&did, since);
         document.services = subject.services(did_base, &did);
         let document = document.sign(&key);
-        let published = PublishedDocument::new(&did, document, since)
+        let published = PublishedDidDocument::new(&did, document, since)
             .expect("a document signed with the key of its DID is valid for it");
         Self { key_id: did.url(KEY_FRAGMENT), key, since, published }
     }
 
-    fn fresh(subject: &DidSubject, did_base: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
+    fn fresh(subject: &DidSubject, did_base: &DidBaseUrl, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let mut seed = [0; 32];
         entropy.fill(&mut seed);
         Self::new(subject, did_base, SigningKey::from_seed(&seed), now)
@@ -122,12 +125,12 @@ impl OwnDid {
     }
 
     #[must_use]
-    pub fn document(&self) -> &Arc<BoundDocument> {
+    pub fn document(&self) -> &Arc<BoundDidDocument> {
         &self.published.bound
     }
 }
 
-impl PublishedDocument {
+impl PublishedDidDocument {
     fn new(did: &Did, document: Value, now: Timestamp) -> Result<Self, String> {
         let bytes = jcs::canonical(&document);
         let document = DidDocument::from_json(document).map_err(|fault| fault.to_string())?;
@@ -142,7 +145,7 @@ pub(super) struct DidHistory {
     pub(super) base: String,
     pub(super) current: Arc<OwnDid>,
     /// Documents of retired DIDs, oldest first. Their keys are deleted.
-    pub(super) retired: Vec<PublishedDocument>,
+    pub(super) retired: Vec<PublishedDidDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -155,7 +158,7 @@ struct DidHistoryRecord {
 }
 
 impl DidHistory {
-    pub(super) fn begin(subject: &DidSubject, did_base: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
+    pub(super) fn begin(subject: &DidSubject, did_base: &DidBaseUrl, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let current = Arc::new(OwnDid::fresh(subject, did_base, entropy, now));
         Self { base: did_base.base.clone(), current, retired: Vec::new() }
     }
@@ -164,16 +167,16 @@ impl DidHistory {
     pub(super) fn rotate(
         &self,
         subject: &DidSubject,
-        did_base: &DidBase,
+        did_base: &DidBaseUrl,
         entropy: &dyn Entropy,
         now: Timestamp,
     ) -> Self {
         let next = OwnDid::fresh(subject, did_base, entropy, now);
         let (old, mut retired) = (&self.current, self.retired.clone());
         if old.did() != next.did() {
-            let mut last = NewDocument::new(old.did(), now);
+            let mut last = NewDidDocument::new(old.did(), now);
             last.successor = Some(next.did());
-            let last = PublishedDocument::new(old.did(), last.sign(&old.key), now);
+            let last = PublishedDidDocument::new(old.did(), last.sign(&old.key), now);
             retired.push(last.expect("a document signed with the key of its DID is valid for it"));
         }
         // After a move back to an earlier domain, the service's DID of that domain is current again.
@@ -181,7 +184,7 @@ impl DidHistory {
         Self { base: did_base.base.clone(), current: Arc::new(next), retired }
     }
 
-    pub(super) fn follow(&self, subject: &DidSubject, did_base: &DidBase) -> Self {
+    pub(super) fn follow(&self, subject: &DidSubject, did_base: &DidBaseUrl) -> Self {
         let OwnDid { key, since, .. } = &*self.current;
         let current = Arc::new(OwnDid::new(subject, did_base, key.clone(), *since));
         Self { base: did_base.base.clone(), current, retired: self.retired.clone() }
@@ -200,10 +203,10 @@ impl DidHistory {
         let record: DidHistoryRecord =
             serde_json::from_slice(&bytes).map_err(|fault| broken(&format!("line {} is wrong", fault.line())))?;
         let key = SigningKey::from_pem(&record.key).map_err(|fault| broken(&fault.to_string()))?;
-        let did_base = DidBase::at(&record.base).map_err(|why| broken(&why))?;
+        let did_base = DidBaseUrl::at(&record.base).map_err(|why| broken(&why))?;
         let old = |document: Value| {
             let did = document["id"].as_str().and_then(|id| Did::parse(id).ok()).ok_or("an old document has no DID")?;
-            PublishedDocument::new(&did, document, now)
+            PublishedDidDocument::new(&did, document, now)
         };
         let retired = record.retired.into_iter().map(old).collect::<Result<_, String>>().map_err(|why| broken(&why))?;
         let current = Arc::new(OwnDid::new(subject, &did_base, key, record.since));

@@ -13,12 +13,12 @@ use serde_json::Value;
 const MAX_BODY: usize = 64 * 1024;
 
 /// A request of a person: a browser opens the address as a page.
-pub(super) struct PageVisit {
+pub(super) struct BrowserPageRequest {
     language: Language,
     address: String,
 }
 
-impl PageVisit {
+impl BrowserPageRequest {
     /// `None` if a program sent the request. Browsers name `text/html` first when they open an address.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let accepts = |headers: &HeaderMap| {

@@ -9,7 +9,7 @@ use ::http::{HeaderMap, HeaderName};
 use axum::extract::Request;
 use nuncio_auth::is_forwarded;
 pub(crate) use nuncio_http::ClientAddress;
-use nuncio_http::network::Network;
+use nuncio_http::network::IpNetwork;
 
 use super::MiddlewareState;
 
@@ -24,12 +24,12 @@ pub(crate) struct PeerAddress(pub(crate) IpAddr);
 /// The proxies the operator listed in `[http] trusted_proxies`.
 #[derive(Debug, Default)]
 pub(crate) struct TrustedProxies {
-    networks: Vec<Network>,
+    networks: Vec<IpNetwork>,
     reported: Mutex<HashSet<IpAddr>>,
 }
 
 impl TrustedProxies {
-    pub(crate) fn new(networks: &[Network]) -> Self {
+    pub(crate) fn new(networks: &[IpNetwork]) -> Self {
         Self { networks: networks.to_vec(), reported: Mutex::default() }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn caller(peer: &str, lines: &[&str]) -> String {
-        let networks = ["10.0.0.0/8", "::1"].map(|text| Network::parse(text).unwrap());
+        let networks = ["10.0.0.0/8", "::1"].map(|text| IpNetwork::parse(text).unwrap());
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(X_FORWARDED_FOR, line.parse().unwrap());

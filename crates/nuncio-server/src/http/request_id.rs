@@ -33,7 +33,7 @@ pub struct RequestObserver(pub Arc<dyn Fn(&AnsweredRequest<'_>) + Send + Sync>);
 
 opaque_debug!(RequestObserver);
 
-pub(super) struct RequestLog {
+pub(super) struct RequestLogEntry {
     id: HeaderValue,
     pub(super) span: Span,
     method: Method,
@@ -43,7 +43,7 @@ pub(super) struct RequestLog {
     started: Instant,
 }
 
-impl RequestLog {
+impl RequestLogEntry {
     pub(super) fn open(shared: &MiddlewareState, request: &mut Request) -> Self {
         let sent = request.headers().get(&HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_valid_id(id));
         let id = sent.map_or_else(|| shared.engine.new_request_id(), str::to_owned);

@@ -17,20 +17,20 @@ use super::{MAX_HEAD, MAX_HEADERS};
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Stream of an HTTP connection that adds bodies to error responses of hyper.
-pub(super) struct HeadErrorStream<S> {
+pub(super) struct HyperErrorBodyStream<S> {
     stream: S,
     /// Rest of a replaced response, and how much of it is written.
     rest: Vec<u8>,
     written: usize,
 }
 
-impl<S> HeadErrorStream<S> {
+impl<S> HyperErrorBodyStream<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, rest: Vec::new(), written: 0 }
     }
 }
 
-impl<S: AsyncWrite + Unpin> HeadErrorStream<S> {
+impl<S: AsyncWrite + Unpin> HyperErrorBodyStream<S> {
     fn write_rest(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         while self.written < self.rest.len() {
             let count = ready!(Pin::new(&mut self.stream).poll_write(context, &self.rest[self.written..]))?;
@@ -45,13 +45,13 @@ impl<S: AsyncWrite + Unpin> HeadErrorStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for HeadErrorStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HyperErrorBodyStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadErrorStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HyperErrorBodyStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         ready!(self.write_rest(context))?;
         let Some(replaced) = with_body(bytes) else {

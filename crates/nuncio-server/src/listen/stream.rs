@@ -16,7 +16,7 @@ use super::connections::OpenConnection;
 use super::is_for_unidentified;
 
 pub(super) struct ConnectionStream {
-    stream: RuntimeStream,
+    stream: RuntimeBoundTcpStream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Time that a write may wait for the peer.
     write_time: Duration,
@@ -29,7 +29,7 @@ pub(super) struct ConnectionStream {
 impl ConnectionStream {
     pub(super) fn new(stream: TcpStream, connection: Arc<OpenConnection>, write_time: Duration) -> Self {
         let closed = Box::pin(connection.closed.clone().cancelled_owned());
-        let stream = RuntimeStream { stream: Some(stream), is_for_unidentified: is_for_unidentified() };
+        let stream = RuntimeBoundTcpStream { stream: Some(stream), is_for_unidentified: is_for_unidentified() };
         Self { stream, closed, write_time, deadline: None, _connection: connection }
     }
 
@@ -85,14 +85,14 @@ impl AsyncWrite for ConnectionStream {
 }
 
 /// A socket whose readiness is watched by the runtime that serves it.
-struct RuntimeStream {
+struct RuntimeBoundTcpStream {
     /// The socket; `None` if it could not be moved to another runtime.
     stream: Option<TcpStream>,
     /// Whether the runtime for unidentified callers watches the socket.
     is_for_unidentified: bool,
 }
 
-impl RuntimeStream {
+impl RuntimeBoundTcpStream {
     /// The socket, moved to the runtime of this thread if another one watches it: otherwise an identified caller would
     /// wait for the thread of unidentified ones.
     fn here(&mut self) -> Result<&mut TcpStream> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::client::{AgentTarget, LocalDidScheme};
+use nuncio_anp::client::{AgentTarget, LocalDidUrlScheme};
 use nuncio_anp::directory::{DirectoryEntry, DirectoryIndex, DirectoryOptions, DirectoryPublisher};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
@@ -22,7 +22,7 @@ pub(crate) async fn open(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
     settings: &RegistrySettings,
-    local: LocalDidScheme,
+    local: LocalDidUrlScheme,
     here: Option<&str>,
 ) -> Result<DirectoryIndex, OperatorError> {
     let options = DirectoryOptions {

@@ -30,7 +30,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::SignedRequest;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
-use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawHttpResponse};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, count, desk, echo, held, scope, tool};
@@ -99,7 +99,7 @@ pub(crate) fn request(path: &str, headers: &[(String, String)], body: &str) -> S
     )
 }
 
-pub(crate) async fn post(gateway: &Gateway, path: &str, headers: &[(String, String)], body: &str) -> RawAnswer {
+pub(crate) async fn post(gateway: &Gateway, path: &str, headers: &[(String, String)], body: &str) -> RawHttpResponse {
     gateway.raw(request(path, headers, body)).await.unwrap()
 }
 
@@ -114,7 +114,7 @@ pub(crate) const APPROVAL: Duration = Duration::from_secs(60);
 
 impl AnpTestServer {
     /// Sends a body unchanged, signed by a caller.
-    pub(crate) async fn send(&self, someone: &ForeignDid, path: &str, body: &str) -> RawAnswer {
+    pub(crate) async fn send(&self, someone: &ForeignDid, path: &str, body: &str) -> RawHttpResponse {
         post(&self.gateway, path, &signed(&self.gateway, someone, path, body), body).await
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer, eventually};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawHttpResponse, eventually};
 use ring::{hmac, signature};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn builder(clock: &ManualClock, allowed: &[&str]) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &desk(&tools)).clock(clock).settings(|settings| settings.outbound.allow = allowed)
 }
 
-async fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> RawAnswer {
+async fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> RawHttpResponse {
     let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
     gateway.raw(head + body).await.unwrap()

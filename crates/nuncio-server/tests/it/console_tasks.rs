@@ -1,7 +1,7 @@
 //! `/console/tasks` through a browser without scripts: sign-in, forms and refused requests.
 
 use nuncio_core::task::{HumanTask, TaskState};
-use nuncio_testkit::{AapClient, Gateway, ManualClock, RawAnswer, eventually};
+use nuncio_testkit::{AapClient, Gateway, ManualClock, RawHttpResponse, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -65,17 +65,17 @@ impl<'a> InboxBrowser<'a> {
         browser
     }
 
-    async fn get(&mut self, path: &str) -> RawAnswer {
+    async fn get(&mut self, path: &str) -> RawHttpResponse {
         self.send("GET", path, "", "").await
     }
 
-    async fn post(&mut self, path: &str, form: &[(&str, &str)]) -> RawAnswer {
+    async fn post(&mut self, path: &str, form: &[(&str, &str)]) -> RawHttpResponse {
         let body = form.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value)));
         let body = body.collect::<Vec<_>>().join("&");
         self.send("POST", path, "Content-Type: application/x-www-form-urlencoded\r\n", &body).await
     }
 
-    async fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> RawAnswer {
+    async fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> RawHttpResponse {
         let says = self.says.iter().filter(|(name, _)| method == "POST" || *name != "Origin");
         let mut head: String = says.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         if let Some(cookie) = &self.cookie {
@@ -99,7 +99,7 @@ impl<'a> InboxBrowser<'a> {
     }
 
     /// Sends a form of a task's page.
-    async fn step(&mut self, task: &HumanTask, deed: &str, form: &[(&str, &str)]) -> RawAnswer {
+    async fn step(&mut self, task: &HumanTask, deed: &str, form: &[(&str, &str)]) -> RawHttpResponse {
         let token = self.token(&place(task)).await;
         self.post(&format!("{}/{deed}", place(task)), &[&[("csrf", token.as_str())], form].concat()).await
     }
@@ -109,7 +109,7 @@ fn place(task: &HumanTask) -> String {
     format!("/console/tasks/{}", task.id)
 }
 
-fn token(page: &RawAnswer) -> Option<String> {
+fn token(page: &RawHttpResponse) -> Option<String> {
     page.body.split("name=\"csrf\" value=\"").nth(1)?.split('"').next().map(str::to_owned)
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_server::settings::LoopbackAccess;
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::json;
 
 use crate::agents::{DESK, desk, echo, tool};
@@ -17,7 +17,7 @@ fn skilled() -> String {
     desk(&[echo(), tool("search", "printf found", skill)])
 }
 
-async fn send(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawAnswer {
+async fn send(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawHttpResponse {
     let length = body.len();
     let request = format!(
         "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
@@ -179,7 +179,7 @@ async fn forwarded_request_to_an_open_server_is_served_with_a_key_in_header_body
 }
 
 /// Sends a request whose `Host` is among `headers`.
-async fn forwarded(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawAnswer {
+async fn forwarded(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawHttpResponse {
     let media = if body.starts_with('{') { "application/json" } else { "application/x-www-form-urlencoded" };
     let length = body.len();
     let request = format!(

@@ -2,7 +2,7 @@
 //! browsers send no key by themselves.
 
 use nuncio_server::settings::LoopbackAccess;
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::json;
 
 use crate::agents::{DESK, desk, echo};
@@ -15,7 +15,7 @@ async fn start() -> Gateway {
 }
 
 /// Sends a request; `PORT` in a header value is replaced by the server's port.
-async fn send(gateway: &Gateway, line: &str, headers: &[(&str, &str)], body: &str) -> RawAnswer {
+async fn send(gateway: &Gateway, line: &str, headers: &[(&str, &str)], body: &str) -> RawHttpResponse {
     let port = gateway.address().port().to_string();
     let mut request = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
     for (name, value) in headers {

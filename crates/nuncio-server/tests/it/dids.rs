@@ -13,9 +13,9 @@ mod rotation;
 
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::{BoundDocument, Did, DidDocument, K1ProofRule};
+use nuncio_identity::{BoundDidDocument, Did, DidDocument, K1ProofRule};
 use nuncio_server::dids::Dids;
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 
 use crate::agents::DESK;
 
@@ -33,7 +33,7 @@ pub(crate) fn desk_did(gateway: &Gateway) -> Did {
 }
 
 /// Sends a `GET` request with additional headers.
-pub(crate) async fn get(gateway: &Gateway, path: &str, host: &str, headers: &str) -> RawAnswer {
+pub(crate) async fn get(gateway: &Gateway, path: &str, host: &str, headers: &str) -> RawHttpResponse {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n");
     gateway.raw(request).await.unwrap()
 }
@@ -49,7 +49,7 @@ pub(crate) fn path_of(did: &Did) -> String {
 }
 
 /// The document of a DID as the gateway serves it; panics unless it is the DID's own.
-pub(crate) async fn document(gateway: &Gateway, did: &Did) -> BoundDocument {
+pub(crate) async fn document(gateway: &Gateway, did: &Did) -> BoundDidDocument {
     let answer = get(gateway, &path_of(did), "localhost", "").await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/json"));

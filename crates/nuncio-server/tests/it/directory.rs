@@ -14,9 +14,9 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
-use nuncio_identity::{Did, NewDocument, Service, SignedRequest, SigningKey};
+use nuncio_identity::{Did, DidService, NewDidDocument, SignedRequest, SigningKey};
 use nuncio_server::admin::AdminCommand;
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::{Value, json};
 
 use crate::anp::nonce;
@@ -24,7 +24,7 @@ use crate::dids::peer::{DidHost, DidHostReply, ForeignDid};
 
 const PATH: &str = "/registry/agents";
 
-async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawAnswer {
+async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawHttpResponse {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
     gateway.raw(request).await.unwrap()
 }
@@ -45,18 +45,18 @@ async fn item(gateway: &Gateway, name: &str) -> Value {
     page["items"].as_array().unwrap().iter().find(|item| item["name"] == name).cloned().unwrap_or_default()
 }
 
-enum RequestSender<'a> {
+enum SenderCredential<'a> {
     Nobody,
     Key(&'a str),
     Did(&'a ForeignDid),
 }
 
-async fn send(gateway: &Gateway, by: &RequestSender<'_>, method: &str, path: &str, body: &str) -> RawAnswer {
+async fn send(gateway: &Gateway, by: &SenderCredential<'_>, method: &str, path: &str, body: &str) -> RawHttpResponse {
     let mut headers = String::new();
     match by {
-        RequestSender::Nobody => {}
-        RequestSender::Key(key) => headers = format!("Authorization: Bearer {key}\r\n"),
-        RequestSender::Did(someone) => {
+        SenderCredential::Nobody => {}
+        SenderCredential::Key(key) => headers = format!("Authorization: Bearer {key}\r\n"),
+        SenderCredential::Did(someone) => {
             let target = format!("{}{path}", gateway.server().url());
             let none: [(&str, &str); 0] = [];
             let request = SignedRequest { method, target_uri: &target, headers: &none, body: body.as_bytes() };
@@ -75,11 +75,11 @@ async fn send(gateway: &Gateway, by: &RequestSender<'_>, method: &str, path: &st
     gateway.raw(request).await.unwrap()
 }
 
-async fn register(gateway: &Gateway, by: &RequestSender<'_>, url: &str) -> RawAnswer {
+async fn register(gateway: &Gateway, by: &SenderCredential<'_>, url: &str) -> RawHttpResponse {
     send(gateway, by, "POST", PATH, &json!({"url": url}).to_string()).await
 }
 
-fn refusal(answer: &RawAnswer) -> (u16, String) {
+fn refusal(answer: &RawHttpResponse) -> (u16, String) {
     (answer.status, answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -124,8 +124,8 @@ impl ForeignAgent {
     }
 
     fn publish_did(&self, peer: &DidHost, description: &str, now: Timestamp) {
-        let mut document = NewDocument::new(&self.someone.did, now);
-        document.services = vec![Service::agent_description(&self.someone.did, description.to_owned())];
+        let mut document = NewDidDocument::new(&self.someone.did, now);
+        document.services = vec![DidService::agent_description(&self.someone.did, description.to_owned())];
         peer.publish(&self.someone.did, DidHostReply::Document(document.sign(&self.someone.key)));
     }
 

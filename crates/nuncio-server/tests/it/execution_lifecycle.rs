@@ -20,11 +20,11 @@ use nuncio_core::turn::{StopReason, TurnOutcome};
 use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
-use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::store::{AuditStore as _, ExecutionStore as _, NodeStore as _};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::tasks::TaskCommand;
-use nuncio_engine::{Caller, Engine, Limits, Ports};
+use nuncio_engine::{Caller, Engine, EngineLimits, EnginePorts};
 use nuncio_server::SystemEntropy;
 use nuncio_store::SqliteStore;
 use nuncio_testkit::ManualClock;
@@ -113,7 +113,7 @@ struct CountingRunner(Arc<ExecutionRecorder>);
 
 #[async_trait]
 impl Runner for CountingRunner {
-    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
         if let Some(inbox) = &call.inbox {
             return inbox.run_by_person(&call, "Do it.".to_owned()).await;
         }
@@ -239,7 +239,7 @@ async fn moments(world: &ExecutionRecorder, count: usize) {
 }
 
 async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterStopper>) -> Engine {
-    let ports = Ports {
+    let ports = EnginePorts {
         store: Arc::new(SqliteStore::open_counted(file, Arc::clone(reaper) as _).unwrap()),
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(SilentBrain),
@@ -249,7 +249,7 @@ async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterSt
         cipher: SecretCipher::new(&[7; 32]),
         meter: Arc::clone(reaper) as _,
     };
-    let engine = Engine::new(ports, Limits::default(), Vec::new());
+    let engine = Engine::new(ports, EngineLimits::default(), Vec::new());
     engine.nodes().join("host", "1", StoreSharing::Exclusive).await.unwrap();
     engine.access().load().await.unwrap();
     let agent = nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent;

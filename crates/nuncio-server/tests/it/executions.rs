@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::converse::IdempotencyKey;
-use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError, SubmittedExecution};
+use nuncio_engine::invoke::{ExecutionRequest, QueueLimitReached, SubmitError, SubmittedExecution};
 use nuncio_engine::skills::{AccessDenied, SkillPermit};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 use nuncio_testkit::{ApiKeyHolder, Gateway, ManualClock, eventually};
@@ -35,13 +35,13 @@ pub(crate) fn with_key(holder: &ApiKeyHolder) -> Caller {
 #[derive(Clone)]
 pub(crate) struct Invocation {
     pub(crate) skill: String,
-    pub(crate) submission: Submission,
+    pub(crate) submission: ExecutionRequest,
 }
 
 impl Invocation {
     pub(crate) fn new(skill: String, inputs: Value) -> Self {
         let Value::Object(inputs) = inputs else { panic!("inputs are an object") };
-        let submission = Submission {
+        let submission = ExecutionRequest {
             protocol: Protocol::Skill,
             inputs,
             priority: Priority::Normal,

@@ -10,7 +10,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::{KeyRole, KeyTerm};
+use nuncio_engine::ports::store::{KeyExpiry, KeyRole};
 use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, this_account};
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
@@ -30,7 +30,7 @@ async fn start(clock: &ManualClock) -> Gateway {
 }
 
 /// Creates a key by an operator's command; the result holds its id and secret.
-async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyTerm>) -> Value {
+async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyExpiry>) -> Value {
     let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
     let order = AdminCommand::KeyCreate(KeyCreation {
         name: Some(name.to_owned()),
@@ -69,7 +69,7 @@ fn refused(code: &str) -> (u16, String) {
 async fn expired_key_is_refused_and_requests_without_a_key_stay_refused() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
-    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
+    let key = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(3600))).await;
     let end = clock.now().after(HOUR).to_string();
     assert_eq!(key["expires_at"], end.as_str());
     let session = client(&gateway, &key).session(DESK, &[]).await;
@@ -118,7 +118,7 @@ async fn expired_key_is_refused_on_an_open_loopback_server() {
     let clock = ManualClock::new();
     let builder = Gateway::builder().agent(DESK, &agent()).clock(&clock);
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
-    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
+    let key = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(3600))).await;
     clock.advance(HOUR);
     assert_eq!(asked(&gateway, &key).await, refused("key_expired"), "the request does not count as local");
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
@@ -128,7 +128,7 @@ async fn expired_key_is_refused_on_an_open_loopback_server() {
 async fn running_turn_loses_the_scopes_of_an_expired_key() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
-    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
+    let key = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(60))).await;
     let aap = client(&gateway, &key);
     let session = aap.session(DESK, &[("count", true)]).await;
     let script = json!([[{"sleep": 60_000}, call("c1", "count", json!({}))], [{"text": "done"}]]);
@@ -145,7 +145,7 @@ async fn key_with_an_expiry_in_the_past_is_not_created() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let now = clock.now();
-    for term in [KeyTerm::Seconds(0), KeyTerm::Until(now), KeyTerm::Until(Timestamp::from_millis(0))] {
+    for term in [KeyExpiry::Seconds(0), KeyExpiry::Until(now), KeyExpiry::Until(Timestamp::from_millis(0))] {
         let order = AdminCommand::KeyCreate(KeyCreation {
             name: None,
             person: None,
@@ -278,11 +278,11 @@ async fn second_overlap_is_refused_while_the_first_lasts_and_a_rotation_without_
 async fn rotation_overlap_does_not_extend_the_old_secret_beyond_its_expiry() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
-    let old = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
+    let old = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(60))).await;
     let end = old["expires_at"].clone();
     let order = AdminCommand::KeyRotate(KeyRotation {
         which: "app".to_owned(),
-        term: Some(KeyTerm::Seconds(7200)),
+        term: Some(KeyExpiry::Seconds(7200)),
         overlap_seconds: 3600,
     });
     let new = gateway.order(order).await.unwrap();
@@ -296,9 +296,9 @@ async fn rotation_overlap_does_not_extend_the_old_secret_beyond_its_expiry() {
 async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
-    let monthly = create(&gateway, "monthly", &[], Some(KeyTerm::Seconds(3600))).await;
+    let monthly = create(&gateway, "monthly", &[], Some(KeyExpiry::Seconds(3600))).await;
     let end = clock.now().after(HOUR);
-    let fixed = create(&gateway, "fixed", &[], Some(KeyTerm::Until(end))).await;
+    let fixed = create(&gateway, "fixed", &[], Some(KeyExpiry::Until(end))).await;
     let kept = gateway.order(rotate("fixed")).await.unwrap();
     assert_eq!((&kept["expires_at"], &fixed["expires_at"]), (&json!(end), &json!(end)));
 
@@ -315,7 +315,7 @@ async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
     let order = AdminCommand::KeyRotate(KeyRotation {
         which: "fixed".to_owned(),
-        term: Some(KeyTerm::Seconds(60)),
+        term: Some(KeyExpiry::Seconds(60)),
         overlap_seconds: 3600,
     });
     let renewed = gateway.order(order).await.unwrap();
@@ -348,7 +348,7 @@ async fn rotation_by_an_ambiguous_key_name_changes_nothing() {
 async fn secrets_of_a_rotated_key_and_their_expiry_survive_a_restart() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
-    let first = create(&gateway, "app", &[], Some(KeyTerm::Seconds(7200))).await;
+    let first = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(7200))).await;
     let order = AdminCommand::KeyRotate(KeyRotation { which: "app".to_owned(), term: None, overlap_seconds: 3600 });
     let second = gateway.order(order).await.unwrap();
     let data = gateway.stop().await;

@@ -11,7 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use nuncio_server::settings::LimitSettings;
-use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, Method, RawAnswer, eventually};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, Method, RawHttpResponse, eventually};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -120,7 +120,7 @@ async fn slow_request_body_times_out() {
         let begun = head(&format!("POST {path}"), &format!("{JSON}Content-Length: 100\r\n")) + "{\"agent\":";
         stream.write_all(begun.as_bytes()).await.unwrap();
         clock.pass(Duration::from_secs(20)).await;
-        let answer = RawAnswer::read(stream).await.unwrap();
+        let answer = RawHttpResponse::read(stream).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (408, "request_timeout"), "{path}");
     }
     assert_eq!(gateway.aap().history(&session).await, [] as [Value; 0]);
@@ -134,7 +134,7 @@ async fn truncated_request_body_changes_nothing() {
     let begun = head("POST /aap/sessions", &format!("{JSON}Content-Length: {}\r\n", whole.len() + 1)) + &whole;
     stream.write_all(begun.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
-    if let Some(answer) = RawAnswer::read(stream).await {
+    if let Some(answer) = RawHttpResponse::read(stream).await {
         assert_eq!(answer.status, 400, "{answer:?}");
     }
     assert_eq!(gateway.aap().get("/sessions").await.1, json!({"sessions": []}));
@@ -207,7 +207,7 @@ async fn unfinished_request_head_times_out() {
     let gateway = gateway(&[], |limits| limits.header_seconds = 1).start().await;
     let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
     stream.write_all(b"GET /aap/meta HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
-    let answer = RawAnswer::read(stream).await;
+    let answer = RawHttpResponse::read(stream).await;
     assert!(answer.is_none_or(|answer| answer.status == 408), "the connection is closed");
 }
 

@@ -16,7 +16,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer, eventually};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawHttpResponse, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -32,12 +32,12 @@ const JWT: &str = "https://api.example/RS256";
 const OPAQUE: &str = "https://api.example/opaque";
 
 /// The OpenID provider in its own process, which ends with the test.
-struct Issuer {
+struct OidcProviderProcess {
     url: String,
     _process: Child,
 }
 
-impl Issuer {
+impl OidcProviderProcess {
     async fn start() -> Self {
         let provider = std::env::var_os("NUNCIO_TEST_OIDC_PROVIDER").expect(
             "NUNCIO_TEST_OIDC_PROVIDER must name lib/index.js of the npm package oidc-provider: run `cargo xtask test`",
@@ -58,14 +58,14 @@ impl Issuer {
         Self { url: line.trim().to_owned(), _process: process }
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> RawAnswer {
+    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> RawHttpResponse {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
         let request =
             format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n{headers}\r\n{body}");
         stream.write_all(request.as_bytes()).await.unwrap();
-        RawAnswer::read(stream).await.unwrap()
+        RawHttpResponse::read(stream).await.unwrap()
     }
 
     async fn form(&self, path: &str, form: &str) -> Value {
@@ -174,7 +174,7 @@ async fn counted(gateway: &Gateway, token: &str) -> Value {
 
 #[tokio::test]
 async fn token_acts_for_its_subject_with_its_scopes() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let (writer, reader) = (issuer.token(JWT, "notes:write").await, issuer.token(JWT, "notes:read").await);
     assert_eq!(counted(&gateway, &writer).await, "counted");
@@ -196,7 +196,7 @@ async fn token_acts_for_its_subject_with_its_scopes() {
 
 #[tokio::test]
 async fn signature_algorithm_is_accepted_only_if_the_issuer_setting_allows_it() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let audiences: Vec<_> =
         ["RS256", "PS256", "ES256", "ES384", "EdDSA"].iter().map(|it| format!("https://api.example/{it}")).collect();
     let allow = |algorithms: &str| -> IssuerSetting {
@@ -217,7 +217,7 @@ async fn signature_algorithm_is_accepted_only_if_the_issuer_setting_allows_it() 
 
 #[tokio::test]
 async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     // The server is open to everyone, so only the invalid token causes the refusal.
     let gateway = builder(issuer.setting("")).clock(&clock()).open_to_anyone().start().await;
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
@@ -297,7 +297,7 @@ async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
 
 #[tokio::test]
 async fn cached_token_is_refused_after_its_expiry() {
-    let (issuer, clock) = (Issuer::start().await, clock());
+    let (issuer, clock) = (OidcProviderProcess::start().await, clock());
     let gateway = start(issuer.setting("leeway_seconds = 10"), &clock).await;
     let token = issuer.token(JWT, "notes:read").await;
     assert_eq!(status(&gateway, &token).await, welcome());
@@ -309,7 +309,7 @@ async fn cached_token_is_refused_after_its_expiry() {
 
 #[tokio::test]
 async fn unknown_key_id_triggers_a_limited_key_fetch_that_drops_old_keys() {
-    let (issuer, clock) = (Issuer::start().await, clock());
+    let (issuer, clock) = (OidcProviderProcess::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let old = issuer.token(JWT, "notes:read").await;
     assert_eq!(status(&gateway, &old).await, welcome());
@@ -339,7 +339,7 @@ async fn unknown_key_id_triggers_a_limited_key_fetch_that_drops_old_keys() {
 
 #[tokio::test]
 async fn token_of_a_withdrawn_issuer_key_is_refused_after_the_next_key_refresh() {
-    let (issuer, clock) = (Issuer::start().await, clock());
+    let (issuer, clock) = (OidcProviderProcess::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let later = SystemClock.now().as_millis() / 1000 + 3600;
     let token = issuer.forge("own", json!({}), json!({"exp": later})).await;
@@ -351,7 +351,7 @@ async fn token_of_a_withdrawn_issuer_key_is_refused_after_the_next_key_refresh()
 
 #[tokio::test]
 async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
-    let (issuer, clock) = (Issuer::start().await, clock());
+    let (issuer, clock) = (OidcProviderProcess::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let later = SystemClock.now().as_millis() / 1000 + 24 * 3600;
     let [one, two, three] =
@@ -383,7 +383,7 @@ async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
 
 #[tokio::test]
 async fn clients_that_disconnect_do_not_cause_repeated_issuer_requests() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let token = issuer.token(JWT, "notes:read").await;
     issuer.tell("hold").await;
@@ -431,7 +431,7 @@ async fn concurrent_introspections_are_limited_even_if_clients_disconnect() {
 
 #[tokio::test]
 async fn metadata_naming_another_issuer_is_refused() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let alias = issuer.url.replace("127.0.0.1", "localhost");
     let setting = IssuerSetting { url: alias.clone().try_into().unwrap(), ..issuer.setting("") };
     let gateway = start(setting, &clock()).await;
@@ -440,7 +440,7 @@ async fn metadata_naming_another_issuer_is_refused() {
     assert_eq!(issuer.asked("/jwks").await, 0);
 }
 
-fn asking(issuer: &Issuer, folder: &tempfile::TempDir, secret: &str) -> IssuerSetting {
+fn asking(issuer: &OidcProviderProcess, folder: &tempfile::TempDir, secret: &str) -> IssuerSetting {
     let file = folder.path().join("secret");
     std::fs::write(&file, secret).unwrap();
     issuer.setting(&format!("introspection = {{ client_id = \"nuncio\", client_secret_file = {file:?} }}"))
@@ -448,7 +448,7 @@ fn asking(issuer: &Issuer, folder: &tempfile::TempDir, secret: &str) -> IssuerSe
 
 #[tokio::test]
 async fn opaque_token_is_introspected_and_the_result_cached_for_a_minute() {
-    let (issuer, clock, folder) = (Issuer::start().await, clock(), tempfile::tempdir().unwrap());
+    let (issuer, clock, folder) = (OidcProviderProcess::start().await, clock(), tempfile::tempdir().unwrap());
     let gateway = start(asking(&issuer, &folder, "asks +/= much\n"), &clock).await;
     let token = issuer.token(OPAQUE, "notes:write").await;
     assert_eq!(counted(&gateway, &token).await, "counted");
@@ -490,7 +490,7 @@ struct AudienceSetting {
 
 #[tokio::test]
 async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fails() {
-    let (issuer, clock, folder) = (Issuer::start().await, clock(), tempfile::tempdir().unwrap());
+    let (issuer, clock, folder) = (OidcProviderProcess::start().await, clock(), tempfile::tempdir().unwrap());
     let token = issuer.token(OPAQUE, "notes:write").await;
     let without = start(issuer.setting(""), &clock).await;
     assert_eq!(status(&without, &token).await, unauthorized());
@@ -511,7 +511,7 @@ async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fa
 
 #[tokio::test]
 async fn issuer_token_on_a_loopback_server_without_keys_identifies_its_subject() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let gateway = builder(issuer.setting("")).clock(&clock()).start().await;
     let reader = issuer.token(JWT, "notes:read").await;
     assert_eq!(counted(&gateway, &reader).await, NOT_GRANTED, "a caller with a token counts as its subject");
@@ -525,7 +525,7 @@ async fn issuer_token_on_a_loopback_server_without_keys_identifies_its_subject()
 
 #[tokio::test]
 async fn protected_resource_metadata_names_the_issuers() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let ask = async |gateway: &Gateway, host: &str| {
         let path = "/.well-known/oauth-protected-resource";

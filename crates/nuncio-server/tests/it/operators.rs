@@ -1,12 +1,12 @@
 //! Probes and metrics, and who may read the metrics.
 
-use nuncio_testkit::{Gateway, RawAnswer, eventually};
+use nuncio_testkit::{Gateway, RawHttpResponse, eventually};
 use serde_json::json;
 
 use crate::agents::{DESK, call, call_once, desk, echo, held, held_pid, release, tool};
 
 /// Sends a `GET` request to a path outside AAP.
-async fn get(gateway: &Gateway, path: &str, key: Option<&str>) -> RawAnswer {
+async fn get(gateway: &Gateway, path: &str, key: Option<&str>) -> RawHttpResponse {
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\r\n");
     gateway.raw(request).await.unwrap()

@@ -9,7 +9,7 @@ mod stub;
 
 use nuncio_core::Code;
 use nuncio_server::admin::{AdminCommand, ServerOrigin};
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk, tool};
@@ -19,7 +19,7 @@ fn domain(text: &str) -> ServerOrigin {
     ServerOrigin::parse(text).unwrap()
 }
 
-async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawAnswer {
+async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawHttpResponse {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
     gateway.raw(request).await.unwrap()
 }

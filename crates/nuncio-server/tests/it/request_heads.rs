@@ -1,6 +1,6 @@
 //! Request heads that are malformed, too large, or name no host or two.
 
-use nuncio_testkit::{Gateway, RawAnswer};
+use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::json;
 
 use crate::agents::{DESK, desk, echo};
@@ -9,7 +9,7 @@ async fn gateway() -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[echo()])).start().await
 }
 
-fn assert_refused(answer: &RawAnswer, status: u16, code: &str) {
+fn assert_refused(answer: &RawHttpResponse, status: u16, code: &str) {
     assert_eq!((answer.status, answer.code().as_str()), (status, code), "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
     assert_eq!(answer.header("connection"), Some("close"), "{answer:?}");

@@ -8,7 +8,7 @@ use nuncio_auth::{RequestHead, SignatureCheckResult, SignatureVerifier};
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::KeyTerm;
+use nuncio_engine::ports::store::KeyExpiry;
 use nuncio_engine::{AuthenticationMethod, Caller};
 use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation};
 use nuncio_testkit::{Gateway, ManualClock};
@@ -415,7 +415,7 @@ async fn replaced_or_expired_signing_secret_is_refused() {
     assert!(matches!(check(&it.secret, "nonce-1a").await, SignatureCheckResult::Invalid(_)));
     assert_eq!(check(&second, "nonce-1b").await, it.caller(), "it is the same key");
 
-    let term = Some(KeyTerm::Seconds(7200));
+    let term = Some(KeyExpiry::Seconds(7200));
     let third = secret(&it.gateway.order(rotate(3600, term)).await.unwrap());
     assert_eq!(check(&second, "nonce-2a").await, it.caller());
     assert_eq!(check(&third, "nonce-2b").await, it.caller());

@@ -11,7 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::StoredOptionValue;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{PermissionResponder, SettingsPatch, TurnRequest};
+use nuncio_engine::converse::{PermissionResponder, SessionSettingsPatch, TurnRequest};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
 use serde_json::{Value, json};
@@ -526,7 +526,7 @@ async fn turn_request_dropped_while_it_begins_does_not_lock_the_session() {
         let request = TurnRequest {
             input: TurnInput::User(Message::user("hello")),
             mode: StreamMode::None,
-            settings: SettingsPatch::default(),
+            settings: SessionSettingsPatch::default(),
             protocol: Protocol::Aap,
             prompts: PermissionResponder::App,
         };

@@ -49,7 +49,7 @@ impl FetchFailure {
 
 /// Fetched document, or the confirmation that the stored copy is current.
 #[derive(Debug)]
-pub(super) enum ConditionalFetch<T> {
+pub(super) enum ConditionalFetchResult<T> {
     Same,
     New { document: T, etag: Option<String>, answer: FetchResponse },
 }
@@ -76,11 +76,11 @@ impl<'a> DomainReader<'a> {
         &mut self,
         url: &Url,
         etag: Option<&str>,
-    ) -> Result<ConditionalFetch<T>, FetchFailure> {
+    ) -> Result<ConditionalFetchResult<T>, FetchFailure> {
         let answer = self.get(url, etag, T::KIND.max_bytes()).await?;
         match answer.status {
             200 => {}
-            304 if etag.is_some() => return Ok(ConditionalFetch::Same),
+            304 if etag.is_some() => return Ok(ConditionalFetchResult::Same),
             status => return Err(self.refusal(url, status, &answer)),
         }
         if !json::is_json(answer.header("content-type").unwrap_or_default()) {
@@ -107,7 +107,7 @@ impl<'a> DomainReader<'a> {
             ))
         })?;
         let etag = answer.header("etag").filter(|etag| is_tag(etag)).map(str::to_owned);
-        Ok(ConditionalFetch::New { document, etag, answer })
+        Ok(ConditionalFetchResult::New { document, etag, answer })
     }
 
     async fn get(&mut self, url: &Url, etag: Option<&str>, max_bytes: usize) -> Result<FetchResponse, FetchFailure> {

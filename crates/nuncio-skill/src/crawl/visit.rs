@@ -10,7 +10,7 @@ use nuncio_engine::follow::FollowedDomain;
 use url::Url;
 
 use super::FollowedDomainTargets;
-use super::read::{ConditionalFetch, DomainReader, FetchFailure, FetchFailureKind};
+use super::read::{ConditionalFetchResult, DomainReader, FetchFailure, FetchFailureKind};
 use super::snapshot::{DescriptorState, DescriptorSummary, DomainSnapshot, SnapshotPage, SnapshotSkill};
 use crate::client::{display_url, next_page, plain};
 use crate::wire::{SkillDescriptor, SkillIndex, WELL_KNOWN};
@@ -142,16 +142,16 @@ impl<'a> DomainVisit<'a> {
             let mark = before.map(|at| &self.old.pages[at]);
             let got = self.reader.read::<SkillIndex>(&url, mark.and_then(|mark| mark.etag.as_deref())).await?;
             let (mark, entries) = match (got, mark, before) {
-                (ConditionalFetch::New { document, etag, answer }, ..) => {
+                (ConditionalFetchResult::New { document, etag, answer }, ..) => {
                     bytes += answer.body.len();
                     let next = next_page(&url, &answer);
                     (SnapshotPage { url, etag, next }, document.skills)
                 }
-                (ConditionalFetch::Same, Some(mark), Some(at)) => {
+                (ConditionalFetchResult::Same, Some(mark), Some(at)) => {
                     let entries = self.old.skills.iter().filter(|skill| skill.page == at);
                     (mark.clone(), entries.map(|skill| skill.entry.clone()).collect())
                 }
-                (ConditionalFetch::Same, ..) => {
+                (ConditionalFetchResult::Same, ..) => {
                     return Err(FetchFailure::unusable(format!("{} was never read", display_url(&url))));
                 }
             };
@@ -222,7 +222,10 @@ impl<'a> DomainVisit<'a> {
         Ok(Some(DescriptorSkipReason::default()))
     }
 
-    async fn descriptor(&mut self, skill: &SnapshotSkill) -> Result<ConditionalFetch<SkillDescriptor>, FetchFailure> {
+    async fn descriptor(
+        &mut self,
+        skill: &SnapshotSkill,
+    ) -> Result<ConditionalFetchResult<SkillDescriptor>, FetchFailure> {
         let url = Url::parse(&skill.entry.descriptor_url)
             .map_err(|error| FetchFailure::unusable(format!("the URL of its descriptor is not valid: {error}")))?;
         self.reader.read(&url, skill.etag.as_deref()).await
@@ -232,12 +235,12 @@ impl<'a> DomainVisit<'a> {
 /// Records the outcome of a descriptor fetch in the snapshot; returns the failure if it may be temporary.
 fn record_outcome(
     skill: &mut SnapshotSkill,
-    outcome: Result<ConditionalFetch<SkillDescriptor>, FetchFailure>,
+    outcome: Result<ConditionalFetchResult<SkillDescriptor>, FetchFailure>,
     now: Timestamp,
 ) -> Option<FetchFailure> {
     match outcome {
-        Ok(ConditionalFetch::Same) => skill.read_at = Some(now),
-        Ok(ConditionalFetch::New { document, etag, .. }) => {
+        Ok(ConditionalFetchResult::Same) => skill.read_at = Some(now),
+        Ok(ConditionalFetchResult::New { document, etag, .. }) => {
             skill.state = usable(skill, document);
             skill.read_at = Some(now);
             skill.etag = etag;

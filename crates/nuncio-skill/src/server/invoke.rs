@@ -111,9 +111,9 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
 }
 
 /// Caller of a request; `None` if the request has no credentials.
-type Authentication = Result<Option<Caller>, EngineError>;
+type AuthenticatedCallerResult = Result<Option<Caller>, EngineError>;
 
-fn wrong_signature(why: &str) -> Authentication {
+fn wrong_signature(why: &str) -> AuthenticatedCallerResult {
     Err(EngineError::new(Code::Unauthorized, why))
 }
 
@@ -129,9 +129,9 @@ impl RequestCredentials<'_> {
     fn by_skill_scheme(
         &self,
         auth: &SkillAuth,
-        authentication: &Authentication,
+        authentication: &AuthenticatedCallerResult,
         engine: &Engine,
-    ) -> Option<Authentication> {
+    ) -> Option<AuthenticatedCallerResult> {
         let is_proven =
             matches!(authentication, Ok(Some(caller)) if caller.authentication != AuthenticationMethod::None);
         match (auth, &self.signed) {

@@ -8,7 +8,7 @@ use super::SkillDocumentType;
 use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
 use crate::schema::model::{FieldRule, ObjectDefinition, Shape};
-use crate::schema::{PublishedDefinition, published};
+use crate::schema::{PublishedSchemaDefinition, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
 /// Extension fields that this implementation writes; such fields cause no warning.
@@ -50,7 +50,7 @@ impl ShapeChecker {
         match (shape, value) {
             (Shape::Nested(definition), Value::Object(map)) => self.object(map, definition, &[], at),
             (Shape::Reference(name), Value::Object(map)) => {
-                if let Some(PublishedDefinition::Object(definition, rules)) = published(name) {
+                if let Some(PublishedSchemaDefinition::Object(definition, rules)) = published(name) {
                     self.object(map, definition, rules, at);
                 }
             }
@@ -159,8 +159,8 @@ fn allowed_values(shape: &Shape) -> Option<&[&'static str]> {
     match shape {
         Shape::Enum(values) => Some(values),
         Shape::Reference(name) => match published(name)? {
-            PublishedDefinition::Enum(definition) => Some(&definition.values),
-            PublishedDefinition::Object(..) => None,
+            PublishedSchemaDefinition::Enum(definition) => Some(&definition.values),
+            PublishedSchemaDefinition::Object(..) => None,
         },
         _ => None,
     }

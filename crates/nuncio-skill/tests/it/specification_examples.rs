@@ -1,6 +1,6 @@
 //! Tests with the examples of the specification: parsing, validation and round trips.
 
-use nuncio_skill::schema::{PublishedDefinition, json_definitions, published};
+use nuncio_skill::schema::{PublishedSchemaDefinition, json_definitions, published};
 use nuncio_skill::validate::{self, SkillDocumentType, WireDocument, check, parse_as, validate};
 use nuncio_skill::wire::{
     AuthConfig, ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, ProtocolVersion, SkillDescriptor,
@@ -140,7 +140,7 @@ fn all_missing_fields_are_reported_at_once_also_in_nested_objects() {
 fn required_fields_of_each_type_match_the_specification() {
     let required = |name: &str| {
         let found = published(name).unwrap();
-        let PublishedDefinition::Object(definition, _) = found else { panic!("{name} is a list of words") };
+        let PublishedSchemaDefinition::Object(definition, _) = found else { panic!("{name} is a list of words") };
         definition.fields.iter().filter(|field| field.required).map(|field| field.name).collect::<Vec<_>>()
     };
     assert_eq!(required("SkillDescriptor").len(), 12);

@@ -12,7 +12,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::{Change, ConsentChange};
-use nuncio_judge::lineage::ManifestLineage;
+use nuncio_judge::lineage::ManifestNameHistory;
 use serde_json::json;
 
 use super::sample::later;
@@ -120,9 +120,9 @@ pub fn publish(account: &AgentAccount, manifest: Option<&str>) -> Change {
 
 /// A lineage that contains the version number.
 #[must_use]
-pub fn lineage(version: u64) -> ManifestLineage {
+pub fn lineage(version: u64) -> ManifestNameHistory {
     let manifest = json!({"tools": [{"name": "t", "n": version}], "permission_scopes": [{"id": "a:b"}]});
-    ManifestLineage::default().with(version, Some(&manifest))
+    ManifestNameHistory::default().with(version, Some(&manifest))
 }
 
 /// A relation with a lasting and a one-time grant.

@@ -3,8 +3,8 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
 use nuncio_core::principal::Principal;
-use nuncio_engine::drafting::{DraftState, ProtocolDefinition, ProtocolDraft};
-use nuncio_engine::ports::store::{Change, Conflict, DraftChange, Store};
+use nuncio_engine::drafting::{ProtocolDefinition, ProtocolDraft, ProtocolDraftState};
+use nuncio_engine::ports::store::{Change, Conflict, ProtocolDraftChange, Store};
 use serde_json::json;
 
 use super::sample::{later, owner};
@@ -36,20 +36,20 @@ fn draft(name: &str) -> ProtocolDraft {
         created_at: later(0),
         expires_at: later(60_000),
         approval: Some(ApprovalId::parse("apr_1").unwrap()),
-        state: DraftState::Draft,
+        state: ProtocolDraftState::Draft,
     }
 }
 
 fn create(draft: &ProtocolDraft) -> Change {
-    Change::from(DraftChange::Create(Box::new(draft.clone())))
+    Change::from(ProtocolDraftChange::Create(Box::new(draft.clone())))
 }
 
 fn moved(draft: &ProtocolDraft, from: &'static str) -> Change {
-    Change::from(DraftChange::Move { draft: Box::new(draft.clone()), from })
+    Change::from(ProtocolDraftChange::Move { draft: Box::new(draft.clone()), from })
 }
 
 fn accepted(draft: &ProtocolDraft) -> ProtocolDraft {
-    ProtocolDraft { state: DraftState::Accepted { by: Principal::Operator, at: later(9) }, ..draft.clone() }
+    ProtocolDraft { state: ProtocolDraftState::Accepted { by: Principal::Operator, at: later(9) }, ..draft.clone() }
 }
 
 async fn one(store: &dyn Store, name: &str) -> Option<ProtocolDraft> {
@@ -99,8 +99,8 @@ pub async fn draft_changes_only_from_the_state_that_was_read(place: &dyn TestDat
 pub async fn open_drafts_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     let at = |name: &str, millis: i64| ProtocolDraft { created_at: later(millis), ..draft(name) };
-    let theirs = ProtocolDraft { state: DraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
-    let over = ProtocolDraft { state: DraftState::Expired { at: later(1) }, ..at("d", 0) };
+    let theirs = ProtocolDraft { state: ProtocolDraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
+    let over = ProtocolDraft { state: ProtocolDraftState::Expired { at: later(1) }, ..at("d", 0) };
     let all = [at("b", 2), at("a", 2), theirs.clone(), over, accepted(&at("e", 0))];
     made(&*store, all.iter().map(create).collect::<Vec<_>>()).await;
     let names = |drafts: Vec<ProtocolDraft>| drafts.into_iter().map(|draft| draft.id.to_string()).collect::<Vec<_>>();
@@ -113,7 +113,7 @@ pub async fn expired_drafts_are_deleted_unless_both_accepted(place: &dyn TestDat
     let until = |name: &str, millis: i64| ProtocolDraft { expires_at: later(millis), ..draft(name) };
     let kept = accepted(&until("kept", 1));
     made(&*store, [create(&until("old", 9)), create(&until("new", 10)), create(&kept)]).await;
-    made(&*store, [Change::from(DraftChange::Forget(later(10)))]).await;
+    made(&*store, [Change::from(ProtocolDraftChange::Forget(later(10)))]).await;
     assert_eq!(one(&*store, "old").await, None);
     assert!(one(&*store, "new").await.is_some() && one(&*store, "kept").await.is_some());
     made(&*store, [create(&until("old", 99))]).await;

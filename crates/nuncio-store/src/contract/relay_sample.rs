@@ -1,6 +1,6 @@
 //! Sample conversations, messages, keys and webhooks.
 
-use nuncio_core::bundle::{AgreementKey, BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
+use nuncio_core::bundle::{BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm, X25519PublicKey};
 use nuncio_core::conversation::{
     ContentType, Conversation, ConversationMessage, ConversationType, MessageRef, NewMessage,
 };
@@ -112,8 +112,8 @@ pub fn bundle(device: &str, owner: &RelayParty, seq: u64) -> KeyBundle {
             device_id: device_id(device),
             owner: owner.clone(),
             signing_key: PublicKey::new(*Digest::of_bytes(device.as_bytes()).as_bytes()).unwrap(),
-            hpke_key: AgreementKey::new([1; 32]),
-            olm_key: Some(AgreementKey::new([2; 32])),
+            hpke_key: X25519PublicKey::new([1; 32]),
+            olm_key: Some(X25519PublicKey::new([2; 32])),
             mode: SealMode::Stateful,
             algs: vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
             seq,
@@ -138,7 +138,7 @@ pub fn put_bundle(bundle: &KeyBundle) -> Change {
 pub fn one_time_key(id: &str, fallback: bool) -> OneTimeKey {
     OneTimeKey {
         key_id: id.to_owned(),
-        key: AgreementKey::new(*Digest::of_bytes(id.as_bytes()).as_bytes()),
+        key: X25519PublicKey::new(*Digest::of_bytes(id.as_bytes()).as_bytes()),
         fallback,
         signature: Signature::new([4; 64]),
     }

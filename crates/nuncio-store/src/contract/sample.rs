@@ -16,7 +16,7 @@ use nuncio_core::session::{
     AwaitedAnswer, ClientTool, EnabledTool, PendingCall, Session, SessionSettings, StoredOptionValue,
 };
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{StopReason, StreamMode, TurnOutcome, Usage, turn_id};
+use nuncio_core::turn::{StopReason, StreamMode, TokenUsage, TurnOutcome, turn_id};
 use nuncio_engine::ports::store::{ApiKey, Change, IdempotencyRecord, KeyKind, KeyRole, SessionChange};
 use serde_json::{Map, json};
 
@@ -135,7 +135,7 @@ pub fn stop(session: &str, number: u64) -> TurnOutcome {
         stop_reason: StopReason::EndTurn,
         turn_id: turn_id(&session_id(session), number),
         cancelled: true,
-        usage: Some(Usage { input_tokens: 3, output_tokens: 5 }),
+        usage: Some(TokenUsage { input_tokens: 3, output_tokens: 5 }),
         error: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Contract checks for key bundles and backups.
 
-use nuncio_core::bundle::{AgreementKey, Endorsement, KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, OneTimeKey, X25519PublicKey};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::Signature;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
@@ -13,8 +13,8 @@ use super::{TestDatabase, assert_one_winner, made, race, refusal};
 /// Limit of one-time keys in most checks.
 const MOST: usize = 10;
 
-fn id(device: &str) -> OwnerDevice {
-    OwnerDevice { owner: recipient("ada"), device: device_id(device) }
+fn id(device: &str) -> KeyBundleId {
+    KeyBundleId { owner: recipient("ada"), device: device_id(device) }
 }
 
 fn put_keys(device: &str, keys: impl Into<Vec<OneTimeKey>>, most: usize) -> Change {
@@ -33,7 +33,7 @@ fn remove(device: &str) -> Change {
     RelayChange::RemoveBundle(id(device)).into()
 }
 
-fn endorse(device: &str, endorsement: &Endorsement) -> Change {
+fn endorse(device: &str, endorsement: &DeviceEndorsement) -> Change {
     RelayChange::EndorseBundle { id: id(device), endorsement: endorsement.clone() }.into()
 }
 
@@ -50,7 +50,7 @@ async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
     next_of(store, &id(device)).await
 }
 
-async fn next_of(store: &dyn Store, id: &OwnerDevice) -> (Option<String>, usize) {
+async fn next_of(store: &dyn Store, id: &KeyBundleId) -> (Option<String>, usize) {
     let key = store.one_time_key(id).await.unwrap();
     (key.map(|key| key.key_id), store.one_time_keys_left(id).await.unwrap())
 }
@@ -64,7 +64,7 @@ const NONE: (Option<String>, usize) = (None, 0);
 pub async fn key_bundle_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
-    let endorsement = Some(Endorsement { by: device_id("dev_a"), signature: Signature::new([5; 64]) });
+    let endorsement = Some(DeviceEndorsement { by: device_id("dev_a"), signature: Signature::new([5; 64]) });
     let first = KeyBundle { endorsement, ..bundle("dev_b", &ada, 7) };
     let second = KeyBundle { did: None, ..bundle("dev_a", &ada, 1) };
     let theirs = bundle("dev_c", &recipient("bob"), 1);
@@ -94,7 +94,7 @@ pub async fn key_bundle_with_lower_or_equal_sequence_number_is_refused(place: &d
 pub async fn owners_may_use_the_same_device_id_for_their_bundles(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
-    let of = |owner: &RelayParty| OwnerDevice { owner: owner.clone(), device: device_id("dev_1") };
+    let of = |owner: &RelayParty| KeyBundleId { owner: owner.clone(), device: device_id("dev_1") };
     let mut expected = Vec::new();
     for (owner, seq) in [(&hotel, 9), (&bob, 1), (&ada, 3)] {
         let bundle = bundle("dev_1", owner, seq);
@@ -121,7 +121,7 @@ pub async fn owners_may_use_the_same_device_id_for_their_bundles(place: &dyn Tes
 pub async fn new_agent_bundle_replaces_the_bundle_of_its_previous_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
-    let first = OwnerDevice { owner: hotel.clone(), device: device_id("dev_1") };
+    let first = KeyBundleId { owner: hotel.clone(), device: device_id("dev_1") };
     let keys = vec![one_time_key("k1", false)];
     let put = RelayChange::PutOneTimeKeys { id: first.clone(), keys, most: MOST };
     made(&*store, [put_bundle(&bundle("dev_1", &hotel, 5)), put.into()]).await;
@@ -166,7 +166,7 @@ pub async fn only_one_of_many_concurrent_takers_of_a_key_succeeds(place: &dyn Te
 pub async fn upload_keeps_one_time_keys_and_replaces_fallback_key(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
-    let other = OneTimeKey { key: AgreementKey::new([9; 32]), ..one_time_key("a", false) };
+    let other = OneTimeKey { key: X25519PublicKey::new([9; 32]), ..one_time_key("a", false) };
     made(&*store, [put_keys("dev_1", [one_time_key("b", false), other, one_time_key("f", true)], MOST)]).await;
     assert_eq!(store.one_time_key(&id("dev_1")).await.unwrap(), Some(one_time_key("a", false)));
     assert_eq!(next(&*store, "dev_1").await, is("a", 2));
@@ -211,7 +211,7 @@ pub async fn new_olm_key_deletes_one_time_keys(place: &dyn TestDatabase) {
     made(&*store, [put_bundle(&bundle("dev_1", &ada, 2))]).await;
     assert_eq!(next(&*store, "dev_1").await, is("a", 1), "the same Olm key");
     let mut other = bundle("dev_1", &ada, 3);
-    other.keys.olm_key = Some(AgreementKey::new([8; 32]));
+    other.keys.olm_key = Some(X25519PublicKey::new([8; 32]));
     made(&*store, [put_bundle(&other)]).await;
     assert_eq!(next(&*store, "dev_1").await, NONE);
     assert_eq!(next(&*store, "dev_2").await, is("a", 1), "another device");
@@ -237,7 +237,7 @@ pub async fn removing_a_bundle_deletes_its_keys(place: &dyn TestDatabase) {
 pub async fn bundle_endorsement_by_another_device_is_stored(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
-    let by = |device: &str| Endorsement { by: device_id(device), signature: Signature::new([6; 64]) };
+    let by = |device: &str| DeviceEndorsement { by: device_id(device), signature: Signature::new([6; 64]) };
     assert_eq!(refusal(&*store, [endorse("dev_1", &by("dev_2"))]).await, Conflict::Missing);
     assert_eq!(one(&*store, "dev_1").await, None);
     let (first, second) = (bundle("dev_1", &ada, 4), bundle("dev_2", &ada, 1));

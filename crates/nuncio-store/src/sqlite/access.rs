@@ -10,11 +10,11 @@ use nuncio_engine::ports::store::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, run, to_integer, to_json};
 use super::{SqliteStore, relations};
 
-pub(super) fn apply(connection: &Connection, change: &AccessChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &AccessChange) -> Result<(), SqlError> {
     match change {
         AccessChange::CreateKey(key) => create_key(connection, key),
         AccessChange::RevokeKey { id, at } => {
@@ -31,7 +31,7 @@ pub(super) fn apply(connection: &Connection, change: &AccessChange) -> Result<()
         AccessChange::RevokeGrant(id) => remove_grant_or(Conflict::Missing, connection, id),
         AccessChange::UseGrant(id) => match remove_grant_or(Conflict::GrantUsed, connection, id) {
             // The grant may be a person's consent instead of an operator's grant.
-            Err(SqlProblem::Conflict(Conflict::GrantUsed)) => relations::use_once(connection, id),
+            Err(SqlError::Conflict(Conflict::GrantUsed)) => relations::use_once(connection, id),
             other => other,
         },
         AccessChange::LinkPerson(link) => run(
@@ -47,11 +47,11 @@ pub(super) fn apply(connection: &Connection, change: &AccessChange) -> Result<()
     }
 }
 
-fn remove_grant_or(conflict: Conflict, connection: &Connection, id: &GrantId) -> Result<(), SqlProblem> {
+fn remove_grant_or(conflict: Conflict, connection: &Connection, id: &GrantId) -> Result<(), SqlError> {
     execute_or(conflict, connection, "DELETE FROM grants WHERE id = ?1", [id.as_str()])
 }
 
-fn create_key(connection: &Connection, key: &ApiKey) -> Result<(), SqlProblem> {
+fn create_key(connection: &Connection, key: &ApiKey) -> Result<(), SqlError> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -78,7 +78,7 @@ fn create_key(connection: &Connection, key: &ApiKey) -> Result<(), SqlProblem> {
     )
 }
 
-fn rotate_key(connection: &Connection, key: &ApiKey, replaced: &Digest) -> Result<(), SqlProblem> {
+fn rotate_key(connection: &Connection, key: &ApiKey, replaced: &Digest) -> Result<(), SqlError> {
     execute_or(
         Conflict::Moved,
         connection,
@@ -130,14 +130,14 @@ impl AccessStore for SqliteStore {
     }
 }
 
-pub(super) fn keys(connection: &Connection) -> Result<Vec<ApiKey>, SqlProblem> {
+pub(super) fn keys(connection: &Connection) -> Result<Vec<ApiKey>, SqlError> {
     let sql = "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed, role, rotated_at, expires_at,
            lifetime_seconds, previous_digest, previous_sealed, previous_until
          FROM api_keys ORDER BY created_at, id";
     rows::all(connection, sql, [], read_key)
 }
 
-fn read_key(row: &Row<'_>) -> Result<ApiKey, SqlProblem> {
+fn read_key(row: &Row<'_>) -> Result<ApiKey, SqlError> {
     Ok(ApiKey {
         id: rows::text_form(row, 0)?,
         name: row.get(1)?,

@@ -5,16 +5,16 @@ use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
-use nuncio_judge::lineage::ManifestLineage;
+use nuncio_judge::lineage::ManifestNameHistory;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, clamped, execute_or, run, text_or_empty, to_integer, to_json, to_limit, update_or};
 
 const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
 
-pub(super) fn create(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlProblem> {
+pub(super) fn create(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlError> {
     let sql = "INSERT INTO accounts
         (id, owner, public, token, created_at, manifest_version, manifest_hash, revision, words, content)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
@@ -37,7 +37,7 @@ pub(super) fn create(connection: &Connection, account: &AgentAccount, words: &st
     )
 }
 
-pub(super) fn update(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlProblem> {
+pub(super) fn update(connection: &Connection, account: &AgentAccount, words: &str) -> Result<(), SqlError> {
     update_or(
         Conflict::Moved,
         connection,
@@ -63,8 +63,8 @@ pub(super) fn publish(
     account: &AgentAccount,
     words: &str,
     version: &ManifestVersion,
-    lineage: &ManifestLineage,
-) -> Result<(), SqlProblem> {
+    lineage: &ManifestNameHistory,
+) -> Result<(), SqlError> {
     update(connection, account, words)?;
     let bare = ManifestVersion { manifest: None, ..version.clone() };
     execute_or(
@@ -90,7 +90,7 @@ pub(super) fn publish(
 
 /// Increments the account's revision, so that concurrent changes conflict. `Missing` if there is no account, `Moved`
 /// unless its manifest is at `version`, if given.
-pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), SqlProblem> {
+pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), SqlError> {
     let version = version.map(to_integer).transpose()?;
     let sql = "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)";
     update_or(Conflict::Moved, connection, ("accounts", agent.as_str()), sql, params![agent.as_str(), version])
@@ -128,7 +128,7 @@ impl AgentAccountStore for SqliteStore {
         self.readers.all(sql, params_from_iter(params), read).await
     }
 
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestLineage>, StoreError> {
+    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError> {
         let params = [agent.to_string()];
         Ok(self.readers.all("SELECT content FROM lineages WHERE agent = ?1", params, rows::json_row).await?.pop())
     }
@@ -146,7 +146,7 @@ impl AgentAccountStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<AgentAccount, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<AgentAccount, SqlError> {
     Ok(AgentAccount {
         manifest_version: rows::number(row, 1)?,
         manifest_hash: rows::optional(row, 2, rows::digest)?,
@@ -155,6 +155,6 @@ fn read(row: &Row<'_>) -> Result<AgentAccount, SqlProblem> {
     })
 }
 
-fn read_version(row: &Row<'_>) -> Result<ManifestVersion, SqlProblem> {
+fn read_version(row: &Row<'_>) -> Result<ManifestVersion, SqlError> {
     Ok(ManifestVersion { manifest: row.get(1)?, ..rows::json(row, 0)? })
 }

@@ -5,10 +5,10 @@ use nuncio_engine::ports::store::{ApprovalChange, ApprovalStore, Conflict, Store
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, to_json, update_or};
 
-pub(super) fn apply(connection: &Connection, change: &ApprovalChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &ApprovalChange) -> Result<(), SqlError> {
     match change {
         ApprovalChange::Create { approval, node } => execute_or(
             Conflict::Exists,

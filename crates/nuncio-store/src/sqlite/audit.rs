@@ -9,23 +9,23 @@ use nuncio_engine::ports::store::{AuditChange, AuditStore, RedactedLedgerEntry, 
 use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, clamped, execute, first, run, to_integer, to_json, to_limit};
 use super::{SqliteStore, forget};
 
 /// Head of the audit chain within a transaction. Read once per transaction and dropped with it, so that it is right
 /// after a rollback or a write by another process.
 #[derive(Debug, Default)]
-pub(super) struct AuditTip(Cell<Option<ChainHead>>);
+pub(super) struct CachedAuditHead(Cell<Option<ChainHead>>);
 
-impl AuditTip {
+impl CachedAuditHead {
     /// Drops the cached head of the audit chain after a rollback.
     pub(super) fn forget(&self) {
         self.0.set(None);
     }
 }
 
-pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &AuditChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, tip: &CachedAuditHead, change: &AuditChange) -> Result<(), SqlError> {
     match change {
         AuditChange::AppendCall(record) => append(connection, tip, record),
         AuditChange::AppendEvent(record) => append(connection, tip, record),
@@ -39,7 +39,7 @@ pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &AuditChang
     }
 }
 
-fn append(connection: &Connection, tip: &AuditTip, record: &impl ChainRecord) -> Result<(), SqlProblem> {
+fn append(connection: &Connection, tip: &CachedAuditHead, record: &impl ChainRecord) -> Result<(), SqlError> {
     let head = tip.0.get().map_or_else(|| head(connection), Ok)?;
     let link = ChainLink::new(head.seq + 1, head.hash, record);
     execute(
@@ -51,7 +51,7 @@ fn append(connection: &Connection, tip: &AuditTip, record: &impl ChainRecord) ->
     Ok(())
 }
 
-pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlProblem> {
+pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlError> {
     let sql = "SELECT seq, hash FROM audit_links ORDER BY seq DESC LIMIT 1";
     let last =
         first(connection, sql, [], |row| Ok(ChainHead { seq: rows::number(row, 0)?, hash: rows::digest(row, 1)? }))?;
@@ -94,7 +94,7 @@ impl AuditStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<ChainLink, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<ChainLink, SqlError> {
     Ok(ChainLink {
         seq: rows::number(row, 0)?,
         previous: rows::digest(row, 1)?,

@@ -1,7 +1,7 @@
 //! Public key bundles, one-time keys and key backups.
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{Endorsement, KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
@@ -9,10 +9,10 @@ use nuncio_engine::ports::store::{Conflict, KeyBundleStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer, to_json, to_limit};
 
-pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), SqlProblem> {
+pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), SqlError> {
     let (keys, id) = (&bundle.keys, bundle.keys.id());
     let [owner, device] = columns(&id);
     if let Some(before) = one(connection, &id)?.map(|bundle| bundle.keys) {
@@ -37,11 +37,15 @@ pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), Sql
     Ok(())
 }
 
-fn columns(id: &OwnerDevice) -> [String; 2] {
+fn columns(id: &KeyBundleId) -> [String; 2] {
     [id.owner.to_string(), id.device.to_string()]
 }
 
-pub(super) fn endorse(connection: &Connection, id: &OwnerDevice, endorsement: &Endorsement) -> Result<(), SqlProblem> {
+pub(super) fn endorse(
+    connection: &Connection,
+    id: &KeyBundleId,
+    endorsement: &DeviceEndorsement,
+) -> Result<(), SqlError> {
     let before = one(connection, id)?.ok_or(Conflict::Missing)?;
     let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..before };
     let [owner, device] = columns(id);
@@ -51,10 +55,10 @@ pub(super) fn endorse(connection: &Connection, id: &OwnerDevice, endorsement: &E
 
 pub(super) fn put_one_time(
     connection: &Connection,
-    id: &OwnerDevice,
+    id: &KeyBundleId,
     keys: &[OneTimeKey],
     most: usize,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let [owner, device] = columns(id);
     for key in keys {
         let added = execute(
@@ -79,7 +83,7 @@ pub(super) fn put_one_time(
 }
 
 /// Removes a one-time key that is handed out; a fallback key stays.
-pub(super) fn take_one_time(connection: &Connection, id: &OwnerDevice, key_id: &str) -> Result<(), SqlProblem> {
+pub(super) fn take_one_time(connection: &Connection, id: &KeyBundleId, key_id: &str) -> Result<(), SqlError> {
     let [owner, device] = columns(id);
     let key = params![owner, device, key_id];
     let sql = "DELETE FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND key_id = ?3 AND fallback = 0";
@@ -91,7 +95,7 @@ pub(super) fn take_one_time(connection: &Connection, id: &OwnerDevice, key_id: &
 }
 
 /// Removes a bundle; its one-time keys are deleted with it.
-pub(super) fn remove(connection: &Connection, id: &OwnerDevice) -> Result<(), SqlProblem> {
+pub(super) fn remove(connection: &Connection, id: &KeyBundleId) -> Result<(), SqlError> {
     run(connection, "DELETE FROM key_bundles WHERE owner = ?1 AND device = ?2", columns(id))
 }
 
@@ -100,7 +104,7 @@ pub(super) fn put_backup(
     person: &PersonName,
     content: &str,
     at: Timestamp,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     run(
         connection,
         "INSERT INTO key_backups (person, at, content) VALUES (?1, ?2, ?3)
@@ -109,18 +113,18 @@ pub(super) fn put_backup(
     )
 }
 
-pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Result<(), SqlProblem> {
+pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Result<(), SqlError> {
     execute_or(Conflict::Missing, connection, "DELETE FROM key_backups WHERE person = ?1", [person.as_str()])
 }
 
-fn one(connection: &Connection, id: &OwnerDevice) -> Result<Option<KeyBundle>, SqlProblem> {
+fn one(connection: &Connection, id: &KeyBundleId) -> Result<Option<KeyBundle>, SqlError> {
     let sql = "SELECT content FROM key_bundles WHERE owner = ?1 AND device = ?2";
     first(connection, sql, columns(id), rows::json_row)
 }
 
 #[async_trait]
 impl KeyBundleStore for SqliteStore {
-    async fn bundle(&self, id: &OwnerDevice) -> Result<Option<KeyBundle>, StoreError> {
+    async fn bundle(&self, id: &KeyBundleId) -> Result<Option<KeyBundle>, StoreError> {
         self.readers.point(|connection| one(connection, id))
     }
 
@@ -135,12 +139,12 @@ impl KeyBundleStore for SqliteStore {
         self.readers.point(|connection| all(connection, sql, params![device.as_str(), to_limit(limit)], read))
     }
 
-    async fn one_time_key(&self, id: &OwnerDevice) -> Result<Option<OneTimeKey>, StoreError> {
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<Option<OneTimeKey>, StoreError> {
         let sql = "SELECT content FROM one_time_keys WHERE owner = ?1 AND device = ?2 ORDER BY fallback, place LIMIT 1";
         self.readers.first(sql, columns(id), rows::json_row)
     }
 
-    async fn one_time_keys_left(&self, id: &OwnerDevice) -> Result<usize, StoreError> {
+    async fn one_time_keys_left(&self, id: &KeyBundleId) -> Result<usize, StoreError> {
         let sql = "SELECT count(*) FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0";
         let left = self.readers.first(sql, columns(id), |row| rows::number(row, 0))?.unwrap_or(0);
         Ok(usize::try_from(left).unwrap_or(usize::MAX))

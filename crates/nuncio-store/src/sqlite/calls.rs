@@ -6,11 +6,11 @@ use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::store::{CallChange, CallStore, Conflict, StartedCall, StoreError};
 use rusqlite::{Connection, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, to_json};
 use super::{SqliteStore, executions};
 
-pub(super) fn apply(connection: &Connection, change: &CallChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &CallChange) -> Result<(), SqlError> {
     match change {
         CallChange::Start(call) => {
             let StartedCall { key, node, record, target } = &**call;

@@ -3,14 +3,14 @@
 use nuncio_engine::ports::store::{Change, ConsentChange, RelayChange};
 use rusqlite::Connection;
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::{
     access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, mail, nodes,
     people, relations, relayed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
-pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Change) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, tip: &audit::CachedAuditHead, change: &Change) -> Result<(), SqlError> {
     match change {
         Change::Session(change) => sessions::apply(connection, change),
         Change::Call(change) => calls::apply(connection, change),
@@ -28,7 +28,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Cha
     }
 }
 
-fn apply_consent(connection: &Connection, change: &ConsentChange) -> Result<(), SqlProblem> {
+fn apply_consent(connection: &Connection, change: &ConsentChange) -> Result<(), SqlError> {
     match change {
         ConsentChange::PutPerson(person) => people::put(connection, person),
         ConsentChange::CreateInvite(invite) => people::invite(connection, invite),
@@ -55,7 +55,7 @@ fn apply_consent(connection: &Connection, change: &ConsentChange) -> Result<(), 
     }
 }
 
-fn apply_relay(connection: &Connection, change: &RelayChange) -> Result<(), SqlProblem> {
+fn apply_relay(connection: &Connection, change: &RelayChange) -> Result<(), SqlError> {
     match change {
         RelayChange::CreateConversation(conversation) => relayed::create(connection, conversation),
         RelayChange::UpdateConversation(conversation) => relayed::update(connection, conversation),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nuncio_engine::ports::store::{StoreCheckResult, StoreError};
 use rusqlite::{Connection, ErrorCode};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::all;
 use super::{connection, wal};
 
@@ -83,7 +83,7 @@ fn check_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreErr
 /// Adds the problems that `check` found. Damage that makes the check itself fail counts as a problem.
 fn tolerant(
     found: &mut StoreCheckResult,
-    check: impl FnOnce() -> Result<(Vec<String>, bool), SqlProblem>,
+    check: impl FnOnce() -> Result<(Vec<String>, bool), SqlError>,
 ) -> Result<bool, StoreError> {
     match check().map_err(StoreError::from) {
         Ok((problems, complete)) => {
@@ -99,7 +99,7 @@ fn tolerant(
 }
 
 /// Output lines of a SQLite check, without "ok".
-fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, SqlProblem> {
+fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, SqlError> {
     let mut lines: Vec<String> = all(connection, sql, [], |row| Ok(row.get(0)?))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
@@ -109,8 +109,8 @@ fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, SqlProblem> 
 fn within(
     connection: &Connection,
     time: Duration,
-    check: impl FnOnce() -> Result<Vec<String>, SqlProblem>,
-) -> Result<(Vec<String>, bool), SqlProblem> {
+    check: impl FnOnce() -> Result<Vec<String>, SqlError>,
+) -> Result<(Vec<String>, bool), SqlError> {
     let interrupt = connection.get_interrupt_handle();
     let (done, is_done) = channel::<()>();
     let checked = thread::scope(|scope| {
@@ -124,7 +124,7 @@ fn within(
         checked
     });
     match checked {
-        Err(SqlProblem::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
+        Err(SqlError::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
             if error.code == ErrorCode::OperationInterrupted =>
         {
             Ok((Vec::new(), false))

@@ -9,7 +9,7 @@ use nuncio_engine::ports::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 
 /// Time to wait for the lock of another process, such as a command beside the server.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,11 +37,11 @@ pub(super) fn reading(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Opens a read-only connection for a damage check, which distinguishes damage from other errors.
-pub(super) fn checking(path: &Path) -> Result<Connection, SqlProblem> {
+pub(super) fn checking(path: &Path) -> Result<Connection, SqlError> {
     open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-fn open(path: &Path, flags: OpenFlags) -> Result<Connection, SqlProblem> {
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection, SqlError> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
@@ -50,10 +50,10 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, SqlProblem> {
     Ok(connection)
 }
 
-fn durable(connection: &Connection) -> Result<(), SqlProblem> {
+fn durable(connection: &Connection) -> Result<(), SqlError> {
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
-        return Err(SqlProblem::Unwritable(format!(
+        return Err(SqlError::Unwritable(format!(
             "its file system cannot keep a write-ahead log (journal mode {mode}); use a local disk"
         )));
     }

@@ -9,10 +9,10 @@ use nuncio_engine::ports::store::{
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, run, to_json, to_limit};
 
-pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Result<(), SqlError> {
     match change {
         DirectMessageChange::PutPendingReply(reply) => run(
             connection,
@@ -20,7 +20,7 @@ pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Re
              ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
             params![reply.id, reply.session.as_str(), reply.due.as_millis(), to_json(reply)?],
         )
-        .map_err(SqlProblem::of_no_session),
+        .map_err(SqlError::of_no_session),
         DirectMessageChange::RemovePendingReply(id) => run(connection, "DELETE FROM owed_answers WHERE id = ?1", [id]),
         DirectMessageChange::Create(message) => {
             let answer = message.answer.as_ref();

@@ -8,10 +8,10 @@ use nuncio_engine::ports::store::{AgentDirectoryChange, AgentDirectoryStore, Con
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, run, to_integer};
 
-pub(super) fn apply(connection: &Connection, change: &AgentDirectoryChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &AgentDirectoryChange) -> Result<(), SqlError> {
     match change {
         AgentDirectoryChange::Follow(domain) => {
             let sql =
@@ -48,7 +48,7 @@ pub(super) fn apply(connection: &Connection, change: &AgentDirectoryChange) -> R
     }
 }
 
-fn put_listing(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlProblem> {
+fn put_listing(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlError> {
     let sql = "INSERT INTO directory
          (id, url, did, registrant, since, verified, next_check, failures, problem, description)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -71,7 +71,7 @@ fn put_listing(connection: &Connection, entry: &DirectoryListing, description: &
     run(connection, sql, row)
 }
 
-fn update_followed(connection: &Connection, followed: &FollowedDomain, offers: Option<&str>) -> Result<(), SqlProblem> {
+fn update_followed(connection: &Connection, followed: &FollowedDomain, offers: Option<&str>) -> Result<(), SqlError> {
     let sql = "UPDATE followed SET followed_by = ?2, since = ?3, last_seen = ?4, next_visit = ?5, failures = ?6,
          listed = ?7, problem = ?8 WHERE domain = ?1";
     write_followed(Conflict::Missing, connection, sql, followed)?;
@@ -86,7 +86,7 @@ fn write_followed(
     connection: &Connection,
     sql: &str,
     followed: &FollowedDomain,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let row = params![
         followed.domain.as_str(),
         followed.by.as_str(),
@@ -126,7 +126,7 @@ impl AgentDirectoryStore for SqliteStore {
     }
 }
 
-fn read_followed(row: &Row<'_>) -> Result<FollowedDomain, SqlProblem> {
+fn read_followed(row: &Row<'_>) -> Result<FollowedDomain, SqlError> {
     Ok(FollowedDomain {
         domain: rows::text_form(row, 0)?,
         by: rows::text_form(row, 1)?,
@@ -139,7 +139,7 @@ fn read_followed(row: &Row<'_>) -> Result<FollowedDomain, SqlProblem> {
     })
 }
 
-fn read_listing(row: &Row<'_>) -> Result<DirectoryListing, SqlProblem> {
+fn read_listing(row: &Row<'_>) -> Result<DirectoryListing, SqlError> {
     Ok(DirectoryListing {
         url: rows::text_form(row, 0)?,
         did: row.get(1)?,

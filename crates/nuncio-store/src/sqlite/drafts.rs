@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use nuncio_core::ids::{AgentName, DraftId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::drafting::ProtocolDraft;
-use nuncio_engine::ports::store::{Conflict, DraftChange, DraftStore, StoreError};
+use nuncio_engine::ports::store::{Conflict, ProtocolDraftChange, ProtocolDraftStore, StoreError};
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, run, to_json, to_limit, update_or};
 
-pub(super) fn apply(connection: &Connection, change: &DraftChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &ProtocolDraftChange) -> Result<(), SqlError> {
     match change {
-        DraftChange::Create(draft) => execute_or(
+        ProtocolDraftChange::Create(draft) => execute_or(
             Conflict::Exists,
             connection,
             "INSERT INTO protocol_drafts (id, counterpart, agent, key, state, created_at, expires_at, content)
@@ -29,14 +29,14 @@ pub(super) fn apply(connection: &Connection, change: &DraftChange) -> Result<(),
                 to_json(draft)?
             ],
         ),
-        DraftChange::Move { draft, from } => update_or(
+        ProtocolDraftChange::Move { draft, from } => update_or(
             Conflict::DraftMoved,
             connection,
             ("protocol_drafts", draft.id.as_str()),
             "UPDATE protocol_drafts SET state = ?3, content = ?4 WHERE id = ?1 AND state = ?2",
             params![draft.id.as_str(), from, draft.state.word(), to_json(draft)?],
         ),
-        DraftChange::Forget(before) => {
+        ProtocolDraftChange::Forget(before) => {
             let sql = "DELETE FROM protocol_drafts WHERE state <> 'accepted' AND expires_at < ?1";
             run(connection, sql, [before.as_millis()])
         }
@@ -44,7 +44,7 @@ pub(super) fn apply(connection: &Connection, change: &DraftChange) -> Result<(),
 }
 
 #[async_trait]
-impl DraftStore for SqliteStore {
+impl ProtocolDraftStore for SqliteStore {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.first("SELECT content FROM protocol_drafts WHERE id = ?1", [id.as_str()], rows::json_row)
     }

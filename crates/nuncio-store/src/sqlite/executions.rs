@@ -12,10 +12,10 @@ use nuncio_engine::ports::store::{Conflict, ExecutionCallback, ExecutionChange, 
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, run, to_json, to_limit};
 
-pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result<(), SqlError> {
     match change {
         ExecutionChange::Create { execution, owner, idempotency, call } => {
             create(connection, execution, owner, idempotency.as_ref(), call.as_ref())
@@ -81,7 +81,7 @@ fn create(
     owner: &Incarnation,
     idempotency: Option<&(String, Digest)>,
     call: Option<&CallAuthorization>,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let (id, caller) = (execution.id.as_str(), execution.order.caller.principal.to_string());
     execute_or(
         Conflict::Exists,
@@ -150,11 +150,11 @@ impl ExecutionStore for SqliteStore {
 pub(super) const BEGUN: &str = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call
     FROM executions WHERE owner = ?1 AND call IS NOT NULL ORDER BY id";
 
-pub(super) fn read_begun(row: &Row<'_>) -> Result<(Execution, CallAuthorization), SqlProblem> {
+pub(super) fn read_begun(row: &Row<'_>) -> Result<(Execution, CallAuthorization), SqlError> {
     Ok((read(row)?, rows::json(row, 7)?))
 }
 
-fn read(row: &Row<'_>) -> Result<Execution, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<Execution, SqlError> {
     let state = match rows::optional(row, 5, rows::json)? {
         Some(over) => over,
         None => rows::parsed(row, 1, |word| match word {

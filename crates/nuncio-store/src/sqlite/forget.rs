@@ -5,7 +5,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{PersonErasure, RedactedLedgerEntry};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, all, execute, run, to_integer};
 
 /// SQL that deletes the rows of the principal `?1`.
@@ -65,7 +65,7 @@ const MENTIONING_COLUMNS: &[(&str, &str)] = &[
 const NAMES: &[(&str, &str)] =
     &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
 
-pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Result<(), SqlProblem> {
+pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Result<(), SqlError> {
     let PersonErasure { redaction, at, links, ledger } = forgotten;
     let PersonRedaction { name, pseudonym, principals, .. } = redaction;
     let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
@@ -114,7 +114,7 @@ fn replace_mentions(
     redaction: &PersonRedaction,
     table: &str,
     column: &str,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     // Key ids are random and reveal nothing.
     let principals = redaction.principals.iter().filter(|principal| !matches!(principal, Principal::Key(_)));
     for mention in principals.map(ToString::to_string).chain([redaction.name.to_string()]) {
@@ -130,7 +130,7 @@ fn replace_mentions(
     Ok(())
 }
 
-fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), SqlProblem> {
+fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), SqlError> {
     let RedactedLedgerEntry { relation, seq, previous, hash, entry, signature } = entry;
     run(
         connection,
@@ -140,7 +140,7 @@ fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), Sql
     )
 }
 
-pub(super) fn read_entry(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlProblem> {
+pub(super) fn read_entry(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlError> {
     Ok(RedactedLedgerEntry {
         relation: rows::text_form(row, 0)?,
         seq: rows::number(row, 1)?,

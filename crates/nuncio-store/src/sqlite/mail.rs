@@ -6,7 +6,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{NotificationStore, StoreError};
 use rusqlite::{Connection, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
 use super::{SqliteStore, webhooks};
 
@@ -19,7 +19,7 @@ pub(super) fn put(
     recipients: &[RelayParty],
     at: Timestamp,
     notification: &Notification,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let content = to_json(notification)?;
     for recipient in recipients {
         let name = recipient.to_string();
@@ -36,7 +36,7 @@ pub(super) fn put(
     Ok(())
 }
 
-fn next(connection: &Connection, recipient: &str) -> Result<i64, SqlProblem> {
+fn next(connection: &Connection, recipient: &str) -> Result<i64, SqlError> {
     let sql = "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1)
          ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1 RETURNING seq";
     let mut statement = connection.prepare_cached(sql)?;
@@ -48,7 +48,7 @@ pub(super) fn mark_read(
     recipient: &RelayParty,
     reader: &str,
     seq: u64,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     // The read position never exceeds the last number.
     let seq = to_integer(seq.min(head(connection, recipient)?))?;
     if seq == 0 {
@@ -62,7 +62,7 @@ pub(super) fn mark_read(
     )
 }
 
-pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlError> {
     run(
         connection,
         "DELETE FROM mail WHERE (recipient, seq) IN (SELECT recipient, seq FROM mail WHERE at < ?1 ORDER BY at LIMIT ?2)",
@@ -76,7 +76,7 @@ fn after(
     recipient: &str,
     after: u64,
     limit: usize,
-) -> Result<Vec<QueuedNotification>, SqlProblem> {
+) -> Result<Vec<QueuedNotification>, SqlError> {
     let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![recipient, clamped(after), to_limit(limit)], |row| {
         Ok(QueuedNotification {
@@ -87,7 +87,7 @@ fn after(
     })
 }
 
-fn head(connection: &Connection, recipient: &RelayParty) -> Result<u64, SqlProblem> {
+fn head(connection: &Connection, recipient: &RelayParty) -> Result<u64, SqlError> {
     let sql = "SELECT seq FROM mailboxes WHERE recipient = ?1";
     Ok(first(connection, sql, [recipient.to_string()], |row| rows::number(row, 0))?.unwrap_or(0))
 }

@@ -3,7 +3,7 @@
 use nuncio_engine::ports::store::StoreError;
 use rusqlite::Connection;
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 
 /// Migration steps: step `n` leads from schema version `n` to `n + 1`. The version is stored in `user_version`.
 const STEPS: &[&str] = &[
@@ -31,9 +31,9 @@ const STEPS: &[&str] = &[
 
 /// Migrates to the current schema, or refuses a newer one.
 pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
-    connection.execute_batch("BEGIN IMMEDIATE").map_err(SqlProblem::from)?;
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(SqlError::from)?;
     match run_migrations(connection) {
-        Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(SqlProblem::from)?),
+        Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(SqlError::from)?),
         Err(problem) => {
             // Closing the connection, which the caller does now, rolls back as well.
             let _ = connection.execute_batch("ROLLBACK");
@@ -42,10 +42,10 @@ pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-fn run_migrations(connection: &Connection) -> Result<(), SqlProblem> {
+fn run_migrations(connection: &Connection) -> Result<(), SqlError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)) else {
-        return Err(SqlProblem::Damaged(format!(
+        return Err(SqlError::Damaged(format!(
             "its schema is version {version}, and this version of Nuncio supports versions up to {}; use the newer Nuncio that wrote it",
             STEPS.len()
         )));

@@ -6,7 +6,7 @@ use nuncio_engine::ports::store::{Conflict, NodeChange, NodeRecord, NodeState, N
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, exists, run};
 
 /// SQL that selects the owners of unfinished work.
@@ -16,7 +16,7 @@ const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
     UNION SELECT node FROM approvals WHERE state = 'pending' AND node IS NOT NULL
     UNION SELECT node FROM tasks WHERE open = 1 AND node IS NOT NULL";
 
-pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), SqlError> {
     match change {
         NodeChange::Join(node) => execute_or(
             Conflict::Exists,
@@ -43,9 +43,9 @@ pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), 
 }
 
 /// Fails unless the incarnation is alive.
-pub(super) fn check_alive(connection: &Connection, incarnation: &Incarnation) -> Result<(), SqlProblem> {
+pub(super) fn check_alive(connection: &Connection, incarnation: &Incarnation) -> Result<(), SqlError> {
     let sql = "SELECT 1 FROM nodes WHERE incarnation = ?1 AND state = 'alive'";
-    if exists(connection, sql, [incarnation.as_str()])? { Ok(()) } else { Err(SqlProblem::Fenced) }
+    if exists(connection, sql, [incarnation.as_str()])? { Ok(()) } else { Err(SqlError::Fenced) }
 }
 
 #[async_trait]
@@ -61,7 +61,7 @@ impl NodeStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<NodeRecord, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<NodeRecord, SqlError> {
     Ok(NodeRecord {
         incarnation: rows::text_form(row, 0)?,
         host: row.get(1)?,

@@ -9,7 +9,7 @@ use nuncio_engine::ports::store::{Conflict, PersonStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute, execute_or, run};
 
 /// Maximum number of expired nonces that each insert of a nonce deletes.
@@ -18,7 +18,7 @@ const NONCES_PER_INSERT: i64 = 16;
 const INVITE: &str = "code, person, created_at, expires_at, used_by";
 const DEVICE: &str = "id, person, name, key, enrolled_at, revoked_at";
 
-pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), SqlProblem> {
+pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), SqlError> {
     run(
         connection,
         "INSERT INTO people (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
@@ -26,7 +26,7 @@ pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), SqlPro
     )
 }
 
-pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), SqlProblem> {
+pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), SqlError> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -43,7 +43,7 @@ pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), Sql
     .map_err(|problem| problem.of_no_owner(Conflict::Missing))
 }
 
-pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -> Result<(), SqlProblem> {
+pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -> Result<(), SqlError> {
     execute_or(
         Conflict::Moved,
         connection,
@@ -66,7 +66,7 @@ pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -
     )
 }
 
-pub(super) fn revoke(connection: &Connection, id: &DeviceId, at: Timestamp) -> Result<(), SqlProblem> {
+pub(super) fn revoke(connection: &Connection, id: &DeviceId, at: Timestamp) -> Result<(), SqlError> {
     let sql = "UPDATE devices SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
     execute_or(Conflict::Missing, connection, sql, params![id.as_str(), at.as_millis()])
 }
@@ -76,7 +76,7 @@ pub(super) fn use_nonce(
     digest: &Digest,
     now: Timestamp,
     kept_until: Timestamp,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     execute(
         connection,
         "DELETE FROM nonces WHERE digest IN (SELECT digest FROM nonces WHERE kept_until <= ?1 LIMIT ?2)",
@@ -119,11 +119,11 @@ impl PersonStore for SqliteStore {
     }
 }
 
-fn read_person(row: &Row<'_>) -> Result<Person, SqlProblem> {
+fn read_person(row: &Row<'_>) -> Result<Person, SqlError> {
     Ok(Person { name: rows::text_form(row, 0)?, created_at: rows::moment(row, 1)? })
 }
 
-fn read_invite(row: &Row<'_>) -> Result<Invite, SqlProblem> {
+fn read_invite(row: &Row<'_>) -> Result<Invite, SqlError> {
     Ok(Invite {
         code: rows::digest(row, 0)?,
         person: rows::text_form(row, 1)?,
@@ -133,7 +133,7 @@ fn read_invite(row: &Row<'_>) -> Result<Invite, SqlProblem> {
     })
 }
 
-fn read_device(row: &Row<'_>) -> Result<Device, SqlProblem> {
+fn read_device(row: &Row<'_>) -> Result<Device, SqlError> {
     Ok(Device {
         id: rows::text_form(row, 0)?,
         person: rows::text_form(row, 1)?,

@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 
 /// Reason why an SQL statement failed.
 #[derive(Debug)]
-pub(super) enum SqlProblem {
+pub(super) enum SqlError {
     Conflict(Conflict),
     Sqlite(rusqlite::Error),
     /// A column or the whole schema cannot be read by this version.
@@ -16,7 +16,7 @@ pub(super) enum SqlProblem {
     Fenced,
 }
 
-impl SqlProblem {
+impl SqlError {
     /// Maps a foreign key violation to `NoSession`.
     pub(super) fn of_no_session(self) -> Self {
         self.of_no_owner(Conflict::NoSession)
@@ -35,26 +35,26 @@ impl SqlProblem {
     }
 }
 
-impl From<Conflict> for SqlProblem {
+impl From<Conflict> for SqlError {
     fn from(conflict: Conflict) -> Self {
         Self::Conflict(conflict)
     }
 }
 
-impl From<rusqlite::Error> for SqlProblem {
+impl From<rusqlite::Error> for SqlError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<SqlProblem> for StoreError {
-    fn from(problem: SqlProblem) -> Self {
+impl From<SqlError> for StoreError {
+    fn from(problem: SqlError) -> Self {
         match problem {
-            SqlProblem::Conflict(conflict) => Self::Conflict(conflict),
-            SqlProblem::Damaged(what) => Self::Damaged(what),
-            SqlProblem::Unwritable(what) => Self::Unavailable(what),
-            SqlProblem::Fenced => Self::Fenced,
-            SqlProblem::Sqlite(error) => from_sqlite(&error),
+            SqlError::Conflict(conflict) => Self::Conflict(conflict),
+            SqlError::Damaged(what) => Self::Damaged(what),
+            SqlError::Unwritable(what) => Self::Unavailable(what),
+            SqlError::Fenced => Self::Fenced,
+            SqlError::Sqlite(error) => from_sqlite(&error),
         }
     }
 }

@@ -12,7 +12,7 @@ use nuncio_engine::ports::store::StoreError;
 use rusqlite::{Connection, Params, Row};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::{connection, rows};
 
 /// Number of read connections of each kind.
@@ -42,14 +42,14 @@ impl ReaderPool {
     }
 
     /// Runs a short read on the calling thread.
-    pub(super) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlProblem>) -> Result<T, StoreError> {
+    pub(super) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlError>) -> Result<T, StoreError> {
         Ok(read(&self.any_point())?)
     }
 
     /// Runs a read of any length on a blocking thread.
     pub(super) async fn list<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, SqlProblem> + Send + 'static,
+        read: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let permit = Arc::clone(&self.free).acquire_owned().await.expect("the semaphore is never closed");
         let lease = ReaderLease::take(Arc::clone(&self.idle), permit);
@@ -63,7 +63,7 @@ impl ReaderPool {
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T, SqlProblem>,
+        read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
     ) -> Result<Option<T>, StoreError> {
         self.point(|connection| rows::first(connection, sql, params, read))
     }
@@ -78,7 +78,7 @@ impl ReaderPool {
         &self,
         sql: impl AsRef<str> + Send + 'static,
         params: impl Params + Send + 'static,
-        read: fn(&Row<'_>) -> Result<T, SqlProblem>,
+        read: fn(&Row<'_>) -> Result<T, SqlError>,
     ) -> Result<Vec<T>, StoreError> {
         self.list(move |connection| rows::all(connection, sql.as_ref(), params, read)).await
     }
@@ -111,7 +111,7 @@ impl ReaderLease {
         Self { connection, idle, _permit: permit }
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlProblem>) -> Result<T, StoreError> {
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlError>) -> Result<T, StoreError> {
         let connection = self.connection.as_ref().expect("there are as many permits as connections");
         Ok(read(connection)?)
     }

@@ -8,7 +8,7 @@ use nuncio_core::relation::{Relation, ScopeGrant};
 use nuncio_engine::ports::store::{Conflict, RelationStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, clamped, execute_or, first, run, text_or_empty, to_integer, to_json, to_limit, update_or};
 use super::{SqliteStore, accounts};
 
@@ -17,7 +17,7 @@ const RELATION: &str = "SELECT relations.content, relations.revision,
     (SELECT json_group_array(json(consents.content) ORDER BY consents.scope)
      FROM consents WHERE consents.relation = relations.id) FROM relations";
 
-pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), SqlProblem> {
+pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), SqlError> {
     accounts::touch(connection, &relation.agent, Some(manifest_version))?;
     execute_or(
         Conflict::Exists,
@@ -43,7 +43,7 @@ pub(super) fn move_on(
     from: u64,
     relation: &Relation,
     manifest_version: Option<u64>,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let id = relation.id.as_str();
     update_or(
         Conflict::Moved,
@@ -57,7 +57,7 @@ pub(super) fn move_on(
     put_grants(connection, relation)
 }
 
-fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlProblem> {
+fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlError> {
     for grant in &relation.grants {
         execute_or(
             Conflict::Exists,
@@ -77,7 +77,7 @@ fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlPro
 }
 
 /// Uses up a one-time grant of a relation and increments the relation's revision. `GrantUsed` if there is none.
-pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), SqlProblem> {
+pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), SqlError> {
     execute_or(
         Conflict::GrantUsed,
         connection,
@@ -88,7 +88,7 @@ pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), S
     execute_or(Conflict::GrantUsed, connection, "DELETE FROM consents WHERE id = ?1", [grant.as_str()])
 }
 
-pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(), SqlProblem> {
+pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(), SqlError> {
     let sql = "SELECT COALESCE(max(seq), 0) FROM ledger WHERE relation = ?1";
     let last = first(connection, sql, [entry.relation_id.as_str()], |row| rows::number(row, 0))?.unwrap_or(0);
     if entry.seq != last + 1 {
@@ -149,11 +149,11 @@ impl RelationStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Relation, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<Relation, SqlError> {
     let grants: Vec<ScopeGrant> = rows::json(row, 2)?;
     Ok(Relation { revision: rows::number(row, 1)?, grants, ..rows::json(row, 0)? })
 }
 
-fn bare(relation: &Relation) -> Result<String, SqlProblem> {
+fn bare(relation: &Relation) -> Result<String, SqlError> {
     to_json(&Relation { grants: Vec::new(), ..relation.clone() })
 }

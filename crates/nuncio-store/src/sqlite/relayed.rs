@@ -11,7 +11,7 @@ use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Conflict, RelayStore, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{
     self, all, clamped, execute, execute_or, exists, first, run, text_or_empty, to_integer, to_json, to_limit,
 };
@@ -20,7 +20,7 @@ use super::{SqliteStore, mail};
 /// Number of messages and bytes up to which a page is read on the calling thread.
 const SHORT_PAGE: (usize, usize) = (32, 64 * 1024);
 
-pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
+pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), SqlError> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -36,7 +36,7 @@ pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Re
     take_part(connection, conversation)
 }
 
-pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
+pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Result<(), SqlError> {
     let id = conversation.id.as_str();
     let sql = "SELECT content FROM relay_conversations WHERE id = ?1";
     let before: Conversation = first(connection, sql, [id], |row| rows::json(row, 0))?.ok_or(Conflict::Missing)?;
@@ -56,7 +56,7 @@ pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Re
 }
 
 /// Adds the members of a conversation; existing ones keep their read position.
-fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
+fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), SqlError> {
     for member in &conversation.members {
         execute(
             connection,
@@ -74,7 +74,7 @@ pub(super) fn post(
     at: Timestamp,
     post: &NewMessage,
     to: &[RelayParty],
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let (number, seq) = next(connection, conversation, revision)?;
     let sender = post.sender.to_string();
     execute_or(
@@ -100,7 +100,7 @@ pub(super) fn post(
 }
 
 /// Row id of the conversation, and its next message number.
-fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -> Result<(i64, u64), SqlProblem> {
+fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -> Result<(i64, u64), SqlError> {
     let sql = "UPDATE relay_conversations SET last_seq = last_seq + 1 WHERE id = ?1 AND revision = ?2
          RETURNING number, last_seq";
     let params = params![conversation.as_str(), clamped(revision)];
@@ -116,7 +116,7 @@ pub(super) fn read_up_to(
     conversation: &ConversationId,
     reader: &RelayParty,
     seq: u64,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     execute_or(
         Conflict::Missing,
         connection,
@@ -127,7 +127,7 @@ pub(super) fn read_up_to(
     )
 }
 
-pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCallClaim) -> Result<(), SqlProblem> {
+pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCallClaim) -> Result<(), SqlError> {
     let claimed = execute(
         connection,
         "INSERT INTO relay_claims (conversation, seq, device, at)
@@ -145,7 +145,7 @@ pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCal
 
 /// Deletes messages older than `before` among the `limit` messages stored first. If the clock was set back, newer
 /// messages among these delay the deletion of older ones stored later.
-pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlError> {
     run(
         connection,
         "DELETE FROM relay_messages
@@ -245,7 +245,7 @@ fn agent_of(sender: RelayParty) -> Option<AgentId> {
     }
 }
 
-fn read_member_conversation(row: &Row<'_>) -> Result<MemberConversation, SqlProblem> {
+fn read_member_conversation(row: &Row<'_>) -> Result<MemberConversation, SqlError> {
     Ok(MemberConversation {
         conversation: rows::json(row, 0)?,
         last_seq: rows::number(row, 1)?,
@@ -259,7 +259,7 @@ fn short_page(
     sql: &str,
     params: impl Params,
     conversation: &ConversationId,
-) -> Result<Option<Vec<ConversationMessage>>, SqlProblem> {
+) -> Result<Option<Vec<ConversationMessage>>, SqlError> {
     let (most_messages, most_bytes) = SHORT_PAGE;
     let mut statement = connection.prepare_cached(sql)?;
     let mut found = statement.query(params)?;
@@ -275,7 +275,7 @@ fn short_page(
     Ok(Some(short))
 }
 
-fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, SqlProblem> {
+fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, SqlError> {
     let sql = "SELECT device, at FROM relay_claims
          WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
     first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
@@ -291,7 +291,7 @@ fn selecting(which: &str) -> String {
     )
 }
 
-fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMessage, SqlProblem> {
+fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMessage, SqlError> {
     Ok(ConversationMessage {
         conversation: conversation.clone(),
         seq: rows::number(row, 0)?,

@@ -8,15 +8,15 @@ use rusqlite::{Connection, Params, Row};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 
 /// Runs a statement and returns the number of changed rows.
-pub(super) fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<usize, SqlProblem> {
+pub(super) fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<usize, SqlError> {
     Ok(connection.prepare_cached(sql)?.execute(params)?)
 }
 
 /// Runs a statement that may change any number of rows.
-pub(super) fn run(connection: &Connection, sql: &str, params: impl Params) -> Result<(), SqlProblem> {
+pub(super) fn run(connection: &Connection, sql: &str, params: impl Params) -> Result<(), SqlError> {
     execute(connection, sql, params).map(drop)
 }
 
@@ -26,7 +26,7 @@ pub(super) fn execute_or(
     connection: &Connection,
     sql: &str,
     params: impl Params,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     match execute(connection, sql, params)? {
         0 => Err(conflict.into()),
         _ => Ok(()),
@@ -41,7 +41,7 @@ pub(super) fn update_or(
     (table, id): (&str, &str),
     sql: &str,
     params: impl Params,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     if execute(connection, sql, params)? > 0 {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub(super) fn update_or(
     Err(if is_there { conflict } else { Conflict::Missing }.into())
 }
 
-pub(super) fn exists(connection: &Connection, sql: &str, params: impl Params) -> Result<bool, SqlProblem> {
+pub(super) fn exists(connection: &Connection, sql: &str, params: impl Params) -> Result<bool, SqlError> {
     Ok(connection.prepare_cached(sql)?.exists(params)?)
 }
 
@@ -57,8 +57,8 @@ pub(super) fn first<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> Result<T, SqlProblem>,
-) -> Result<Option<T>, SqlProblem> {
+    read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
+) -> Result<Option<T>, SqlError> {
     connection.prepare_cached(sql)?.query(params)?.next()?.map(read).transpose()
 }
 
@@ -66,23 +66,23 @@ pub(super) fn all<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnMut(&Row<'_>) -> Result<T, SqlProblem>,
-) -> Result<Vec<T>, SqlProblem> {
+    read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
+) -> Result<Vec<T>, SqlError> {
     connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
 }
 
 /// Initial capacity for a JSON value, in bytes; most values fit.
 const TYPICAL_JSON_BYTES: usize = 512;
 
-pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlProblem> {
-    let not_json = |error: &dyn std::fmt::Display| SqlProblem::Unwritable(format!("it is not JSON: {error}"));
+pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlError> {
+    let not_json = |error: &dyn std::fmt::Display| SqlError::Unwritable(format!("it is not JSON: {error}"));
     let mut text = Vec::with_capacity(TYPICAL_JSON_BYTES);
     serde_json::to_writer(&mut text, value).map_err(|error| not_json(&error))?;
     String::from_utf8(text).map_err(|error| not_json(&error))
 }
 
-pub(super) fn to_integer(number: u64) -> Result<i64, SqlProblem> {
-    i64::try_from(number).map_err(|_| SqlProblem::Unwritable(format!("{number} is too large a number to be stored")))
+pub(super) fn to_integer(number: u64) -> Result<i64, SqlError> {
+    i64::try_from(number).map_err(|_| SqlError::Unwritable(format!("{number} is too large a number to be stored")))
 }
 
 /// Clamps a number to the range of SQLite integers, for comparisons.
@@ -99,7 +99,7 @@ pub(super) fn text_or_empty(after: Option<&impl ToString>) -> String {
     after.map(ToString::to_string).unwrap_or_default()
 }
 
-pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlError> {
     serde_json::from_str(text(row, column)?).map_err(|error| {
         // Without the message of the JSON parser, which may quote stored content.
         let what = if error.is_data() { "JSON of an unexpected form" } else { "not JSON" };
@@ -108,15 +108,15 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<
 }
 
 /// Reads a row that is one JSON column.
-pub(super) fn json_row<T: DeserializeOwned>(row: &Row<'_>) -> Result<T, SqlProblem> {
+pub(super) fn json_row<T: DeserializeOwned>(row: &Row<'_>) -> Result<T, SqlError> {
     json(row, 0)
 }
 
 pub(super) fn optional<T>(
     row: &Row<'_>,
     column: usize,
-    read: impl FnOnce(&Row<'_>, usize) -> Result<T, SqlProblem>,
-) -> Result<Option<T>, SqlProblem> {
+    read: impl FnOnce(&Row<'_>, usize) -> Result<T, SqlError>,
+) -> Result<Option<T>, SqlError> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
         _ => read(row, column).map(Some),
@@ -124,38 +124,38 @@ pub(super) fn optional<T>(
 }
 
 /// Reads a text column that contains the serde text form of the type.
-pub(super) fn text_form<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
+pub(super) fn text_form<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlError> {
     parsed(row, column, |text| {
         T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text)).ok()
     })
 }
 
-pub(super) fn parsed<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, SqlProblem> {
+pub(super) fn parsed<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, SqlError> {
     parse(text(row, column)?).ok_or_else(|| damaged(row, column, "the text does not have the expected form"))
 }
 
-pub(super) fn digest(row: &Row<'_>, column: usize) -> Result<Digest, SqlProblem> {
+pub(super) fn digest(row: &Row<'_>, column: usize) -> Result<Digest, SqlError> {
     parsed(row, column, Digest::parse)
 }
 
-pub(super) fn number(row: &Row<'_>, column: usize) -> Result<u64, SqlProblem> {
+pub(super) fn number(row: &Row<'_>, column: usize) -> Result<u64, SqlError> {
     u64::try_from(row.get::<_, i64>(column)?).map_err(|_| damaged(row, column, "the number is negative"))
 }
 
-pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, SqlProblem> {
+pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, SqlError> {
     Ok(Timestamp::from_millis(row.get(column)?))
 }
 
-pub(super) fn bytes<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row [u8], SqlProblem> {
+pub(super) fn bytes<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row [u8], SqlError> {
     row.get_ref(column)?.as_blob().map_err(|error| damaged(row, column, &error.to_string()))
 }
 
-fn text<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row str, SqlProblem> {
+fn text<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row str, SqlError> {
     row.get_ref(column)?.as_str().map_err(|error| damaged(row, column, &error.to_string()))
 }
 
 /// Error for an unreadable column. It names the column without its content, which may be private.
-fn damaged(row: &Row<'_>, column: usize, why: &str) -> SqlProblem {
+fn damaged(row: &Row<'_>, column: usize, why: &str) -> SqlError {
     let name = row.as_ref().column_name(column).unwrap_or("?");
-    SqlProblem::Damaged(format!("column {name}: {why}"))
+    SqlError::Damaged(format!("column {name}: {why}"))
 }

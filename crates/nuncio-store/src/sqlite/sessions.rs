@@ -13,7 +13,7 @@ use nuncio_engine::ports::store::{
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer, to_json, to_limit};
 
 /// Number of messages up to which a history is read on the calling thread.
@@ -23,7 +23,7 @@ const SHORT_HISTORY: usize = 32;
 const IDLE: &str = "created_at < ?1 AND NOT EXISTS
     (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
 
-pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(), SqlError> {
     match change {
         SessionChange::Create { session, messages } => create(connection, session, messages),
         // Foreign keys delete the session's messages, turns and idempotency records.
@@ -44,7 +44,7 @@ pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(
                     node.as_str()
                 ],
             )
-            .map_err(SqlProblem::of_no_session)?;
+            .map_err(SqlError::of_no_session)?;
             let Some(settings) = settings else { return Ok(()) };
             let sql = "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2";
             run(connection, sql, params![session.as_str(), to_json(settings)?])
@@ -83,7 +83,7 @@ pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(
                 record.turn.map(to_integer).transpose()?,
             ],
         )
-        .map_err(SqlProblem::of_no_session),
+        .map_err(SqlError::of_no_session),
         // Deletes the sessions that are still idle.
         SessionChange::Prune { ids, before } => {
             let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
@@ -92,7 +92,7 @@ pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(
     }
 }
 
-fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlProblem> {
+fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlError> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -117,7 +117,7 @@ fn append_message(
     turn: u64,
     number: u64,
     message: &Message,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -125,11 +125,11 @@ fn append_message(
          ON CONFLICT (session, number) DO NOTHING",
         params![session.as_str(), to_integer(number)?, to_integer(turn)?, to_json(message)?],
     )
-    .map_err(SqlProblem::of_no_session)
+    .map_err(SqlError::of_no_session)
 }
 
 /// Checks that no turn runs and that this number comes next.
-fn check_next_turn(connection: &Connection, session: &SessionId, number: u64) -> Result<(), SqlProblem> {
+fn check_next_turn(connection: &Connection, session: &SessionId, number: u64) -> Result<(), SqlError> {
     let sql = "SELECT number, ended_at IS NOT NULL FROM turns WHERE session = ?1 ORDER BY number DESC LIMIT 1";
     let last = first(connection, sql, [session.as_str()], |row| Ok((rows::number(row, 0)?, row.get(1)?)))?;
     let (before, idle) = last.unwrap_or((0, true));
@@ -140,7 +140,7 @@ fn check_next_turn(connection: &Connection, session: &SessionId, number: u64) ->
 }
 
 /// `NoSession` if the session is missing, or else the given conflict.
-fn missing_or(connection: &Connection, id: &SessionId, conflict: Conflict) -> Result<SqlProblem, SqlProblem> {
+fn missing_or(connection: &Connection, id: &SessionId, conflict: Conflict) -> Result<SqlError, SqlError> {
     let is_there = exists(connection, "SELECT 1 FROM sessions WHERE id = ?1", [id.as_str()])?;
     Ok(if is_there { conflict } else { Conflict::NoSession }.into())
 }
@@ -252,7 +252,7 @@ impl SessionStore for SqliteStore {
     }
 }
 
-fn read_session(row: &Row<'_>) -> Result<Session, SqlProblem> {
+fn read_session(row: &Row<'_>) -> Result<Session, SqlError> {
     Ok(Session {
         id: rows::text_form(row, 0)?,
         owner: rows::text_form(row, 1)?,
@@ -267,12 +267,12 @@ fn read_session(row: &Row<'_>) -> Result<Session, SqlProblem> {
     })
 }
 
-fn read_message(row: &Row<'_>) -> Result<EncodedMessage, SqlProblem> {
+fn read_message(row: &Row<'_>) -> Result<EncodedMessage, SqlError> {
     let json: String = row.get(2)?;
     Ok(EncodedMessage { number: rows::number(row, 0)?, turn: rows::number(row, 1)?, json: json.into() })
 }
 
-fn read_turn(row: &Row<'_>) -> Result<Turn, SqlProblem> {
+fn read_turn(row: &Row<'_>) -> Result<Turn, SqlError> {
     Ok(Turn {
         session: rows::text_form(row, 0)?,
         number: rows::number(row, 1)?,

@@ -7,10 +7,10 @@ use nuncio_engine::ports::store::{Conflict, StoreError, TaskChange, TaskStore};
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, execute_or, to_json, to_limit, update_or};
 
-pub(super) fn apply(connection: &Connection, change: &TaskChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &TaskChange) -> Result<(), SqlError> {
     match change {
         TaskChange::Create { task, node } => execute_or(
             Conflict::Exists,

@@ -9,10 +9,10 @@ use nuncio_engine::ports::store::{StoreError, WebhookStore};
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
-use super::problem::SqlProblem;
+use super::problem::SqlError;
 use super::rows::{self, clamped, execute, run, to_json, to_limit};
 
-pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlProblem> {
+pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlError> {
     run(
         connection,
         "INSERT INTO webhooks (recipient, state, failing_since, probe_at, secret) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -29,7 +29,7 @@ pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlP
 }
 
 /// Removes a webhook; its waiting deliveries are deleted with it.
-pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), SqlProblem> {
+pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), SqlError> {
     run(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])
 }
 
@@ -41,7 +41,7 @@ pub(super) fn deliver(
     seq: i64,
     at: Timestamp,
     notification: &Notification,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     run(
         connection,
         "INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due)
@@ -74,7 +74,7 @@ pub(super) fn end(
     agent: &AgentId,
     seq: u64,
     logged: &WebhookDeliveryLogEntry,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let (recipient, seq) = (recipient(agent), clamped(seq));
     let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
     if execute(connection, sql, params![recipient, seq])? > 0 {
@@ -93,18 +93,18 @@ pub(super) fn delay(
     seq: u64,
     attempts: u32,
     due: Timestamp,
-) -> Result<(), SqlProblem> {
+) -> Result<(), SqlError> {
     let sql = "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE recipient = ?1 AND seq = ?2";
     run(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])
 }
 
 /// Makes the waiting deliveries of an agent due at `due`; those due earlier stay as they are.
-pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlProblem> {
+pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlError> {
     let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
     run(connection, sql, params![recipient(agent), due.as_millis()])
 }
 
-pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
+pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlError> {
     run(
         connection,
         "DELETE FROM delivery_log WHERE (recipient, seq) IN
@@ -163,7 +163,7 @@ impl WebhookStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
+fn read(row: &Row<'_>) -> Result<Webhook, SqlError> {
     Ok(Webhook {
         agent: rows::parsed(row, 0, agent)?,
         state: rows::text_form(row, 1)?,
@@ -173,7 +173,7 @@ fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
     })
 }
 
-fn read_delivery(row: &Row<'_>) -> Result<WebhookDelivery, SqlProblem> {
+fn read_delivery(row: &Row<'_>) -> Result<WebhookDelivery, SqlError> {
     Ok(WebhookDelivery {
         agent: rows::parsed(row, 0, agent)?,
         mailed: QueuedNotification {

@@ -14,8 +14,8 @@ use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::audit::{self, AuditTip};
-use super::problem::SqlProblem;
+use super::audit::{self, CachedAuditHead};
+use super::problem::SqlError;
 use super::rows::execute;
 use super::{changes, nodes};
 
@@ -31,7 +31,7 @@ const TRUNCATION_ATTEMPTS: usize = 5;
 type CommitResult = Result<(), StoreError>;
 
 /// Changes of one commit, as queued for the writer thread.
-struct CommitUnit {
+struct QueuedCommit {
     changes: Vec<Change>,
     /// Whether the database file is compacted after the commit.
     compacts: bool,
@@ -41,7 +41,7 @@ struct CommitUnit {
 /// Handle of the writer thread.
 pub(super) struct Writer {
     /// Queue of commits; `None` while the store closes.
-    queue: Option<mpsc::Sender<CommitUnit>>,
+    queue: Option<mpsc::Sender<QueuedCommit>>,
     thread: Option<JoinHandle<()>>,
     /// Number of the last stored audit record.
     audit_growth: watch::Receiver<u64>,
@@ -86,7 +86,7 @@ impl Writer {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
-        queue.send(CommitUnit { changes, compacts, answer }).await.map_err(|_| stopped())?;
+        queue.send(QueuedCommit { changes, compacts, answer }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 
@@ -119,7 +119,7 @@ impl Drop for Writer {
 fn run(
     connection: &Connection,
     fence: &OnceLock<Incarnation>,
-    mut queue: mpsc::Receiver<CommitUnit>,
+    mut queue: mpsc::Receiver<QueuedCommit>,
     meter: &dyn Meter,
     grown: &watch::Sender<u64>,
     is_failing: &AtomicBool,
@@ -147,7 +147,7 @@ fn run(
 }
 
 /// Rewrites the database file: `VACUUM` copies the data to the log, and a checkpoint copies the log to the file.
-fn compact(connection: &Connection) -> Result<(), SqlProblem> {
+fn compact(connection: &Connection) -> Result<(), SqlError> {
     // Temporary files, because the copy may be larger than the memory.
     connection.pragma_update(None, "temp_store", "file")?;
     let written = connection.execute_batch("VACUUM");
@@ -159,7 +159,7 @@ fn compact(connection: &Connection) -> Result<(), SqlProblem> {
             return Ok(());
         }
     }
-    Err(SqlProblem::Unwritable(
+    Err(SqlError::Unwritable(
         "its write-ahead log could not be emptied, because it is being read; try again".to_owned(),
     ))
 }
@@ -177,8 +177,8 @@ fn try_group(
     connection: &Connection,
     fence: Option<&Incarnation>,
     group: &[Vec<Change>],
-) -> Result<Vec<CommitResult>, SqlProblem> {
-    let tip = AuditTip::default();
+) -> Result<Vec<CommitResult>, SqlError> {
+    let tip = CachedAuditHead::default();
     begin(connection, fence)?;
     let outcomes = match group {
         // A single commit needs no savepoint.
@@ -200,13 +200,13 @@ fn try_group(
 }
 
 /// Begins a transaction, which no other process can change the store in, for an incarnation that is alive.
-fn begin(connection: &Connection, fence: Option<&Incarnation>) -> Result<(), SqlProblem> {
+fn begin(connection: &Connection, fence: Option<&Incarnation>) -> Result<(), SqlError> {
     execute(connection, "BEGIN IMMEDIATE", [])?;
     fence.map_or(Ok(()), |incarnation| nodes::check_alive(connection, incarnation))
 }
 
 /// Applies one commit in a savepoint. Fails only if the whole transaction was lost.
-fn apply_apart(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<CommitResult, SqlProblem> {
+fn apply_apart(connection: &Connection, tip: &CachedAuditHead, unit: &[Change]) -> Result<CommitResult, SqlError> {
     execute(connection, "SAVEPOINT unit", [])?;
     let outcome = apply(connection, tip, unit);
     if let Err(problem) = outcome {
@@ -223,7 +223,7 @@ fn apply_apart(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Resu
     Ok(Ok(()))
 }
 
-fn apply(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<(), SqlProblem> {
+fn apply(connection: &Connection, tip: &CachedAuditHead, unit: &[Change]) -> Result<(), SqlError> {
     if unit.is_empty() {
         return write_nothing(connection);
     }
@@ -231,7 +231,7 @@ fn apply(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<(),
 }
 
 /// Rewrites a page unchanged, to test the disk.
-fn write_nothing(connection: &Connection) -> Result<(), SqlProblem> {
+fn write_nothing(connection: &Connection) -> Result<(), SqlError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(connection.pragma_update(None, "user_version", version)?)
 }

@@ -1,6 +1,6 @@
 //! Messages and keys of test devices and agents at the relay. Envelopes are opaque bytes here.
 
-use nuncio_core::bundle::{AgreementKey, BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
+use nuncio_core::bundle::{BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm, X25519PublicKey};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
@@ -105,8 +105,8 @@ impl DeviceKey {
             device_id: DeviceId::parse(device).unwrap(),
             owner,
             signing_key: self.public(),
-            hpke_key: AgreementKey::new([7; 32]),
-            olm_key: (mode == SealMode::Stateful).then_some(AgreementKey::new([8; 32])),
+            hpke_key: X25519PublicKey::new([7; 32]),
+            olm_key: (mode == SealMode::Stateful).then_some(X25519PublicKey::new([8; 32])),
             mode,
             algs: match mode {
                 SealMode::Stateful => vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
@@ -122,7 +122,7 @@ impl DeviceKey {
     /// A signed one-time key of a device.
     #[must_use]
     pub fn one_time_key(&self, device: &str, key_id: &str, fallback: bool) -> OneTimeKey {
-        let key = AgreementKey::new([9; 32]);
+        let key = X25519PublicKey::new([9; 32]);
         let message = OneTimeKey::message(&DeviceId::parse(device).unwrap(), key_id, key, fallback);
         OneTimeKey { key_id: key_id.to_owned(), key, fallback, signature: self.sign(&message) }
     }

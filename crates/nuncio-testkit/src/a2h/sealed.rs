@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{
-    DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, RelayIdentity, SignFn, enrol,
+    DeviceRelayCredentials, HttpRelayClient, Invitation, RelayAddress, RelayClient as _, RelayClientIdentity,
+    RelayError, SignFn, enrol,
 };
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, StreamEvent, StreamEventKind, UnopenedMessage};
 use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
@@ -35,7 +36,7 @@ mod meddling_proxy;
 pub use agent::{AgentTransport, SealedAgent};
 pub use content_keys::content_key_in;
 pub use jumping::JumpingClock;
-pub use meddling_proxy::MeddlingProxy;
+pub use meddling_proxy::TamperingProxy;
 
 /// Network access and clock of a peer.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ impl PeerDependencies {
     }
 
     #[must_use]
-    pub fn through(between: &MeddlingProxy) -> Self {
+    pub fn through(between: &TamperingProxy) -> Self {
         let between = Arc::new(between.clone());
         Self { fetch: Arc::clone(&between) as _, dial: between, clock: Arc::new(SystemClock) }
     }
@@ -65,13 +66,13 @@ impl PeerDependencies {
 }
 
 /// Function that gives the device's answer to a tool call.
-type CallAction = Arc<dyn Fn(&ToolCall) -> ToolOutcome + Send + Sync>;
+type CallAnswerFn = Arc<dyn Fn(&ToolCall) -> ToolOutcome + Send + Sync>;
 
 /// A test device that exchanges sealed messages.
 #[derive(Debug)]
 pub struct SealedDevice {
     pub peer: Peer,
-    pub relay: Arc<HttpRelay>,
+    pub relay: Arc<HttpRelayClient>,
     pub person: PersonName,
     /// Number of tool calls that the device ran.
     pub ran: Arc<AtomicUsize>,
@@ -81,7 +82,7 @@ pub struct SealedDevice {
     pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
     /// Stream events that the device received.
     pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
-    who: RelayIdentity,
+    who: RelayClientIdentity,
     sign: Signer,
     stop: CancellationToken,
 }
@@ -147,8 +148,8 @@ impl SealedDevice {
         let person: PersonName = serde_json::from_value(enrolment["person"].clone()).unwrap();
         let device: DeviceId = serde_json::from_value(enrolment["device"].clone()).unwrap();
         seal_identity.set_owner_device(RelayParty::Person(person.clone()), device.clone(), now).unwrap();
-        let who = RelayIdentity::Device(person.clone(), device);
-        let login = DeviceLogin {
+        let who = RelayClientIdentity::Device(person.clone(), device);
+        let login = DeviceRelayCredentials {
             who: who.clone(),
             url: url.clone(),
             trust: AddressTrust::Configured,
@@ -160,7 +161,7 @@ impl SealedDevice {
             earned: tokio::sync::Mutex::default(),
         };
         let address = RelayAddress { url, trust: AddressTrust::Configured };
-        let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
+        let relay = Arc::new(HttpRelayClient::by_socket(address, Arc::new(login), fetch, dial));
         let ran = Arc::<AtomicUsize>::default();
         let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
         let streamed = Arc::<Mutex<Vec<StreamEvent>>>::default();
@@ -205,7 +206,7 @@ impl SealedDevice {
 
     /// The device's keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
-        let RelayIdentity::Device(person, device) = &self.who else { panic!("a device belongs to a person") };
+        let RelayClientIdentity::Device(person, device) = &self.who else { panic!("a device belongs to a person") };
         let all = self.relay.keys_of(&RelayParty::Person(person.clone())).await.unwrap();
         all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
     }
@@ -267,9 +268,9 @@ impl Drop for SealedDevice {
 
 /// Claims tool calls and answers each once; a repeated call gets the stored answer.
 struct TestDeviceHandler {
-    relay: Arc<HttpRelay>,
+    relay: Arc<HttpRelayClient>,
     key_store: Arc<dyn KeyStore>,
-    act: CallAction,
+    act: CallAnswerFn,
     ran: Arc<AtomicUsize>,
     heard: Arc<Mutex<Vec<InboundMessage>>>,
     refused: Arc<Mutex<Vec<UnopenedMessage>>>,

@@ -5,7 +5,9 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, Meta, NewSession};
+use nuncio_aap::client::{
+    AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, MetaResponse, NewSession,
+};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_core::session::EnabledTool;
@@ -212,7 +214,7 @@ async fn connect(
     key: Option<ApiKey>,
     extra_ca: Option<&Path>,
     screen: &mut ChatScreen,
-) -> anyhow::Result<(Client, Meta)> {
+) -> anyhow::Result<(Client, MetaResponse)> {
     let candidates = target::candidates(target).map_err(WrongUsage)?;
     let fetch = guarded_fetch(AllowedAddresses::default(), false, extra_ca)?;
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
@@ -247,7 +249,7 @@ fn connection_fault(target: &str, mut faults: Vec<(Url, ClientError)>) -> anyhow
     }
 }
 
-fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
+fn choose(meta: &MetaResponse, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
     let names = || meta.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
     match (wanted, &meta.agents[..]) {
         (_, []) => bail!("the server has no agents"),

@@ -10,7 +10,7 @@ use anstream::{eprintln, println};
 use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
-use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, Prompt};
+use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, PermissionPrompt};
 use nuncio_device::tools::LocalTools;
 use nuncio_device::{Device, DeviceError, DeviceEvent, ServerConnectionState};
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -69,7 +69,7 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
                 tools = pages.with_notifications(tools)?;
             }
             let prompt = prompt(tty, policy.as_deref(), pages.as_ref())?;
-            serve(&home, RunPreparation { prompt, tools, pages }, PageOpening::LinkOnly, json).await
+            serve(&home, PreparedDeviceRun { prompt, tools, pages }, PageOpening::LinkOnly, json).await
         }
         DeviceSubcommand::Agents => agents::list(&home, json).await,
         DeviceSubcommand::Allow { agent, scopes, all_low, once, time } => {
@@ -164,9 +164,13 @@ fn print_enrolled(home: &DeviceHomeOptions, device: &Device, number: Option<Stri
     Ok(())
 }
 
-fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&PagesListener>) -> anyhow::Result<Arc<dyn Prompt>> {
+fn prompt(
+    tty: bool,
+    policy: Option<&Path>,
+    pages: Option<&PagesListener>,
+) -> anyhow::Result<Arc<dyn PermissionPrompt>> {
     let Some(file) = policy else {
-        let terminal = tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn Prompt>);
+        let terminal = tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn PermissionPrompt>);
         return Ok(match (terminal, pages.map(PagesListener::prompt)) {
             (Some(terminal), Some(pages)) => Arc::new(FirstAnswerPrompt(terminal, pages)),
             (Some(one), None) | (None, Some(one)) => one,
@@ -186,13 +190,13 @@ enum PageOpening {
 }
 
 /// Parts of a running device that depend on command-line options.
-struct RunPreparation {
-    prompt: Arc<dyn Prompt>,
+struct PreparedDeviceRun {
+    prompt: Arc<dyn PermissionPrompt>,
     tools: LocalTools,
     pages: Option<PagesListener>,
 }
 
-impl RunPreparation {
+impl PreparedDeviceRun {
     /// A device that asks on its pages.
     async fn new(home: &DeviceHomeOptions, folders: Vec<PathBuf>, port: Option<u16>) -> anyhow::Result<Self> {
         let tools = tools_of(&folder_of(home)?, folders)?;
@@ -203,7 +207,7 @@ impl RunPreparation {
 
 async fn serve(
     home: &DeviceHomeOptions,
-    RunPreparation { prompt, tools, pages }: RunPreparation,
+    PreparedDeviceRun { prompt, tools, pages }: PreparedDeviceRun,
     opening: PageOpening,
     json: bool,
 ) -> anyhow::Result<()> {

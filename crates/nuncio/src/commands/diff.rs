@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anstream::println;
 use nuncio_core::json::{self, JsonError};
-use nuncio_judge::schema::Budget;
+use nuncio_judge::schema::ComparisonBudget;
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ impl DiffMode {
     fn judged(self, old: &Value, new: &Value, history: &[Value]) -> JudgedDiff {
         let verdict = match self {
             Self::Manifests(policy) => manifests(Some(old), Some(new), history, &policy),
-            Self::Schemas => schemas(old, new, Budget::default()),
+            Self::Schemas => schemas(old, new, ComparisonBudget::default()),
         };
         let reasons = verdict.findings.iter().map(|finding| reason::of(finding, old, new, history)).collect();
         JudgedDiff { verdict, reasons }

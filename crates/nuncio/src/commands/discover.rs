@@ -1,7 +1,7 @@
 //! `nuncio discover`: lists what a host offers over any protocol.
 
 use anstream::println;
-use nuncio_anp::client::{AgentTarget, ClientError, HostListing, Reason as PeerReason};
+use nuncio_anp::client::{AgentTarget, ClientError, HostAgentList, Reason as PeerReason};
 use nuncio_core::address;
 use nuncio_skill::client::{ConsumerError, DiscoveredIndex, FailureCode, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
@@ -48,7 +48,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
 /// The skills and agents that a host offers; `None` where it does not support the protocol.
 struct HostOffers {
     skills: Option<DiscoveredIndex>,
-    agents: Option<HostListing>,
+    agents: Option<HostAgentList>,
 }
 
 /// A part of the discovery that failed.
@@ -61,7 +61,7 @@ struct DiscoveryProblem {
 /// Separates offers from problems. A host need not support every protocol; one that supports none is an error.
 fn separate_problems(
     skills: Result<DiscoveredIndex, ConsumerError>,
-    agents: Option<Result<HostListing, ClientError>>,
+    agents: Option<Result<HostAgentList, ClientError>>,
 ) -> Result<(HostOffers, Vec<DiscoveryProblem>), anyhow::Error> {
     let (skills, agents) = match (skills, agents) {
         (Err(error), None) => return Err(error.into()),
@@ -149,7 +149,7 @@ fn print_skills(target: &SkillTarget, found: &DiscoveredIndex, outbound: &Outbou
     }
 }
 
-fn print_agents(found: &HostListing, outbound: &OutboundOptions) {
+fn print_agents(found: &HostAgentList, outbound: &OutboundOptions) {
     found.notes.iter().for_each(|text| print_note(text));
     let host = clean(found.url.host_str().unwrap_or_default()).into_owned();
     println!("{}: {}", host.bold(), counted(found.agents.len() as u64, "agent"));

@@ -4,7 +4,7 @@ use anstream::{eprintln, println};
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::{KeyKind, KeyRole, KeyTerm};
+use nuncio_engine::ports::store::{KeyExpiry, KeyKind, KeyRole};
 use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
 use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, ServerReplyOrDataDir};
 use nuncio_server::{KeylessAccess, SystemClock};
@@ -144,10 +144,10 @@ fn key_row(key: &KeyInfo) -> (Vec<String>, String) {
 }
 
 /// Parses a key expiry: a duration or a time.
-fn key_term(text: &str) -> Result<KeyTerm, String> {
+fn key_term(text: &str) -> Result<KeyExpiry, String> {
     match span_seconds(text) {
-        Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
-        None => moment(text).map(KeyTerm::Until).map_err(|_| {
+        Some(seconds) => Ok(KeyExpiry::Seconds(seconds)),
+        None => moment(text).map(KeyExpiry::Until).map_err(|_| {
             format!(
                 "--expires {text:?}: write a duration such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z"
             )
@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn key_expiry_accepts_a_duration_or_a_time_and_refuses_other_texts() {
         for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
-            assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
+            assert_eq!(key_term(text), Ok(KeyExpiry::Seconds(seconds)), "{text}");
         }
         let new_year = Timestamp::from_millis(1_798_761_600_000);
         for text in ["2027-01-01T00:00:00Z", "2027-01-01T01:00:00+01:00", "2027-01-01"] {
-            assert_eq!(key_term(text), Ok(KeyTerm::Until(new_year)), "{text}");
+            assert_eq!(key_term(text), Ok(KeyExpiry::Until(new_year)), "{text}");
         }
         for wrong in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "30w", "soon", "99999999999999999999d", "2027-13-01"]
         {

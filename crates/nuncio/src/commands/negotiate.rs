@@ -1,7 +1,9 @@
 //! `nuncio negotiate`: which interface of an agent to use for an intent, and why.
 
 use anstream::println;
-use nuncio_anp::client::{AgentTarget, Agreement, ChosenBy, DraftDecision, NegotiationRequest, VerifiedDescription};
+use nuncio_anp::client::{
+    AgentTarget, Agreement, ChosenBy, NegotiationRequest, ProtocolDraftDecision, VerifiedDescription,
+};
 use nuncio_anp::wire::{Alternative, NegotiationResult, Score};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -44,9 +46,9 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<DraftDecision>> {
+fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<ProtocolDraftDecision>> {
     let decision = |protocol: &String, accepts| match &options.digest {
-        Some(digest) => Ok(DraftDecision { protocol: protocol.clone(), digest: digest.clone(), accepts }),
+        Some(digest) => Ok(ProtocolDraftDecision { protocol: protocol.clone(), digest: digest.clone(), accepts }),
         None => Err(WrongUsage("give the draft's digest with --digest, as it was shown".to_owned())),
     };
     Ok(match (&options.accept, &options.reject) {

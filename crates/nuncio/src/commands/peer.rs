@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anstream::println;
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDidScheme, RemoteMethod,
+    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDidUrlScheme, RemoteMethod,
     RequestSigner, VerifiedDescription,
 };
-use nuncio_anp::wire::Security;
+use nuncio_anp::wire::SecurityReferences;
 use nuncio_core::ids::AgentName;
 use nuncio_identity::proof::AcceptedProofForms;
 use nuncio_server::dids::signer_of;
@@ -30,7 +30,7 @@ pub(crate) fn client(
     signer: &SigningAgent,
     verification: &VerificationOptions,
 ) -> anyhow::Result<AnpClient> {
-    let local = if outbound.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
+    let local = if outbound.dev { LocalDidUrlScheme::Http } else { LocalDidUrlScheme::Https };
     let proof_forms =
         if verification.literal_proof { AcceptedProofForms::WithLiteral } else { AcceptedProofForms::DataIntegrity };
     let options = AnpClientOptions { local, proof_forms, ..AnpClientOptions::default() };
@@ -182,7 +182,7 @@ impl AgentOverview {
     }
 
     /// The security schemes of an interface as text.
-    fn describe_security(&self, security: Option<&Security>) -> String {
+    fn describe_security(&self, security: Option<&SecurityReferences>) -> String {
         let Some(security) = security else { return "protected as the rest".to_owned() };
         let definitions = &self.agent.description.security_definitions;
         let schemes = security.names().into_iter().map(|name| match definitions.get(name) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstream::println;
 use anyhow::Context as _;
-use nuncio_anp::validate::{AnpDocumentType, AnpReport};
+use nuncio_anp::validate::{AnpDocumentType, AnpValidationReport};
 use nuncio_core::address;
 use nuncio_core::report::DocumentFault;
 use nuncio_engine::ports::Clock as _;
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
             (kind.as_str(), errors, warnings)
         }
         DocumentValidatorKind::Anp(kind) => {
-            let AnpReport { errors, warnings, .. } = nuncio_anp::validate::validate(kind, &bytes);
+            let AnpValidationReport { errors, warnings, .. } = nuncio_anp::validate::validate(kind, &bytes);
             (kind.as_str(), errors, warnings)
         }
         DocumentValidatorKind::Did => {

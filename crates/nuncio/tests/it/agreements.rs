@@ -11,14 +11,14 @@ use crate::home::{TestAgentFolder, mode};
 
 /// Forwards HTTP requests to a server, except the calls that it refuses.
 #[derive(Default)]
-struct Proxy {
+struct CallRefusingProxy {
     server: OnceLock<String>,
     /// The JSON-RPC methods of the requests, in order.
     methods: Mutex<Vec<String>>,
     refuses_next_call: AtomicBool,
 }
 
-impl Proxy {
+impl CallRefusingProxy {
     fn start() -> (Arc<Self>, u16) {
         let proxy = Arc::new(Self::default());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -79,7 +79,7 @@ fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 
 #[test]
 fn intent_is_negotiated_once_and_again_if_a_call_is_refused_as_outdated() {
-    let (proxy, port) = Proxy::start();
+    let (proxy, port) = CallRefusingProxy::start();
     let home = TestAgentFolder::hotel();
     let free_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let listen = format!("localhost:{free_port}");

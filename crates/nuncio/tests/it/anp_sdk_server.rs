@@ -13,7 +13,7 @@ use crate::home::TestAgentFolder;
 use crate::process::{ProcessOutput, until};
 
 /// Process with servers of the SDK, which ends when its standard input is closed.
-struct Sdk {
+struct SdkServerProcess {
     process: Child,
     input: Option<ChildStdin>,
     greeting: Value,
@@ -21,7 +21,7 @@ struct Sdk {
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Sdk {
+impl SdkServerProcess {
     fn start(home: &TestAgentFolder) -> Self {
         let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
             .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
@@ -60,7 +60,7 @@ impl Sdk {
     }
 }
 
-impl Drop for Sdk {
+impl Drop for SdkServerProcess {
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.process.wait();
@@ -75,7 +75,7 @@ fn certificate(home: &TestAgentFolder) {
 }
 
 /// Agent file with tools that call SDK agents, named by DID or by URL.
-fn agent_file(sdk: &Sdk) -> String {
+fn agent_file(sdk: &SdkServerProcess) -> String {
     let tool = |name: &str, target: &str, method: &str| {
         format!(
             "[[tool]]\nname = {name:?}\ndescription = \"Asks a hotel.\"\ninput = {{ type = \"object\" }}\n\
@@ -108,7 +108,7 @@ fn last(ran: &ProcessOutput) -> Value {
 async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_auth() {
     let home = TestAgentFolder::hotel();
     certificate(&home);
-    let sdk = Sdk::start(&home);
+    let sdk = SdkServerProcess::start(&home);
 
     // The SDK's documents violate the specification in places; the client reads them and reports what it cannot verify.
     for (target, wanted) in [
@@ -147,7 +147,7 @@ async fn agents_of_the_python_sdk_are_shown_and_called_and_protected_ones_need_a
 async fn python_sdk_server_accepts_our_signature_first_and_then_its_own_token() {
     let home = TestAgentFolder::with_agent("");
     certificate(&home);
-    let sdk = Sdk::start(&home);
+    let sdk = SdkServerProcess::start(&home);
     home.write_agent(&agent_file(&sdk));
     // The SDK resolves DIDs only over https.
     let server = home

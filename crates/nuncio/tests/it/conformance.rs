@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, aap};
+use nuncio_conformance::{ConformanceReport, RequirementOutcome, ServerUnderTest, aap};
 
 use crate::home::{SCRIPT, TestAgentFolder};
 
@@ -49,6 +49,6 @@ async fn aap_conformance_rows_pass_with_and_without_keys() {
 }
 
 fn passed(report: &ConformanceReport) -> Vec<String> {
-    let passed = report.rows.iter().filter(|row| row.outcome == RowOutcome::Passed);
+    let passed = report.rows.iter().filter(|row| row.outcome == RequirementOutcome::Passed);
     passed.map(|row| row.row.id.clone()).collect()
 }

@@ -26,7 +26,7 @@ use commands::{commands, path_of, read, without_words};
 use document_run::DocumentRun;
 
 /// Runs the commands of a document.
-type Walk = fn(&mut DocumentRun);
+type DocumentRunFn = fn(&mut DocumentRun);
 
 macro_rules! documents {
     ($($test:ident: $document:literal => $walk:path,)*) => {
@@ -34,7 +34,7 @@ macro_rules! documents {
         $(
             #[test]
             fn $test() {
-                let walk: Walk = $walk;
+                let walk: DocumentRunFn = $walk;
                 let mut run = DocumentRun::of($document);
                 walk(&mut run);
                 run.finish();

@@ -16,12 +16,12 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-
 const AUDIT_RECORDS: u64 = 15;
 
 /// Copy of the fixture, and the ids of its sessions and executions.
-struct EarlierData {
+struct EarlierVersionData {
     home: TestAgentFolder,
     contents: Value,
 }
 
-impl EarlierData {
+impl EarlierVersionData {
     fn copied() -> Self {
         let home = TestAgentFolder::hotel();
         copy_folder(&Path::new(FIXTURE).join("agents"), &home.path("agents"));
@@ -101,7 +101,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_of_an_earlier_version_is_readable_and_its_audit_chain_verifies() {
-    let data = EarlierData::copied();
+    let data = EarlierVersionData::copied();
     let server = data.start();
     data.assert_readable(&server).await;
     let list = |what: &[&str], field: &str| data.home.json_command(what).json()[field].as_array().unwrap().clone();
@@ -118,7 +118,7 @@ async fn data_of_an_earlier_version_is_readable_and_its_audit_chain_verifies() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_of_an_earlier_version_opens_a_second_time_and_takes_new_turns() {
-    let data = EarlierData::copied();
+    let data = EarlierVersionData::copied();
     data.start().stop();
     let server = data.start();
     data.assert_readable(&server).await;
@@ -135,7 +135,7 @@ async fn data_of_an_earlier_version_opens_a_second_time_and_takes_new_turns() {
 
 #[test]
 fn device_folder_of_an_earlier_version_keeps_its_identity_and_audit_records() {
-    let data = EarlierData::copied();
+    let data = EarlierVersionData::copied();
     let device = |what: &[&str]| {
         data.home.nuncio(&[&["--json", "device"], what].concat()).arg("--home").arg(data.home.path("laptop")).run()
     };

@@ -7,7 +7,7 @@ use crate::home::TestAgentFolder;
 
 const TOOLS: [&str; 4] = ["search_rooms", "make_reservation", "get_reservation", "cancel_reservation"];
 
-struct Guest {
+struct HotelGuest {
     client: Client,
     session: String,
 }
@@ -21,7 +21,7 @@ struct GuestConversation {
     asked: usize,
 }
 
-impl Guest {
+impl HotelGuest {
     async fn new(client: Client, trust: bool) -> Self {
         let session = client.session("hotel-assistant", &TOOLS.map(|tool| (tool, trust))).await;
         Self { client, session }
@@ -77,7 +77,7 @@ async fn hotel_example_books_and_cancels_a_room_in_english() {
     let home = TestAgentFolder::hotel();
     let server = home.start();
     assert_eq!(server.greeting["agents"], json!(["hotel-assistant"]));
-    let guest = Guest::new(server.aap(), true).await;
+    let guest = HotelGuest::new(server.aap(), true).await;
     book_and_cancel_room(
         &guest,
         [
@@ -97,7 +97,7 @@ async fn hotel_example_books_and_cancels_a_room_in_english() {
 async fn every_call_of_an_untrusted_hotel_tool_asks_for_permission_in_a_chinese_chat() {
     let home = TestAgentFolder::hotel();
     let server = home.start();
-    let guest = Guest::new(server.aap(), false).await;
+    let guest = HotelGuest::new(server.aap(), false).await;
     book_and_cancel_room(
         &guest,
         ["2031年12月24日到26日有空房吗？两个人", "预订 203", "王小明", "查看我的预订", "取消预订"],
@@ -110,7 +110,7 @@ async fn every_call_of_an_untrusted_hotel_tool_asks_for_permission_in_a_chinese_
 }
 
 /// Books room 203, looks up the reservation and cancels it; each call asks for permission `asked` times.
-async fn book_and_cancel_room(guest: &Guest, [find, choose, name, look, cancel]: [&str; 5], asked: usize) {
+async fn book_and_cancel_room(guest: &HotelGuest, [find, choose, name, look, cancel]: [&str; 5], asked: usize) {
     let stay = json!({"check_in": "2031-12-24", "check_out": "2031-12-26", "guests": 2});
     let found = guest.send(find).await;
     assert_eq!(found.calls, [("search_rooms".to_owned(), stay)]);
@@ -146,7 +146,7 @@ async fn book_and_cancel_room(guest: &Guest, [find, choose, name, look, cancel]:
 async fn denied_permission_to_book_leaves_the_room_free() {
     let home = TestAgentFolder::hotel();
     let server = home.start();
-    let guest = Guest::new(server.aap(), false).await;
+    let guest = HotelGuest::new(server.aap(), false).await;
     guest.send("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
     guest.send("203 please").await;
     let refused = guest.answers("Ada Lovelace", false).await;
@@ -162,7 +162,7 @@ async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
     let server = home.start();
     let mut guests = Vec::new();
     for _ in 0..4 {
-        let guest = Guest::new(server.aap(), true).await;
+        let guest = HotelGuest::new(server.aap(), true).await;
         let found = guest.send("Find a room from 2031-07-01 to 2031-07-04 for 5 guests").await;
         assert_eq!(found.results[0]["rooms"].as_array().unwrap().len(), 1, "only one room sleeps five");
         guest.send("303 please").await;
@@ -187,7 +187,7 @@ async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
     }
     assert_eq!(booked, 1);
     let late =
-        Guest::new(server.aap(), true).await.send("Find a room from 2031-07-03 to 2031-07-05 for 5 guests").await;
+        HotelGuest::new(server.aap(), true).await.send("Find a room from 2031-07-03 to 2031-07-05 for 5 guests").await;
     assert_eq!(late.results[0]["rooms"], json!([]));
 }
 
@@ -195,18 +195,18 @@ async fn exactly_one_of_four_concurrent_guests_gets_the_last_room() {
 async fn reservation_and_conversation_survive_a_server_kill() {
     let home = TestAgentFolder::hotel();
     let server = home.start();
-    let guest = Guest::new(server.aap(), true).await;
+    let guest = HotelGuest::new(server.aap(), true).await;
     guest.send("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
     guest.send("203 please").await;
     let reservation = guest.send("Ada Lovelace").await.reservation().clone();
-    let Guest { session, .. } = guest;
+    let HotelGuest { session, .. } = guest;
     server.kill9();
 
     let server = home.start();
-    let guest = Guest { client: server.aap(), session };
+    let guest = HotelGuest { client: server.aap(), session };
     let looked = guest.send("Show my reservation").await;
     assert_eq!(looked.reservation(), &reservation, "also what the guest need not repeat is still known");
     let id = reservation["reservation_id"].as_str().unwrap();
-    let stranger = Guest::new(server.aap(), true).await;
+    let stranger = HotelGuest::new(server.aap(), true).await;
     assert_eq!(stranger.send(&format!("Show my reservation {id}")).await.reservation(), &reservation);
 }

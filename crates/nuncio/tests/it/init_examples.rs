@@ -106,12 +106,12 @@ struct ShopRequest {
 }
 
 /// A web service: answers every request with its line, and `GET /openapi.json` with a document.
-struct Shop {
+struct TestShopServer {
     port: u16,
     requests: Arc<Mutex<Vec<ShopRequest>>>,
 }
 
-impl Shop {
+impl TestShopServer {
     fn start(document: Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -163,7 +163,7 @@ fn serve(stream: TcpStream, document: &Value, log: &Mutex<Vec<ShopRequest>>) {
 
 #[tokio::test]
 async fn openapi_example_sends_requests_with_path_query_and_body() {
-    let shop = Shop::start(Value::Null);
+    let shop = TestShopServer::start(Value::Null);
     let home = TestAgentFolder::hotel();
     copy(&home, "openapi", |text| scripted(&text.replace("localhost:8080", &format!("127.0.0.1:{}", shop.port))));
     let running = home.serve().arg("openapi").start();
@@ -194,7 +194,7 @@ async fn openapi_example_sends_requests_with_path_query_and_body() {
 async fn init_from_the_url_of_an_openapi_document_makes_an_agent_that_sends_its_secret() {
     let body = json!({"required": true, "content": {"application/json": {"schema": {"type": "object"}}}});
     let id = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}]);
-    let shop = Shop::start(json!({
+    let shop = TestShopServer::start(json!({
         "openapi": "3.0.3", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "/api"}],
         "paths": {"/items/{id}": {"put": {"operationId": "change", "parameters": id, "requestBody": body}}},
         "security": [{"token": []}],

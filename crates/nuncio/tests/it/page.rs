@@ -27,7 +27,7 @@ mod markdown;
 #[path = "page/warehouse.rs"]
 mod warehouse;
 
-struct ChatPage {
+struct ChatPageSetup {
     browser: Browser,
     server: Server,
     home: TestAgentFolder,
@@ -36,7 +36,7 @@ struct ChatPage {
 /// Shell line of a tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
-impl ChatPage {
+impl ChatPageSetup {
     /// Opens the page of the script example in a desktop window.
     async fn script() -> Self {
         Self::to(TestAgentFolder::script(), BrowserSettings::default()).await

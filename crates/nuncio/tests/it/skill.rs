@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, skill};
+use nuncio_conformance::{ConformanceReport, RequirementOutcome, ServerUnderTest, skill};
 use reqwest::Method;
 use serde_json::json;
 
@@ -51,7 +51,7 @@ async fn skill_conformance_rows_pass_with_and_without_keys() {
 }
 
 fn passed(report: &ConformanceReport) -> Vec<String> {
-    let passed = report.rows.iter().filter(|row| row.outcome == RowOutcome::Passed);
+    let passed = report.rows.iter().filter(|row| row.outcome == RequirementOutcome::Passed);
     passed.map(|row| row.row.id.clone()).collect()
 }
 

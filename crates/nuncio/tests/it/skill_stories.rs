@@ -115,12 +115,12 @@ async fn restaurant_skill_is_invoked_with_an_api_key_directly_and_by_another_ser
 }
 
 /// OAuth issuer of the access token tests, in its own process, which is killed when dropped.
-struct Issuer {
+struct OAuthIssuerProcess {
     url: String,
     _process: Child,
 }
 
-impl Issuer {
+impl OAuthIssuerProcess {
     async fn start() -> Self {
         let provider = std::env::var_os("NUNCIO_TEST_OIDC_PROVIDER").expect(
             "NUNCIO_TEST_OIDC_PROVIDER must name lib/index.js of the npm package oidc-provider: run `cargo xtask test`",
@@ -149,7 +149,7 @@ impl Issuer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restaurant_skill_accepts_an_oauth_token_and_refuses_one_without_its_scope() {
-    let issuer = Issuer::start().await;
+    let issuer = OAuthIssuerProcess::start().await;
     let home = example("restaurant", |text| text.replace("auth = \"api_key\"", "auth = \"oauth2\""));
     // Once a key exists, the server requires authentication.
     home.key(&[]);

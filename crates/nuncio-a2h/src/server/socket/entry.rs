@@ -10,7 +10,7 @@ use nuncio_engine::{AuthenticationMethod, EngineError};
 
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
-use super::{A2hServerState, SocketEndpoint};
+use super::{A2hServerState, SocketEndpointKind};
 use crate::server::{TokenIdentity, identify};
 use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 
@@ -30,7 +30,7 @@ pub(super) struct SocketAuthentication {
 
 pub(super) async fn admit(
     a2h: &A2hServerState,
-    endpoint: &SocketEndpoint,
+    endpoint: &SocketEndpointKind,
     connection: &mut SocketConnection,
 ) -> Result<SocketAuthentication, CloseReason> {
     let late = connection.until(connection.now().after(FIRST_FRAME_TIMEOUT));
@@ -67,25 +67,25 @@ async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, 
 
 async fn look_up(
     a2h: &A2hServerState,
-    endpoint: &SocketEndpoint,
+    endpoint: &SocketEndpointKind,
     token: String,
     said: Option<&AgentId>,
     after: Option<u64>,
 ) -> Result<Result<SocketAuthentication, AuthRefusal>, EngineError> {
     let named = match endpoint {
-        SocketEndpoint::Agent(Some(id)) if said.is_none_or(|said| said == id) => Some(id),
-        SocketEndpoint::Agent(Some(_)) => {
+        SocketEndpointKind::Agent(Some(id)) if said.is_none_or(|said| said == id) => Some(id),
+        SocketEndpointKind::Agent(Some(_)) => {
             return Ok(Err(AuthRefusal::new("wrong_agent", "the address and the frame name different agents")));
         }
-        SocketEndpoint::Human | SocketEndpoint::Agent(None) => said,
+        SocketEndpointKind::Human | SocketEndpointKind::Agent(None) => said,
     };
     let Some(shown) = identify(&a2h.engine, &*a2h.tokens, &token).await? else {
         return Ok(Err(invalid()));
     };
     let Some((recipient, owner)) = who(&shown) else { return Ok(Err(invalid())) };
     let fits = match (endpoint, &recipient) {
-        (SocketEndpoint::Human, RelayParty::Person(_)) => true,
-        (SocketEndpoint::Agent(_), RelayParty::Agent(id)) => named.is_none_or(|named| named == id),
+        (SocketEndpointKind::Human, RelayParty::Person(_)) => true,
+        (SocketEndpointKind::Agent(_), RelayParty::Agent(id)) => named.is_none_or(|named| named == id),
         _ => false,
     };
     if !fits {

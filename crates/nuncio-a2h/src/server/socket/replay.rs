@@ -18,7 +18,7 @@ pub(super) type ReplayQueue = BTreeMap<ConversationId, u64>;
 
 /// Next part of a replay.
 #[derive(Debug)]
-pub(super) enum ConversationReplayRead {
+pub(super) enum ConversationReplayBatch {
     /// Messages of a conversation, and whether there are more.
     Messages(Vec<ConversationMessage>, bool),
     /// The client is not a member of the conversation.
@@ -29,10 +29,10 @@ pub(super) async fn read(
     a2h: &A2hServerState,
     reader: RelayParty,
     (conversation, after): (ConversationId, u64),
-) -> Result<ConversationReplayRead, ConsentError> {
+) -> Result<ConversationReplayBatch, ConsentError> {
     match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, MESSAGES_PER_READ).await {
-        Ok((messages, more)) => Ok(ConversationReplayRead::Messages(messages, more)),
-        Err(why) if why.code == Code::ConversationNotFound => Ok(ConversationReplayRead::NotMember(why)),
+        Ok((messages, more)) => Ok(ConversationReplayBatch::Messages(messages, more)),
+        Err(why) if why.code == Code::ConversationNotFound => Ok(ConversationReplayBatch::NotMember(why)),
         Err(why) => Err(why),
     }
 }

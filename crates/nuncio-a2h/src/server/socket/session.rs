@@ -10,7 +10,7 @@ use nuncio_engine::EngineError;
 
 use super::A2hServerState;
 use super::entry::{SocketAuthentication, invalid, who};
-use super::replay::{self, ConversationReplayRead, ReplayQueue};
+use super::replay::{self, ConversationReplayBatch, ReplayQueue};
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
 use super::streams::{StreamRole, stream_notice};
@@ -36,7 +36,7 @@ pub(super) struct SocketSession<'a> {
     a2h: &'a A2hServerState,
     connection: &'a mut SocketConnection,
     /// Pending read of the next events; replaced when the read position changes.
-    mail: NextBatch<'a>,
+    mail: NextBatchFuture<'a>,
     recipient: RelayParty,
     owner: SocketOwner,
     token: Box<str>,
@@ -56,13 +56,13 @@ pub(super) struct SocketSession<'a> {
     streaming: StreamRole,
 }
 
-type NextBatch<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
+type NextBatchFuture<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
 
 enum EventBatch {
     /// Stored events; empty when the server stops.
     Events(Vec<QueuedNotification>),
     /// Part of a requested replay.
-    Replay(ConversationReplayRead),
+    Replay(ConversationReplayBatch),
 }
 
 impl<'a> SocketSession<'a> {
@@ -141,7 +141,7 @@ impl<'a> SocketSession<'a> {
     }
 
     /// Read of the events after the last sent one, or of the next part of a replay.
-    fn next_batch(&self) -> NextBatch<'a> {
+    fn next_batch(&self) -> NextBatchFuture<'a> {
         let (a2h, recipient, after) = (self.a2h, self.recipient.clone(), self.sent);
         match self.replay.first_key_value() {
             Some((conversation, after)) => {
@@ -202,9 +202,9 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn send_replay(&mut self, next: ConversationReplayRead) -> Result<(), CloseReason> {
+    async fn send_replay(&mut self, next: ConversationReplayBatch) -> Result<(), CloseReason> {
         let more = match next {
-            ConversationReplayRead::Messages(messages, more) => {
+            ConversationReplayBatch::Messages(messages, more) => {
                 for posted in messages {
                     if let Some(mut first) = self.replay.first_entry() {
                         *first.get_mut() = posted.seq;
@@ -216,7 +216,7 @@ impl<'a> SocketSession<'a> {
                 }
                 more
             }
-            ConversationReplayRead::NotMember(why) => {
+            ConversationReplayBatch::NotMember(why) => {
                 self.connection.send_json(&ServerFrame::Error(WireError::new(why.code, why.message))).await?;
                 false
             }

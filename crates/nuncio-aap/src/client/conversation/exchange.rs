@@ -14,11 +14,11 @@ use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message, ToolCall};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
-use super::fold::TurnFold;
-use super::reconcile::{self, RESULT_REQUESTS, TurnAnchor};
+use super::fold::TurnMessageBuilder;
+use super::reconcile::{self, PreTurnState, RESULT_REQUESTS};
 use super::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate, UnansweredCall, history_kind};
 use crate::client::error::ClientError;
-use crate::client::event::{StopError, TurnEvent, TurnStop};
+use crate::client::event::{TurnEvent, TurnStop, TurnStopError};
 use crate::client::stream::{ResumableEvent, TurnStream};
 use crate::wire::turn::TurnBody;
 
@@ -29,14 +29,14 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration:
 
 /// Running turn as a stream of updates. An error is the last item and means that the turn did not start; later
 /// failures are reported in [`TurnUpdate::Ended`].
-pub struct TurnExchange<'a> {
+pub struct TurnUpdateStream<'a> {
     conversation: &'a mut AapConversation,
     input: Option<TurnInput>,
     denied: Vec<(CallId, Option<String>)>,
     /// Calls that this turn's input allowed. The agent runs them before its first output.
     granted: Vec<CallId>,
-    phase: ExchangePhase,
-    fold: TurnFold,
+    phase: TurnStreamPhase,
+    fold: TurnMessageBuilder,
     ready: VecDeque<TurnUpdate>,
     last_id: Option<Arc<str>>,
     attempts: u32,
@@ -49,27 +49,27 @@ pub struct TurnExchange<'a> {
     output_began: bool,
 }
 
-enum ExchangePhase {
+enum TurnStreamPhase {
     Opening(BoxFuture<'static, Result<TurnStream, ClientError>>),
     Reading(Box<TurnStream>),
     Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
-    Reconciling(BoxFuture<'static, (TurnAnchor, Option<Vec<Message>>)>),
+    Reconciling(BoxFuture<'static, (PreTurnState, Option<Vec<Message>>)>),
     /// The results of allowed calls that were not streamed are looked up in the history.
     LoadingResults {
-        held: HeldEvent,
+        held: DeferredTurnEvent,
         looking: BoxFuture<'static, Vec<(CallId, Content)>>,
     },
     Over,
 }
 
 /// What arrived instead of the results of allowed calls, and is handled after they were looked up.
-enum HeldEvent {
+enum DeferredTurnEvent {
     /// The first output of the turn, which follows the results.
     Output(TurnEvent, Box<TurnStream>),
     Stop(TurnStop, TurnCompleteness),
 }
 
-impl<'a> TurnExchange<'a> {
+impl<'a> TurnUpdateStream<'a> {
     pub(super) fn new(conversation: &'a mut AapConversation, input: TurnInput, body: TurnBody) -> Self {
         let (client, session) = (conversation.client.clone(), conversation.session.clone());
         let answers = match &input {
@@ -79,18 +79,18 @@ impl<'a> TurnExchange<'a> {
         let denied = answers.iter().filter_map(denial).collect();
         let granted = answers.iter().filter_map(permitted).collect();
         let opening = async move { client.turn(&session, &body).await };
-        let opening = ExchangePhase::Opening(opening.boxed());
+        let opening = TurnStreamPhase::Opening(opening.boxed());
         Self { input: Some(input), denied, granted, ..Self::in_phase(conversation, opening) }
     }
 
-    fn in_phase(conversation: &'a mut AapConversation, phase: ExchangePhase) -> Self {
+    fn in_phase(conversation: &'a mut AapConversation, phase: TurnStreamPhase) -> Self {
         Self {
             conversation,
             input: None,
             denied: Vec::new(),
             granted: Vec::new(),
             phase,
-            fold: TurnFold::default(),
+            fold: TurnMessageBuilder::default(),
             ready: VecDeque::new(),
             last_id: None,
             attempts: 0,
@@ -107,7 +107,7 @@ impl<'a> TurnExchange<'a> {
         stream: TurnStream,
         first: Option<Result<ResumableEvent, ClientError>>,
     ) -> Self {
-        let reading = Self::in_phase(conversation, ExchangePhase::Reading(Box::new(stream)));
+        let reading = Self::in_phase(conversation, TurnStreamPhase::Reading(Box::new(stream)));
         let mut exchange = Self { joining: true, ready: VecDeque::from([TurnUpdate::Started]), ..reading };
         if let Some(first) = first {
             exchange.read(Some(first));
@@ -149,22 +149,22 @@ impl<'a> TurnExchange<'a> {
 
     fn step(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
         match &mut self.phase {
-            ExchangePhase::Opening(opening) => {
+            TurnStreamPhase::Opening(opening) => {
                 let opened = ready!(opening.poll_unpin(context));
-                self.phase = ExchangePhase::Over;
+                self.phase = TurnStreamPhase::Over;
                 let stream = opened?;
                 if let Some(input) = self.input.take() {
                     self.conversation.accepted(input);
                 }
                 self.ready.push_back(TurnUpdate::Started);
-                self.phase = ExchangePhase::Reading(Box::new(stream));
+                self.phase = TurnStreamPhase::Reading(Box::new(stream));
             }
-            ExchangePhase::Reading(stream) => {
+            TurnStreamPhase::Reading(stream) => {
                 let received_event = ready!(stream.poll_next_unpin(context));
                 self.read(received_event);
             }
-            ExchangePhase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
-                Ok(stream) => self.phase = ExchangePhase::Reading(Box::new(stream)),
+            TurnStreamPhase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
+                Ok(stream) => self.phase = TurnStreamPhase::Reading(Box::new(stream)),
                 Err(
                     ClientError::Unreachable(_) | ClientError::Broken(_) | ClientError::Refused { status: 500.., .. },
                 ) => {
@@ -172,18 +172,18 @@ impl<'a> TurnExchange<'a> {
                 }
                 Err(_) => self.reconcile(),
             },
-            ExchangePhase::Reconciling(looking) => {
+            TurnStreamPhase::Reconciling(looking) => {
                 let (anchor, exchange) = ready!(looking.poll_unpin(context));
                 match exchange {
                     Some(exchange) => self.adopt(&anchor, exchange),
                     None => self.give_up(),
                 }
             }
-            ExchangePhase::LoadingResults { looking, .. } => {
+            TurnStreamPhase::LoadingResults { looking, .. } => {
                 let results = ready!(looking.poll_unpin(context));
                 self.resume_after(results);
             }
-            ExchangePhase::Over => {}
+            TurnStreamPhase::Over => {}
         }
         Poll::Ready(Ok(()))
     }
@@ -200,9 +200,10 @@ impl<'a> TurnExchange<'a> {
         self.output_began |= is_output;
         let looking = if begins { self.look_up_results(1) } else { None };
         let Some(looking) = looking else { return self.ready.extend(self.fold.take(event)) };
-        match std::mem::replace(&mut self.phase, ExchangePhase::Over) {
-            ExchangePhase::Reading(stream) => {
-                self.phase = ExchangePhase::LoadingResults { held: HeldEvent::Output(event, stream), looking };
+        match std::mem::replace(&mut self.phase, TurnStreamPhase::Over) {
+            TurnStreamPhase::Reading(stream) => {
+                self.phase =
+                    TurnStreamPhase::LoadingResults { held: DeferredTurnEvent::Output(event, stream), looking };
             }
             other => {
                 self.phase = other;
@@ -216,7 +217,7 @@ impl<'a> TurnExchange<'a> {
     fn stopped(&mut self, stop: TurnStop, received: TurnCompleteness) {
         match self.look_up_results(RESULT_REQUESTS) {
             Some(looking) => {
-                self.phase = ExchangePhase::LoadingResults { held: HeldEvent::Stop(stop, received), looking };
+                self.phase = TurnStreamPhase::LoadingResults { held: DeferredTurnEvent::Stop(stop, received), looking };
             }
             None => self.end(stop, received),
         }
@@ -233,18 +234,19 @@ impl<'a> TurnExchange<'a> {
 
     /// Reports the results that were looked up, and goes on with the event that was held back for them.
     fn resume_after(&mut self, results: Vec<(CallId, Content)>) {
-        let ExchangePhase::LoadingResults { held, .. } = std::mem::replace(&mut self.phase, ExchangePhase::Over) else {
+        let TurnStreamPhase::LoadingResults { held, .. } = std::mem::replace(&mut self.phase, TurnStreamPhase::Over)
+        else {
             return;
         };
         match held {
-            HeldEvent::Output(event, stream) => {
-                self.phase = ExchangePhase::Reading(stream);
+            DeferredTurnEvent::Output(event, stream) => {
+                self.phase = TurnStreamPhase::Reading(stream);
                 for (call, content) in results {
                     self.ready.extend(self.fold.take(TurnEvent::ToolResult { call, content }));
                 }
                 self.ready.extend(self.fold.take(event));
             }
-            HeldEvent::Stop(stop, received) => {
+            DeferredTurnEvent::Stop(stop, received) => {
                 for (call, content) in results {
                     self.conversation.messages.push(Message::tool(call.clone(), content.clone()));
                     self.ready.push_back(TurnUpdate::Result { call, content });
@@ -270,7 +272,7 @@ impl<'a> TurnExchange<'a> {
             tokio::time::sleep(pause).await;
             client.resume(&session, Some(&last)).await
         };
-        self.phase = ExchangePhase::Resuming(resuming.boxed());
+        self.phase = TurnStreamPhase::Resuming(resuming.boxed());
     }
 
     /// Looks for the rest of the turn in the history when the stream cannot be resumed.
@@ -278,15 +280,16 @@ impl<'a> TurnExchange<'a> {
         match history_kind(&self.conversation.agent) {
             Some(kind) => {
                 let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
-                let anchor = TurnAnchor::of(self.conversation, self.granted.clone());
-                self.phase = ExchangePhase::Reconciling(reconcile::poll_history(client, session, kind, anchor).boxed());
+                let anchor = PreTurnState::of(self.conversation, self.granted.clone());
+                self.phase =
+                    TurnStreamPhase::Reconciling(reconcile::poll_history(client, session, kind, anchor).boxed());
             }
             None => self.give_up(),
         }
     }
 
     /// Replaces the received part of the turn by the turn from the history, unless the history adds nothing.
-    fn adopt(&mut self, anchor: &TurnAnchor, exchange: Vec<Message>) {
+    fn adopt(&mut self, anchor: &PreTurnState, exchange: Vec<Message>) {
         let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
         let missing = anchor.missing(&exchange, &self.fold);
         if missing.is_empty() {
@@ -340,11 +343,11 @@ impl<'a> TurnExchange<'a> {
     fn finish_turn(&mut self, stop: TurnStop, received: TurnCompleteness, pending: Vec<UnansweredCall>) {
         self.conversation.pending.clone_from(&pending);
         self.ready.push_back(TurnUpdate::Ended(TurnEnd { stop, received, pending }));
-        self.phase = ExchangePhase::Over;
+        self.phase = TurnStreamPhase::Over;
     }
 }
 
-impl Stream for TurnExchange<'_> {
+impl Stream for TurnUpdateStream<'_> {
     type Item = Result<TurnUpdate, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -352,7 +355,7 @@ impl Stream for TurnExchange<'_> {
             if let Some(update) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(update)));
             }
-            if matches!(self.phase, ExchangePhase::Over) {
+            if matches!(self.phase, TurnStreamPhase::Over) {
                 return Poll::Ready(None);
             }
             if let Err(error) = ready!(self.step(context)) {
@@ -362,9 +365,9 @@ impl Stream for TurnExchange<'_> {
     }
 }
 
-impl fmt::Debug for TurnExchange<'_> {
+impl fmt::Debug for TurnUpdateStream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TurnExchange").field("session", &self.conversation.session).finish_non_exhaustive()
+        f.debug_struct("TurnUpdateStream").field("session", &self.conversation.session).finish_non_exhaustive()
     }
 }
 
@@ -383,5 +386,5 @@ fn denial(answer: &CallAnswer) -> Option<(CallId, Option<String>)> {
 }
 
 fn failed(message: String) -> TurnStop {
-    TurnStop { error: Some(StopError { code: None, message }), ..TurnStop::because(StopReason::Error) }
+    TurnStop { error: Some(TurnStopError { code: None, message }), ..TurnStop::because(StopReason::Error) }
 }

@@ -10,7 +10,7 @@ use crate::client::event::TurnEvent;
 
 /// Messages of a turn, built from its events so far.
 #[derive(Debug, Default)]
-pub(super) struct TurnFold {
+pub(super) struct TurnMessageBuilder {
     messages: Vec<Message>,
     /// Blocks of the unfinished message.
     blocks: Vec<Block>,
@@ -30,7 +30,7 @@ struct AnnouncedCall {
     passed: bool,
 }
 
-impl TurnFold {
+impl TurnMessageBuilder {
     /// Applies a turn event and returns the update to report, if any.
     pub(super) fn take(&mut self, event: TurnEvent) -> Option<TurnUpdate> {
         match event {

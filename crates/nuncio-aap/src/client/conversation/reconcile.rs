@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message};
 
-use super::fold::TurnFold;
+use super::fold::TurnMessageBuilder;
 use super::{AapConversation, TurnUpdate, since_user};
 use crate::client::{Client, tolerant};
 use crate::wire::session::HistoryKind;
@@ -23,7 +23,7 @@ pub(super) const RESULT_REQUESTS: usize = 3;
 
 /// State of the conversation before the interrupted turn, used to find the turn in the history.
 #[derive(Debug)]
-pub(super) struct TurnAnchor {
+pub(super) struct PreTurnState {
     /// Text of the last user message.
     user: String,
     /// Number of user messages; only set if the last two are identical.
@@ -36,7 +36,7 @@ pub(super) struct TurnAnchor {
     granted: Vec<CallId>,
 }
 
-impl TurnAnchor {
+impl PreTurnState {
     /// Reads the state from a conversation whose last message is the turn's input.
     pub(super) fn of(conversation: &AapConversation, granted: Vec<CallId>) -> Self {
         let users: Vec<&Message> =
@@ -73,7 +73,7 @@ impl TurnAnchor {
 
     /// Updates for the parts of the turn that were not received. A block that differs from the received text is
     /// reported completely, because a duplicate is better than a loss.
-    pub(super) fn missing(&self, exchange: &[Message], received: &TurnFold) -> Vec<TurnUpdate> {
+    pub(super) fn missing(&self, exchange: &[Message], received: &TurnMessageBuilder) -> Vec<TurnUpdate> {
         let mut text = received.text.as_str();
         let mut thinking = received.thinking.as_str();
         let mut assistants = 0;
@@ -117,8 +117,8 @@ pub(super) async fn poll_history(
     client: Client,
     session: String,
     kind: HistoryKind,
-    anchor: TurnAnchor,
-) -> (TurnAnchor, Option<Vec<Message>>) {
+    anchor: PreTurnState,
+) -> (PreTurnState, Option<Vec<Message>>) {
     for pause in HISTORY_DELAYS {
         tokio::time::sleep(pause).await;
         match client.history(&session, kind).await {

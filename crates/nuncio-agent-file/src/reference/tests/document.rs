@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::json;
 use toml::{Table, Value};
 
-use super::super::{AgentFileKey, KeyCondition, KeyPresence, ValueForm, children, find};
+use super::super::{AgentFileKey, AgentFileValueType, KeyCondition, KeyPresence, children, find};
 
 /// Everything that examples refer to by name: a scope, a server, secrets, options and a tool.
 const NEIGHBOURS: &str = r#"
@@ -71,7 +71,7 @@ impl ExampleDocument {
             }
             KeyCondition::If(other, words) => {
                 let choices = find(&format!("{}.{other}", key.table())).unwrap().values;
-                let [ValueForm::Word(choices)] = choices else { panic!("{other} is no choice") };
+                let [AgentFileValueType::Word(choices)] = choices else { panic!("{other} is no choice") };
                 let wrong = choices.iter().find(|choice| !words.contains(choice)).unwrap();
                 table.insert(other.to_owned(), Value::String((*wrong).to_owned()));
             }
@@ -146,7 +146,7 @@ impl ExampleDocument {
         for name in path.split('.').filter(|name| !name.is_empty()) {
             read = if read.is_empty() { name.to_owned() } else { format!("{read}.{name}") };
             let name = if name == "*" { "NOTES_KEY" } else { name };
-            let is_section = find(&read).is_some_and(|key| key.values == [ValueForm::Sections]);
+            let is_section = find(&read).is_some_and(|key| key.values == [AgentFileValueType::Sections]);
             let empty = Value::Table(Table::new());
             let new = if is_section { Value::Array(vec![empty]) } else { empty };
             let entry = table.entry(name).or_insert_with(|| new.clone());
@@ -173,7 +173,7 @@ impl fmt::Display for ExampleDocument {
 fn tables_around(path: &str) -> Vec<&str> {
     let outer = path.match_indices('.').map(|(at, _)| &path[..at]);
     // The keys of a table of tables are names, so nothing in it is required.
-    let is_plain = |path: &&str| find(path).is_none_or(|key| key.values != [ValueForm::NamedTables]);
+    let is_plain = |path: &&str| find(path).is_none_or(|key| key.values != [AgentFileValueType::NamedTables]);
     let mut outer: Vec<_> = outer.filter(is_plain).collect();
     outer.reverse();
     outer

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::agreement_file::{AgreementFile, StoredAgreement};
 use super::{Agreement, ChosenBy, NegotiationRequest};
 use crate::client::AnpClient;
-use crate::client::capabilities::MessageService;
+use crate::client::capabilities::RemoteMessageService;
 use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
@@ -119,7 +119,7 @@ impl AgreementCache {
     }
 
     /// Removes agreements that were made under other capabilities than `runtime`.
-    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService, now: Timestamp) {
+    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &RemoteMessageService, now: Timestamp) {
         let (Some(target), current) = (agent.did(), runtime.digest()) else { return };
         self.retain(now, |key, cached| key.target != *target || cached.runtime.is_some_and(|then| then == current));
     }

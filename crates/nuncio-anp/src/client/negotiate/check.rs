@@ -8,7 +8,7 @@ use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
 use crate::negotiate::MISSING_SCOPES;
 use crate::negotiation::{ExecutionMode, SecurityProfile, is_below};
-use crate::wire::{Alternative, NegotiationResult, ProtocolArtifact, Selected, Status};
+use crate::wire::{Alternative, NegotiationResult, NegotiationStatus, ProtocolArtifact, SelectedInterface};
 
 /// Verifies a negotiation result and returns notes about deviations.
 pub(super) fn check(
@@ -31,15 +31,15 @@ pub(super) fn check(
     }
     let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
     match result.status {
-        Status::Accepted => {}
+        NegotiationStatus::Accepted => {}
         // The client rejected the draft, so a rejected result is expected.
-        Status::Rejected if needs.draft_decision.as_ref().is_some_and(|decision| !decision.accepts) => {
+        NegotiationStatus::Rejected if needs.draft_decision.as_ref().is_some_and(|decision| !decision.accepts) => {
             return Ok(notes);
         }
-        Status::Rejected => {
+        NegotiationStatus::Rejected => {
             return Err(ClientError::new(Reason::NotAgreed, format!("the agent rejected the request{why}")));
         }
-        Status::NeedsMoreInformation => {
+        NegotiationStatus::NeedsMoreInformation => {
             let error = ClientError::new(Reason::NotAgreed, format!("the agent needs more information{why}"));
             return Err(error.advice("describe the intent in more words, or add tags"));
         }
@@ -77,7 +77,7 @@ fn bad(message: impl Into<String>) -> ClientError {
 
 /// Checks that the selected security profile is the requested one or, if none was requested, `transport-protected`
 /// (ANP-06 §12.4).
-fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
+fn check_security_profile(selected: &SelectedInterface, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match (selected.security_profile.as_deref(), needs.security) {
         (Some(text), _) => SecurityProfile::parse(text)
@@ -98,7 +98,7 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
 
 /// Checks that the client offered the selected profile and content type, and that the selected capability is a required
 /// one, if the request requires any.
-fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
+fn check_offer(selected: &SelectedInterface, needs: &NegotiationRequest) -> Result<(), ClientError> {
     if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which this client does not support", plain(profile))));
     }
@@ -116,7 +116,7 @@ fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), Cl
 
 /// Checks that a protocol artifact matches its digest, and that a drafted protocol was requested.
 fn check_artifact(
-    selected: &Selected,
+    selected: &SelectedInterface,
     result: &NegotiationResult,
     needs: &NegotiationRequest,
     agent: Option<&Did>,

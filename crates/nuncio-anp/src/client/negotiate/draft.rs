@@ -10,14 +10,14 @@ use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{CandidateProtocol, NegotiationResult, ProtocolArtifact};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftDecision {
+pub struct ProtocolDraftDecision {
     pub protocol: String,
     /// Digest of the draft's document: `sha-256:` and base64url.
     pub digest: String,
     pub accepts: bool,
 }
 
-impl DraftDecision {
+impl ProtocolDraftDecision {
     pub(super) fn candidate(&self) -> CandidateProtocol {
         let decision = if self.accepts { "accept" } else { "reject" };
         let fields = [("protocol_id", &*self.protocol), ("digest", &self.digest), ("decision", decision)];
@@ -44,7 +44,7 @@ pub(super) fn check(
     if !artifact.is_intact() {
         return Err(bad("the protocol artifact does not match its digest".to_owned()));
     }
-    let is_named = |decision: &DraftDecision| {
+    let is_named = |decision: &ProtocolDraftDecision| {
         artifact.digest.as_ref() == Some(&decision.digest) && artifact.protocol_id.as_ref() == Some(&decision.protocol)
     };
     if !needs.draft_decision.as_ref().is_none_or(is_named) {

@@ -3,7 +3,7 @@
 //! Requests: <https://docs.anthropic.com/en/api/messages>, events:
 //! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -110,7 +110,7 @@ fn block(part: &MessagePart) -> Value {
 pub(super) struct AnthropicParser {
     calls: CallAssembler,
     stop: Option<StopReason>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     done: bool,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct CallFragment {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct CompleteCall {
+pub(super) struct CompleteToolCall {
     /// Call id from the server; `None` if the server sent none or used it for several calls.
     pub(super) id: Option<CallId>,
     pub(super) name: String,
@@ -39,14 +39,14 @@ pub(super) struct CompleteCall {
 /// Assembles the tool calls of one step, in the order they began.
 #[derive(Debug, Default)]
 pub(super) struct CallAssembler {
-    calls: Vec<OpenCall>,
+    calls: Vec<PartialToolCall>,
     /// Position in `calls` of the current call of each index.
     by_index: HashMap<u64, usize>,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct OpenCall {
+struct PartialToolCall {
     id: Option<String>,
     name: String,
     arguments: String,
@@ -74,7 +74,7 @@ impl CallAssembler {
             Some(position) => position,
             None if self.calls.len() >= MAX_CALLS => return Err(format!("more than {MAX_CALLS} tool calls at once")),
             None => {
-                self.calls.push(OpenCall::default());
+                self.calls.push(PartialToolCall::default());
                 self.calls.len() - 1
             }
         };
@@ -101,12 +101,12 @@ impl CallAssembler {
         self.calls.is_empty()
     }
 
-    pub(super) fn finish(self) -> Vec<CompleteCall> {
+    pub(super) fn finish(self) -> Vec<CompleteToolCall> {
         let mut counts: HashMap<String, usize> = HashMap::new();
         for id in self.calls.iter().filter_map(|call| call.id.clone()) {
             *counts.entry(id).or_default() += 1;
         }
-        let finish = |call: OpenCall| CompleteCall {
+        let finish = |call: PartialToolCall| CompleteToolCall {
             id: call.id.filter(|id| counts[id] == 1).and_then(|id| CallId::parse(&id).ok()),
             name: call.name,
             input: input(call.arguments, call.whole),
@@ -142,7 +142,8 @@ mod tests {
     fn finished(pieces: Vec<CallFragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
         let mut calls = CallAssembler::default();
         pieces.into_iter().for_each(|piece| calls.add(piece).unwrap());
-        let show = |call: CompleteCall| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
+        let show =
+            |call: CompleteToolCall| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
         calls.finish().into_iter().map(show).collect()
     }
 

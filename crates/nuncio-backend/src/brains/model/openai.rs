@@ -5,7 +5,7 @@
 
 use nuncio_core::agent::Provider;
 use nuncio_core::message::Extra;
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -133,7 +133,7 @@ pub(super) struct OpenAiParser {
     calls: CallAssembler,
     stop: Option<StopReason>,
     refused: bool,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     done: bool,
 }
 
@@ -195,7 +195,7 @@ impl AnswerParser for OpenAiParser {
         if let Some(count) = chunk.usage {
             let of = |count: Option<u64>| count.unwrap_or_default();
             self.usage =
-                Some(Usage { input_tokens: of(count.prompt_tokens), output_tokens: of(count.completion_tokens) });
+                Some(TokenUsage { input_tokens: of(count.prompt_tokens), output_tokens: of(count.completion_tokens) });
         }
         // Only one choice was requested.
         let choices = chunk.choices.unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Types shared by both API dialects: request parameters, answer parsers and stream errors.
 
 use nuncio_core::agent::Provider;
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::Value;
 
-use super::calls::CompleteCall;
+use super::calls::CompleteToolCall;
 use super::names::ToolNames;
 use crate::runners::process::printable;
 
@@ -36,9 +36,9 @@ pub(super) enum AnswerDelta {
 
 #[derive(Debug, PartialEq)]
 pub(super) struct AnswerEnd {
-    pub(super) calls: Vec<CompleteCall>,
+    pub(super) calls: Vec<CompleteToolCall>,
     pub(super) stop: StopReason,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<TokenUsage>,
 }
 
 /// Incremental parser of a model's streamed answer.

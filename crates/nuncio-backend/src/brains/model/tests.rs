@@ -1,7 +1,7 @@
 //! Tests of answer parsers and request bodies without a network.
 
 use nuncio_core::agent::Provider;
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_http::sse::{SseDecoder, SseLimits};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -125,7 +125,10 @@ fn expected(outcome: &ParsedAnswer) {
     let said: Vec<_> = outcome.deltas.iter().filter(|piece| !matches!(piece, AnswerDelta::Signature(_))).collect();
     assert_eq!(said, [&AnswerDelta::Thinking("Hm, 想想…".into()), &AnswerDelta::Text("Grüß Gott 🏨!".into())]);
     let finish = outcome.finish.as_ref().unwrap();
-    assert_eq!((finish.stop, finish.usage), (StopReason::ToolUse, Some(Usage { input_tokens: 12, output_tokens: 34 })));
+    assert_eq!(
+        (finish.stop, finish.usage),
+        (StopReason::ToolUse, Some(TokenUsage { input_tokens: 12, output_tokens: 34 }))
+    );
     let calls: Vec<_> = finish
         .calls
         .iter()

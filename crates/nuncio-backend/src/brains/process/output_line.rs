@@ -1,7 +1,7 @@
 //! Output lines of a `process` brain.
 
 use nuncio_core::ids::{CallId, ToolName};
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::turn::{StopReason, TokenUsage};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(super) enum OutputLine {
     Text(String),
     Thinking(String),
     Tool(OutputCall),
-    Usage(Usage),
+    Usage(TokenUsage),
     /// End of the step, with its stop reason.
     #[serde(deserialize_with = "stop")]
     Stop(StopReason),
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(read(json!({"thinking": "hm"})), OutputLine::Thinking("hm".into()));
         assert_eq!(read(json!({"stop": "max_tokens"})), OutputLine::Stop(StopReason::MaxTokens));
         assert_eq!(read(json!({"error": "no"})), OutputLine::Error("no".into()));
-        let usage = Usage { input_tokens: 1, output_tokens: 2 };
+        let usage = TokenUsage { input_tokens: 1, output_tokens: 2 };
         assert_eq!(read(json!({"usage": {"inputTokens": 1, "outputTokens": 2}})), OutputLine::Usage(usage));
         let name = ToolName::parse("add").unwrap();
         let bare = OutputCall { id: None, name: name.clone(), input: Map::new() };

@@ -1,7 +1,7 @@
 //! Chooses the next action of the rules brain and renders the reply.
 
 use jiff::civil::Date;
-use nuncio_core::agent::RunSpec;
+use nuncio_core::agent::ToolRunSpec;
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Block, Content};
 use nuncio_core::template::{EscapeContext, Template};
@@ -18,7 +18,7 @@ use crate::brains::public_options;
 
 /// Result of one step of the rules brain.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum NextStep {
+pub(super) enum RulesBrainAction {
     Say(String),
     Call { name: ToolName, input: Map<String, Value> },
 }
@@ -28,23 +28,25 @@ pub(super) enum NextStep {
 /// # Errors
 ///
 /// A template of the agent file could not be rendered; the text says which one and why.
-pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> Result<NextStep, String> {
+pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> Result<RulesBrainAction, String> {
     let dialogue = Dialogue::replay(rules, &prompt.history, today);
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
     let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
     Ok(match dialogue.stage {
-        IntentStage::Lost => NextStep::Say(speech.fallback()?),
-        IntentStage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
+        IntentStage::Lost => RulesBrainAction::Say(speech.fallback()?),
+        IntentStage::Dropped => RulesBrainAction::Say(sentences::dropped(speech.language)),
         IntentStage::Asking { intent, known, slot } => {
             let place = || format!("`ask` of the slot `{}` of the intent `{}`", slot.name(), intent.spec.name);
             let asked = render(slot.spec.ask.as_ref(), speech.context(intent, &known), place)?;
-            NextStep::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
+            RulesBrainAction::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
         }
         IntentStage::Ready { intent, known } => speech.act(intent, known)?,
         IntentStage::Called { intent, known, .. } => {
-            NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language))?)
+            RulesBrainAction::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language))?)
         }
-        IntentStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)?),
+        IntentStage::Answered { intent, known, content } => {
+            RulesBrainAction::Say(speech.answer(intent, &known, content)?)
+        }
     })
 }
 
@@ -56,7 +58,7 @@ struct ReplyContext<'a> {
 }
 
 impl ReplyContext<'_> {
-    fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> Result<NextStep, String> {
+    fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> Result<RulesBrainAction, String> {
         for slot in intent.slots.iter().filter(|slot| !known.contains_key(slot.name())).collect::<Vec<_>>() {
             if let Some(default) = &slot.spec.default {
                 // A default may be a phrase such as `today`.
@@ -67,17 +69,19 @@ impl ReplyContext<'_> {
         let Some(name) = &intent.spec.tool else {
             let answer = render(Some(&intent.spec.answer), self.context(intent, &known), || answer_of(intent))?;
             // Nothing was done that could be called done.
-            return Ok(NextStep::Say(answer.map_or_else(|| self.fallback(), Ok)?));
+            return Ok(RulesBrainAction::Say(answer.map_or_else(|| self.fallback(), Ok)?));
         };
         Ok(match self.prompt.tools.iter().find(|tool| tool.name == *name) {
-            Some(tool) => NextStep::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) },
-            None if self.is_device_tool(name) => NextStep::Say(sentences::no_person(self.language)),
-            None => NextStep::Say(sentences::switched_off(self.language, name.as_str())),
+            Some(tool) => {
+                RulesBrainAction::Call { name: name.clone(), input: arguments(intent, &known, &tool.parameters) }
+            }
+            None if self.is_device_tool(name) => RulesBrainAction::Say(sentences::no_person(self.language)),
+            None => RulesBrainAction::Say(sentences::switched_off(self.language, name.as_str())),
         })
     }
 
     fn is_device_tool(&self, name: &ToolName) -> bool {
-        self.prompt.agent.tool(name.as_str()).is_some_and(|tool| matches!(tool.run, RunSpec::Device(_)))
+        self.prompt.agent.tool(name.as_str()).is_some_and(|tool| matches!(tool.run, ToolRunSpec::Device(_)))
     }
 
     fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> Result<String, String> {

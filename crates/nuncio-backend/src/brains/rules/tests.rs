@@ -15,7 +15,7 @@ use nuncio_core::message::{Block, Message, ToolCall};
 use nuncio_engine::ports::brain::{BrainPrompt, OfferedTool};
 
 use super::compiled::CompiledRules;
-use super::reply::{NextStep, reply};
+use super::reply::{RulesBrainAction, reply};
 
 const TODAY: Date = date(2026, 11, 15);
 
@@ -40,11 +40,11 @@ impl TestAgent {
         Self::of(include_str!("../../../../../examples/hotel/agent.toml"))
     }
 
-    fn reply(&self, history: &[Message]) -> NextStep {
+    fn reply(&self, history: &[Message]) -> RulesBrainAction {
         self.try_reply(history).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    fn try_reply(&self, history: &[Message]) -> Result<NextStep, String> {
+    fn try_reply(&self, history: &[Message]) -> Result<RulesBrainAction, String> {
         let tools = self.agent.tools.iter().filter(|_| self.is_switched_on);
         let tools = tools.map(|tool| OfferedTool {
             name: tool.name.clone(),
@@ -99,7 +99,9 @@ fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
     let met = said(&[Message::user("meet"), Message::user("Ada")]);
     assert!(met.starts_with("`answer` of the intent `meet` could not be rendered: tried to use +"), "{met}");
 
-    let Ok(NextStep::Call { name, input }) = agent.try_reply(&[Message::user("find")]) else { panic!("no call") };
+    let Ok(RulesBrainAction::Call { name, input }) = agent.try_reply(&[Message::user("find")]) else {
+        panic!("no call")
+    };
     let call = ToolCall { id: CallId::parse("c").unwrap(), name, input };
     let found = |result: &str| {
         let call = Message::assistant(vec![Block::tool_use(call.clone())]);
@@ -140,10 +142,10 @@ fn required_slot_without_a_question_is_asked_for_and_an_empty_answer_becomes_the
         "#,
     );
     let asked = agent.reply(&[Message::user("find")]);
-    assert_eq!(asked, NextStep::Say("Please tell me: room id.".to_owned()));
+    assert_eq!(asked, RulesBrainAction::Say("Please tell me: room id.".to_owned()));
     let called = agent.reply(&[Message::user("find"), Message::user("7")]);
-    assert!(matches!(called, NextStep::Call { ref input, .. } if input["room_id"] == "7"), "{called:?}");
-    let NextStep::Say(hushed) = agent.reply(&[Message::user("hush")]) else { panic!("a call") };
+    assert!(matches!(called, RulesBrainAction::Call { ref input, .. } if input["room_id"] == "7"), "{called:?}");
+    let RulesBrainAction::Say(hushed) = agent.reply(&[Message::user("hush")]) else { panic!("a call") };
     assert!(hushed.starts_with("Sorry, I did not understand that."), "{hushed}");
 }
 
@@ -164,9 +166,9 @@ fn device_example_agent_calls_its_tool_for_differently_worded_requests() {
         ("list notes", "notes"),
     ] {
         let step = agent.reply(&[Message::user(said)]);
-        assert!(matches!(step, NextStep::Call { ref input, .. } if input["path"] == path), "{said}: {step:?}");
+        assert!(matches!(step, RulesBrainAction::Call { ref input, .. } if input["path"] == path), "{said}: {step:?}");
     }
     let without = TestAgent { is_switched_on: false, ..agent };
-    let NextStep::Say(text) = without.reply(&[Message::user("read .")]) else { panic!("a call") };
+    let RulesBrainAction::Say(text) = without.reply(&[Message::user("read .")]) else { panic!("a call") };
     assert!(text.contains("no person is linked to this app yet") && text.contains("--person NAME"), "{text}");
 }

@@ -31,7 +31,7 @@ pub(super) enum ScriptItem {
     Thinking(String),
     Deltas { count: u64, delta: String },
     Tool { id: Option<CallId>, name: ToolName, input: Map<String, Value> },
-    Echo(Echo),
+    Echo(EchoContent),
     Sleep(Duration),
     Stop(StopReason),
     Throw(String),
@@ -39,7 +39,7 @@ pub(super) enum ScriptItem {
 
 /// Data that an `echo` item outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Echo {
+pub(super) enum EchoContent {
     Results,
     Tools,
     Roles,
@@ -111,11 +111,11 @@ fn tool(value: Value) -> Result<ScriptItem, String> {
     Ok(ScriptItem::Tool { id, name, input })
 }
 
-fn echo(value: &Value) -> Result<Echo, String> {
+fn echo(value: &Value) -> Result<EchoContent, String> {
     match value.as_str() {
-        Some("results") => Ok(Echo::Results),
-        Some("tools") => Ok(Echo::Tools),
-        Some("roles") => Ok(Echo::Roles),
+        Some("results") => Ok(EchoContent::Results),
+        Some("tools") => Ok(EchoContent::Tools),
+        Some("roles") => Ok(EchoContent::Roles),
         _ => Err(format!("`echo` must be results, tools or roles, not {}", shown(value))),
     }
 }

@@ -85,9 +85,9 @@ fn every_kind_of_script_item_is_parsed() {
             ScriptItem::Deltas { count: 1000, delta: "hello ".into() },
             ScriptItem::Tool { id: CallId::parse("c1").ok(), name: name("add"), input: input(json!({"a": 1, "b": 2})) },
             ScriptItem::Tool { id: None, name: name("lookup"), input: input(json!({"key": "k"})) },
-            ScriptItem::Echo(Echo::Results),
-            ScriptItem::Echo(Echo::Tools),
-            ScriptItem::Echo(Echo::Roles),
+            ScriptItem::Echo(EchoContent::Results),
+            ScriptItem::Echo(EchoContent::Tools),
+            ScriptItem::Echo(EchoContent::Roles),
             ScriptItem::Sleep(std::time::Duration::from_micros(1500)),
             ScriptItem::Stop(StopReason::MaxTokens),
             ScriptItem::Throw("boom".into()),
@@ -139,12 +139,12 @@ fn echo_items_output_tool_results_tool_names_and_roles_as_json() {
     let blocks = Content::Blocks(vec![Block::text("b")]);
     let history =
         [result("c0", "old"), script(&json!([])), assistant_text("x"), result("c1", "3"), result("c2", blocks)];
-    assert_eq!(echo(Echo::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);
-    assert_eq!(echo(Echo::Roles, &history, &[]), r#"["tool","user","assistant","tool","tool"]"#);
+    assert_eq!(echo(EchoContent::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);
+    assert_eq!(echo(EchoContent::Roles, &history, &[]), r#"["tool","user","assistant","tool","tool"]"#);
     let tool = |name| OfferedTool {
         name: nuncio_core::ids::ToolName::parse(name).unwrap(),
         description: String::new(),
         parameters: json!({}),
     };
-    assert_eq!(echo(Echo::Tools, &history, &[tool("add"), tool("lookup")]), r#"["add","lookup"]"#);
+    assert_eq!(echo(EchoContent::Tools, &history, &[tool("add"), tool("lookup")]), r#"["add","lookup"]"#);
 }

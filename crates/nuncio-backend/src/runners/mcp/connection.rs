@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use nuncio_confine::RunningProgram;
-use nuncio_core::agent::{Agent, McpServer, McpTransport};
+use nuncio_core::agent::{Agent, McpServerSpec, McpTransport};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
     JsonObject, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ServerResult, Tool,
@@ -28,11 +28,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::SERVER_TIMEOUT;
 use super::errors::{self, ConnectError, refused};
-use super::slot::ConnectionSlot;
+use super::slot::ReopenableConnection;
 use super::start::downloads_packages;
 use crate::runners::SharedServices;
 use crate::runners::process::{StartedProgram, StderrTail, printable};
-use crate::runners::profile::{ProgramProfile, explain};
+use crate::runners::profile::{ProgramPermissions, explain};
 use crate::runners::secrets::SecretValues;
 use crate::within;
 
@@ -63,7 +63,7 @@ struct McpServerStderr {
     tail: Mutex<StderrTail>,
     secrets: SecretValues,
     /// Permissions of the MCP server, if it is a child process.
-    profile: OnceLock<Arc<ProgramProfile>>,
+    profile: OnceLock<Arc<ProgramPermissions>>,
 }
 
 impl McpServerStderr {
@@ -95,9 +95,9 @@ impl McpServerStderr {
 pub(super) async fn open(
     services: &SharedServices,
     agent: &Agent,
-    server: &McpServer,
+    server: &McpServerSpec,
     base_dir: &Path,
-    slot: Weak<ConnectionSlot>,
+    slot: Weak<ReopenableConnection>,
 ) -> Result<Arc<McpConnection>, String> {
     // Most servers use `initialize`; servers of the revision without it refuse it.
     let newer = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
@@ -126,7 +126,7 @@ pub(super) async fn open(
 }
 
 /// Describes a handshake that took too long.
-fn late(server: &McpServer, limit: Duration) -> String {
+fn late(server: &McpServerSpec, limit: Duration) -> String {
     let late = format!("it did not complete the initialization within {limit:?}");
     match &server.transport {
         McpTransport::Stdio { command, .. } if downloads_packages(&command.program) => {
@@ -140,10 +140,10 @@ fn late(server: &McpServer, limit: Duration) -> String {
 async fn connect(
     services: &SharedServices,
     agent: &Agent,
-    server: &McpServer,
+    server: &McpServerSpec,
     base_dir: &Path,
     lifecycle: ClientLifecycleMode,
-    slot: Weak<ConnectionSlot>,
+    slot: Weak<ReopenableConnection>,
 ) -> Result<Arc<McpConnection>, ConnectError> {
     let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
     let secrets =

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpImport, McpServer, RunSpec, Tool};
+use nuncio_core::agent::{Agent, McpImport, McpServerSpec, Tool, ToolRunSpec};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
-use crate::runners::{McpOffer, OfferedTool};
+use crate::runners::{McpServerTools, OfferedTool};
 
 /// Timeout of an imported tool; equal to the default of declared tools.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,9 +40,9 @@ pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, St
 }
 
 /// Tools of an MCP server that can be imported, and reasons why others cannot.
-pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> McpOffer {
+pub(super) fn offer(server: &McpServerSpec, listed: &[rmcp::model::Tool]) -> McpServerTools {
     let import = McpImport { only: None, scope: None, exposed: true, human_authorization: false };
-    let mut offer = McpOffer::default();
+    let mut offer = McpServerTools::default();
     for tool in listed {
         match import_tool(&server.name, &import, tool) {
             Ok(tool) if offer.tools.iter().any(|before| before.tool.name == tool.name) => {}
@@ -115,7 +115,7 @@ fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Too
         scope: import.scope.clone(),
         input,
         output,
-        run: RunSpec::Mcp { server: server.clone(), tool: name.clone() },
+        run: ToolRunSpec::Mcp { server: server.clone(), tool: name.clone() },
         name,
         exposed: import.exposed,
         human_authorization: import.human_authorization,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpServer};
+use nuncio_core::agent::{Agent, McpServerSpec};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -17,11 +17,11 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration:
 
 /// Connection to one MCP server, open or closed.
 #[derive(Debug)]
-pub(super) struct ConnectionSlot {
+pub(super) struct ReopenableConnection {
     services: Arc<SharedServices>,
     /// Agent without its tools; a connection needs its name and secrets.
     agent: Agent,
-    server: McpServer,
+    server: McpServerSpec,
     base_dir: PathBuf,
     state: Mutex<ConnectionState>,
     /// Lock held while the connection is opened, so that only one is opened at a time.
@@ -38,11 +38,11 @@ struct ConnectionState {
     delay: Option<(Timestamp, String)>,
 }
 
-impl ConnectionSlot {
+impl ReopenableConnection {
     pub(super) fn new(
         services: Arc<SharedServices>,
         agent: &Agent,
-        server: &McpServer,
+        server: &McpServerSpec,
         base_dir: PathBuf,
     ) -> Arc<Self> {
         let agent = Agent { tools: Vec::new(), mcp: Vec::new(), ..agent.clone() };
@@ -58,12 +58,12 @@ impl ConnectionSlot {
     }
 
     /// Whether the slot belongs to the declaration of `server` in `agent`.
-    pub(super) fn serves(&self, agent: &Agent, server: &McpServer, base_dir: &Path) -> bool {
+    pub(super) fn serves(&self, agent: &Agent, server: &McpServerSpec, base_dir: &Path) -> bool {
         self.base_dir == base_dir && self.is_of(agent, server)
     }
 
-    /// As [`ConnectionSlot::serves`], without regard to the agent's folder.
-    pub(super) fn is_of(&self, agent: &Agent, server: &McpServer) -> bool {
+    /// As [`ReopenableConnection::serves`], without regard to the agent's folder.
+    pub(super) fn is_of(&self, agent: &Agent, server: &McpServerSpec) -> bool {
         self.agent.name == agent.name
             && self.server.name == server.name
             && self.server.transport == server.transport

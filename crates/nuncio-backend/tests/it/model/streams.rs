@@ -41,7 +41,10 @@ async fn anthropic_request_and_answer_use_the_messages_api() {
     let step = thinker.think().await;
     let message = step.message.clone();
     let (thought, blocks) = step.blocks();
-    assert_eq!((thought.stop, thought.usage), (StopReason::ToolUse, Some(Usage { input_tokens: 7, output_tokens: 9 })));
+    assert_eq!(
+        (thought.stop, thought.usage),
+        (StopReason::ToolUse, Some(TokenUsage { input_tokens: 7, output_tokens: 9 }))
+    );
     let call = json!({"type": "tool_use", "toolCallId": "toolu_1", "name": "add", "input": {"a": 1}});
     assert_eq!(blocks, json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, call]));
 
@@ -104,7 +107,10 @@ async fn model_answer_in_single_byte_chunks_is_parsed() {
     })
     .await;
     let (thought, blocks) = brain("openai", &format!("http://{address}"), "").think().await.blocks();
-    assert_eq!((thought.stop, thought.usage), (StopReason::ToolUse, Some(Usage { input_tokens: 1, output_tokens: 2 })));
+    assert_eq!(
+        (thought.stop, thought.usage),
+        (StopReason::ToolUse, Some(TokenUsage { input_tokens: 1, output_tokens: 2 }))
+    );
     assert_eq!(
         blocks,
         json!([

@@ -10,7 +10,7 @@ use super::super::Pages;
 use super::super::frame::SignedInRequest;
 use super::super::texts::TalkTexts;
 use crate::known_agents::KnownAgent;
-use crate::talk::{ChatContent, ChatMessage, DeliveryState, OpenFailure, StoredChatMessage};
+use crate::talk::{ChatContent, ChatMessage, DeliveryState, MessageOpenFailure, StoredChatMessage};
 
 #[derive(Serialize)]
 pub(super) struct ChatMessageView {
@@ -82,13 +82,13 @@ fn content(text: &TalkTexts, record: &StoredChatMessage) -> (Vec<TextPart>, Opti
         ChatContent::Stranger => note(&text.stranger),
         ChatContent::Refused { why, .. } => {
             let words = match (record.mine, why) {
-                (true, OpenFailure::Untrusted) => &text.own_untrusted,
-                (true, OpenFailure::NotForUs) => &text.own_not_for_us,
-                (false, OpenFailure::Untrusted) => &text.refused_untrusted,
-                (false, OpenFailure::NotForUs) => &text.refused_not_for_us,
-                (_, OpenFailure::Lost) => &text.refused_lost,
-                (_, OpenFailure::Weaker) => &text.refused_weaker,
-                (_, OpenFailure::Changed) => &text.refused_changed,
+                (true, MessageOpenFailure::Untrusted) => &text.own_untrusted,
+                (true, MessageOpenFailure::NotForUs) => &text.own_not_for_us,
+                (false, MessageOpenFailure::Untrusted) => &text.refused_untrusted,
+                (false, MessageOpenFailure::NotForUs) => &text.refused_not_for_us,
+                (_, MessageOpenFailure::Lost) => &text.refused_lost,
+                (_, MessageOpenFailure::Weaker) => &text.refused_weaker,
+                (_, MessageOpenFailure::Changed) => &text.refused_changed,
             };
             (Vec::new(), Some(words.clone()), true)
         }

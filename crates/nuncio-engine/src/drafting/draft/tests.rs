@@ -37,11 +37,11 @@ fn protocol_definition_round_trips_through_json() {
 }
 
 /// Name of the defect, the change that causes it, and the JSON pointer of the expected fault.
-type Wrong = (&'static str, fn(&mut Value), &'static str);
+type InvalidDefinitionCase = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
 fn invalid_protocol_definition_is_refused_with_the_json_pointer_of_its_fault() {
-    let wrong: [Wrong; 23] = [
+    let wrong: [InvalidDefinitionCase; 23] = [
         ("no description", |it| it["description"] = json!(" "), "/description"),
         ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),
         ("no methods", |it| it["methods"] = json!([]), "/methods"),
@@ -104,46 +104,49 @@ fn draft() -> ProtocolDraft {
         created_at: T0,
         expires_at: END,
         approval: None,
-        state: DraftState::Draft,
+        state: ProtocolDraftState::Draft,
     }
 }
 
 #[test]
 fn draft_is_usable_only_after_both_sides_accept_the_same_document() {
     let (first, digest) = (draft(), draft().digest);
-    assert_eq!(first.usable(&digest), Err(DraftError::Closed("draft")));
+    assert_eq!(first.usable(&digest), Err(ProtocolDraftError::Closed("draft")));
     let ours = first.clone().accept_for_us(&digest, Principal::Operator, SOON).unwrap();
-    assert_eq!(ours.usable(&digest), Err(DraftError::Closed("accepted_by_us")));
+    assert_eq!(ours.usable(&digest), Err(ProtocolDraftError::Closed("accepted_by_us")));
     assert_eq!(
         ours.clone().accept_for_us(&digest, Principal::Local, SOON).unwrap(),
         ours,
         "a second acceptance changes nothing"
     );
     let theirs = first.accept_for_them(&digest, SOON).unwrap();
-    assert_eq!(theirs.usable(&digest), Err(DraftError::Closed("accepted_by_them")));
+    assert_eq!(theirs.usable(&digest), Err(ProtocolDraftError::Closed("accepted_by_them")));
     let one = ours.accept_for_them(&digest, SOON).unwrap();
     let other = theirs.accept_for_us(&digest, Principal::Operator, SOON).unwrap();
     assert_eq!(one, other);
     assert_eq!(one.usable(&digest), Ok(()));
-    assert_eq!(one.usable(&Digest::ZERO), Err(DraftError::OtherDocument));
+    assert_eq!(one.usable(&Digest::ZERO), Err(ProtocolDraftError::OtherDocument));
     assert_eq!(one.clone().at(END), one, "an accepted draft does not expire");
-    let gone = one.reject(DraftSide::Them, None, END).unwrap();
-    assert_eq!(gone.usable(&digest), Err(DraftError::Closed("rejected")));
-    assert_eq!(gone.accept_for_them(&digest, SOON), Err(DraftError::Closed("rejected")));
+    let gone = one.reject(ProtocolDraftSide::Them, None, END).unwrap();
+    assert_eq!(gone.usable(&digest), Err(ProtocolDraftError::Closed("rejected")));
+    assert_eq!(gone.accept_for_them(&digest, SOON), Err(ProtocolDraftError::Closed("rejected")));
 }
 
 #[test]
 fn draft_acceptance_with_wrong_digest_or_after_expiry_or_rejection_is_refused() {
     let digest = draft().digest;
-    assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(DraftError::OtherDocument));
-    assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(DraftError::OtherDocument));
-    assert_eq!(draft().accept_for_them(&digest, END), Err(DraftError::Closed("expired")));
-    assert_eq!(draft().reject(DraftSide::Us, None, END), Err(DraftError::Closed("expired")));
+    assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(ProtocolDraftError::OtherDocument));
+    assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(ProtocolDraftError::OtherDocument));
+    assert_eq!(draft().accept_for_them(&digest, END), Err(ProtocolDraftError::Closed("expired")));
+    assert_eq!(draft().reject(ProtocolDraftSide::Us, None, END), Err(ProtocolDraftError::Closed("expired")));
     let late = draft().at(END);
-    assert_eq!(late.state, DraftState::Expired { at: END });
-    assert_eq!(late.reject(DraftSide::Us, None, SOON), Err(DraftError::Closed("expired")));
-    let rejected = draft().reject(DraftSide::Us, Some("no".to_owned()), SOON).unwrap();
-    assert_eq!(rejected.clone().accept_for_us(&digest, Principal::Operator, SOON), Err(DraftError::Closed("rejected")));
+    assert_eq!(late.state, ProtocolDraftState::Expired { at: END });
+    assert_eq!(late.reject(ProtocolDraftSide::Us, None, SOON), Err(ProtocolDraftError::Closed("expired")));
+    let rejected = draft().reject(ProtocolDraftSide::Us, Some("no".to_owned()), SOON).unwrap();
+    assert_eq!(
+        rejected.clone().accept_for_us(&digest, Principal::Operator, SOON),
+        Err(ProtocolDraftError::Closed("rejected"))
+    );
     let stored = serde_json::to_string(&rejected).unwrap();
     assert_eq!(serde_json::from_str::<ProtocolDraft>(&stored).unwrap(), rejected);
 }

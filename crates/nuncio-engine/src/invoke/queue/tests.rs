@@ -23,7 +23,14 @@ fn skill(name: &str) -> SkillId {
     SkillId::parse(&format!("depot/{name}")).unwrap()
 }
 
-fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: Concurrency) -> Arc<LiveExecution> {
+fn live(
+    id: &str,
+    of: &str,
+    by: &str,
+    priority: Priority,
+    accepted: u64,
+    room: SkillConcurrencyLimit,
+) -> Arc<LiveExecution> {
     let order = AcceptedInvocation {
         skill: skill(of),
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
@@ -52,7 +59,7 @@ fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: C
 }
 
 fn normal(id: &str, of: &str, by: &str, accepted: u64) -> Arc<LiveExecution> {
-    live(id, of, by, Priority::Normal, accepted, Concurrency::Usual)
+    live(id, of, by, Priority::Normal, accepted, SkillConcurrencyLimit::Usual)
 }
 
 fn queue(places: usize) -> ExecutionQueue {
@@ -110,10 +117,10 @@ fn each_skill_has_its_own_queue_and_concurrency_limit() {
     assert_eq!(enter(&queue, &normal("exe_1", "slow", "ada", 0)), [] as [&str; 0]);
     assert_eq!(enter(&queue, &normal("exe_2", "quick", "ada", 0)), ["exe_2"]);
     for id in ["exe_3", "exe_4", "exe_5"] {
-        let wide = live(id, "wide", "ada", Priority::Normal, 0, Concurrency::Places(3));
+        let wide = live(id, "wide", "ada", Priority::Normal, 0, SkillConcurrencyLimit::Places(3));
         assert_eq!(enter(&queue, &wide), [id]);
     }
-    let fourth = live("exe_6", "wide", "ada", Priority::Normal, 0, Concurrency::Places(3));
+    let fourth = live("exe_6", "wide", "ada", Priority::Normal, 0, SkillConcurrencyLimit::Places(3));
     assert_eq!(enter(&queue, &fourth), [] as [&str; 0]);
 }
 
@@ -123,7 +130,7 @@ fn waiting_executions_run_in_order_of_priority() {
     let first = normal("exe_0", "a", "ada", 0);
     enter(&queue, &first);
     let [low, middle, high] = [(1, Priority::Low), (2, Priority::Normal), (3, Priority::High)]
-        .map(|(n, priority)| live(&format!("exe_{n}"), "a", "ada", priority, n, Concurrency::Usual));
+        .map(|(n, priority)| live(&format!("exe_{n}"), "a", "ada", priority, n, SkillConcurrencyLimit::Usual));
     for waiting in [&low, &middle, &high] {
         assert_eq!(enter(&queue, waiting), [] as [&str; 0]);
     }
@@ -137,14 +144,15 @@ fn waiting_executions_run_in_order_of_priority() {
 fn lower_priority_runs_after_a_bounded_wait_despite_new_high_priority_work() {
     for priority in [Priority::Low, Priority::Normal] {
         let queue = queue(1);
-        let patient = live("exe_patient", "a", "ada", priority, 1, Concurrency::Usual);
-        let mut running = live("exe_0", "a", "eve", Priority::High, 0, Concurrency::Usual);
+        let patient = live("exe_patient", "a", "ada", priority, 1, SkillConcurrencyLimit::Usual);
+        let mut running = live("exe_0", "a", "eve", Priority::High, 0, SkillConcurrencyLimit::Usual);
         enter(&queue, &running);
         enter(&queue, &patient);
         let mut second = 0;
         loop {
             second += 1;
-            let urgent = live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, Concurrency::Usual);
+            let urgent =
+                live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, SkillConcurrencyLimit::Usual);
             enter(&queue, &urgent);
             let next = queue.leave(&running).remove(0);
             if next.id == patient.id {
@@ -285,7 +293,7 @@ fn executions_done_by_people_take_no_concurrency_slots() {
     let limits = ExecutionLimits { running_per_skill: 1, running_per_caller: 1, ..ExecutionLimits::default() };
     let queue = ExecutionQueue::new(limits);
     let people: Vec<_> = (0..50)
-        .map(|n| live(&format!("exe_p{n:02}"), "people", "ada", Priority::Low, n, Concurrency::Endless))
+        .map(|n| live(&format!("exe_p{n:02}"), "people", "ada", Priority::Low, n, SkillConcurrencyLimit::Endless))
         .collect();
     for live in &people {
         assert_eq!(enter(&queue, live), ids(std::slice::from_ref(live)));
@@ -293,7 +301,7 @@ fn executions_done_by_people_take_no_concurrency_slots() {
     let machine = normal("exe_m", "machine", "ada", 9);
     assert_eq!(enter(&queue, &machine), ["exe_m"], "tasks for people take no slot of the caller");
     assert_eq!(enter(&queue, &normal("exe_n", "machine", "ada", 10)), [] as [&str; 0]);
-    let more = live("exe_more", "people", "ada", Priority::Low, 11, Concurrency::Endless);
+    let more = live("exe_more", "people", "ada", Priority::Low, 11, SkillConcurrencyLimit::Endless);
     assert_eq!(enter(&queue, &more), ["exe_more"], "tasks for people run beyond the caller's limit");
     for live in people.iter().chain([&more]) {
         assert!(queue.leave(live).is_empty(), "the end of a task for people frees no slot");
@@ -370,7 +378,7 @@ fn recently_ended_executions_with_small_results_stay_in_memory() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum QueueStep {
     Submit { of: usize, by: usize, priority: Priority, at_once: bool },
     Refuse { of: usize, by: usize },
     Finish(usize),
@@ -378,34 +386,37 @@ enum Step {
     Pass(u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<QueueStep>> {
     let priority = prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)];
     let step = prop_oneof![
         5 => (0..SKILLS.len(), 0..CALLERS.len(), priority, any::<bool>())
-            .prop_map(|(of, by, priority, at_once)| Step::Submit { of, by, priority, at_once }),
-        1 => (0..SKILLS.len(), 0..CALLERS.len()).prop_map(|(of, by)| Step::Refuse { of, by }),
-        3 => any::<usize>().prop_map(Step::Finish),
-        1 => any::<usize>().prop_map(Step::Withdraw),
-        1 => (0_u64..TIMEOUT).prop_map(Step::Pass),
+            .prop_map(|(of, by, priority, at_once)| QueueStep::Submit { of, by, priority, at_once }),
+        1 => (0..SKILLS.len(), 0..CALLERS.len()).prop_map(|(of, by)| QueueStep::Refuse { of, by }),
+        3 => any::<usize>().prop_map(QueueStep::Finish),
+        1 => any::<usize>().prop_map(QueueStep::Withdraw),
+        1 => (0_u64..TIMEOUT).prop_map(QueueStep::Pass),
     ];
     prop::collection::vec(step, 0..120)
 }
 
-const SKILLS: [(&str, Concurrency); 3] =
-    [("one", Concurrency::Places(1)), ("usual", Concurrency::Usual), ("people", Concurrency::Endless)];
+const SKILLS: [(&str, SkillConcurrencyLimit); 3] = [
+    ("one", SkillConcurrencyLimit::Places(1)),
+    ("usual", SkillConcurrencyLimit::Usual),
+    ("people", SkillConcurrencyLimit::Endless),
+];
 const CALLERS: [&str; 3] = ["ada", "bob", "eve"];
 const LIMITS: (usize, usize, usize) = (2, 3, 25);
 
 /// Simple reference model of the execution queue.
 #[derive(Default)]
-struct Model {
+struct ReferenceQueue {
     now: u64,
     made: usize,
     waiting: Vec<Arc<LiveExecution>>,
     running: Vec<Arc<LiveExecution>>,
 }
 
-impl Model {
+impl ReferenceQueue {
     fn begin(&mut self, ready: &[Arc<LiveExecution>]) {
         for live in ready {
             let id = &live.id;
@@ -415,19 +426,22 @@ impl Model {
         }
     }
 
-    fn slot_limit(room: Concurrency) -> usize {
+    fn slot_limit(room: SkillConcurrencyLimit) -> usize {
         match room {
-            Concurrency::Endless => usize::MAX,
-            Concurrency::Places(places) => places,
-            Concurrency::Usual => LIMITS.0,
+            SkillConcurrencyLimit::Endless => usize::MAX,
+            SkillConcurrencyLimit::Places(places) => places,
+            SkillConcurrencyLimit::Usual => LIMITS.0,
         }
     }
 
     fn has_place(&self, live: &LiveExecution) -> bool {
         let in_lane = self.running.iter().filter(|other| other.skill() == live.skill()).count();
-        let of_caller =
-            self.running.iter().filter(|other| other.room != Concurrency::Endless && other.caller() == live.caller());
-        in_lane < Self::slot_limit(live.room) && (live.room == Concurrency::Endless || of_caller.count() < LIMITS.1)
+        let of_caller = self
+            .running
+            .iter()
+            .filter(|other| other.room != SkillConcurrencyLimit::Endless && other.caller() == live.caller());
+        in_lane < Self::slot_limit(live.room)
+            && (live.room == SkillConcurrencyLimit::Endless || of_caller.count() < LIMITS.1)
     }
 
     fn check(&self, queue: &ExecutionQueue) {
@@ -438,7 +452,7 @@ impl Model {
             let lane = lanes.entry(live.skill().clone()).or_default();
             *lane += 1;
             assert!(*lane <= Self::slot_limit(live.room), "more executions run than the lane has slots");
-            if live.room != Concurrency::Endless {
+            if live.room != SkillConcurrencyLimit::Endless {
                 let caller = callers.entry(live.caller().clone()).or_default();
                 *caller += 1;
                 assert!(*caller <= LIMITS.1, "one caller runs more executions than its limit");
@@ -462,10 +476,10 @@ proptest! {
             open: LIMITS.2,
             ..ExecutionLimits::default()
         });
-        let mut model = Model::default();
+        let mut model = ReferenceQueue::default();
         for step in steps {
             match step {
-                Step::Submit { of, by, priority, at_once } => {
+                QueueStep::Submit { of, by, priority, at_once } => {
                     let (of, room) = SKILLS[of];
                     let reserved = queue.reserve(&caller(CALLERS[by]), &skill(of));
                     let full = model.waiting.len() + model.running.len() == LIMITS.2;
@@ -489,18 +503,18 @@ proptest! {
                     model.waiting.push(Arc::clone(&new));
                     model.begin(&queue.enter(&new));
                 }
-                Step::Refuse { of, by } => {
+                QueueStep::Refuse { of, by } => {
                     let (caller, skill) = (caller(CALLERS[by]), skill(SKILLS[of].0));
                     if queue.reserve(&caller, &skill).is_ok() {
                         give_up(&queue, CALLERS[by], SKILLS[of].0);
                     }
                 }
-                Step::Finish(which) if !model.running.is_empty() => {
+                QueueStep::Finish(which) if !model.running.is_empty() => {
                     let done = model.running.swap_remove(which % model.running.len());
                     model.begin(&queue.leave(&done));
                     prop_assert!(queue.find(&done.id).is_none());
                 }
-                Step::Withdraw(which) if model.made > 0 => {
+                QueueStep::Withdraw(which) if model.made > 0 => {
                     let all: Vec<_> = model.waiting.iter().chain(&model.running).cloned().collect();
                     let Some(one) = all.get(which % model.made) else { continue };
                     let waited = which % model.made < model.waiting.len();
@@ -509,8 +523,8 @@ proptest! {
                         queue.forget(&model.waiting.remove(which % model.made));
                     }
                 }
-                Step::Finish(_) | Step::Withdraw(_) => {}
-                Step::Pass(millis) => {
+                QueueStep::Finish(_) | QueueStep::Withdraw(_) => {}
+                QueueStep::Pass(millis) => {
                     model.now += millis;
                     let expired = queue.expired(at(model.now));
                     expired.iter().for_each(|live| queue.forget(live));

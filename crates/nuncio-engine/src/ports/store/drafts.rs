@@ -9,7 +9,7 @@ use super::StoreError;
 use crate::drafting::ProtocolDraft;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum DraftChange {
+pub enum ProtocolDraftChange {
     /// Stores a drafted protocol. `Exists` if its id is taken or the caller used its idempotency key with the agent
     /// before.
     Create(Box<ProtocolDraft>),
@@ -24,7 +24,7 @@ pub enum DraftChange {
 }
 
 #[async_trait]
-pub trait DraftStore: Send + Sync {
+pub trait ProtocolDraftStore: Send + Sync {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError>;
     /// Draft that a caller requested with the idempotency key `key`.
     async fn draft_by_key(

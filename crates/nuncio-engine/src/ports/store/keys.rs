@@ -67,14 +67,14 @@ impl fmt::Debug for PreviousSecret {
 /// When a new secret expires. A rotation without a new term applies the same term again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum KeyTerm {
+pub enum KeyExpiry {
     /// A secret expires so many seconds after its creation.
     Seconds(u64),
     /// A secret expires at a fixed time.
     Until(Timestamp),
 }
 
-impl KeyTerm {
+impl KeyExpiry {
     /// Expiry rule of a key; `None` if the key does not expire.
     #[must_use]
     pub fn of(key: &ApiKey) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! Store of the relay: end-to-end encrypted conversations, public keys and webhooks.
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{Endorsement, KeyBundle, OneTimeKey, OwnerDevice};
+use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::{QueuedNotification, RelayParty, WebhookState};
@@ -38,14 +38,14 @@ pub enum RelayChange {
     /// new Olm key deletes the one-time keys. An agent has one bundle: those of its other devices are deleted.
     PutBundle(Box<KeyBundle>),
     /// Stores a cross-signature by another device of the same person. `Missing` if the device has no bundle.
-    EndorseBundle { id: OwnerDevice, endorsement: Endorsement },
+    EndorseBundle { id: KeyBundleId, endorsement: DeviceEndorsement },
     /// Adds one-time keys; a fallback key replaces the previous one. Known keys stay. Beyond `most`, without the
     /// fallback key, the oldest are deleted. `Missing` if the device has no bundle.
-    PutOneTimeKeys { id: OwnerDevice, keys: Vec<OneTimeKey>, most: usize },
+    PutOneTimeKeys { id: KeyBundleId, keys: Vec<OneTimeKey>, most: usize },
     /// Removes a one-time key that is handed out; a fallback key stays. `Missing` if the key does not exist.
-    TakeOneTimeKey { id: OwnerDevice, key_id: String },
+    TakeOneTimeKey { id: KeyBundleId, key_id: String },
     /// Deletes the keys of a revoked device; no conflict if it had none.
-    RemoveBundle(OwnerDevice),
+    RemoveBundle(KeyBundleId),
     /// Replaces a person's encrypted key backup.
     PutBackup {
         person: PersonName,
@@ -174,14 +174,14 @@ pub trait RelayStore: Send + Sync {
 
 #[async_trait]
 pub trait KeyBundleStore: Send + Sync {
-    async fn bundle(&self, id: &OwnerDevice) -> Result<Option<KeyBundle>, StoreError>;
+    async fn bundle(&self, id: &KeyBundleId) -> Result<Option<KeyBundle>, StoreError>;
     /// Bundles of all devices of an owner.
     async fn bundles(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, StoreError>;
     async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<RelayParty>, StoreError>;
     /// The oldest one-time key of a device, or the fallback key.
-    async fn one_time_key(&self, id: &OwnerDevice) -> Result<Option<OneTimeKey>, StoreError>;
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<Option<OneTimeKey>, StoreError>;
     /// Number of one-time keys of a device, without the fallback key.
-    async fn one_time_keys_left(&self, id: &OwnerDevice) -> Result<usize, StoreError>;
+    async fn one_time_keys_left(&self, id: &KeyBundleId) -> Result<usize, StoreError>;
     /// A person's key backup and its time.
     async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError>;
 }

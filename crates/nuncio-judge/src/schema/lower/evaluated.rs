@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
+use super::{ConstraintTranslator, END, LocatedSchema, MalformedSchema, SchemaSide};
 use crate::schema::document::{ReferenceTarget, SchemaLocation};
 use crate::schema::node::ConstraintLiteral;
 
@@ -16,13 +16,13 @@ const MAX_CASES: usize = 128;
 const MAX_ASKED: u32 = 4_000;
 
 /// Reason why the combinations of branches of a schema cannot be listed.
-enum CasesError {
-    Malformed(Malformed),
+enum EvaluationCasesError {
+    Malformed(MalformedSchema),
     TooMany,
 }
 
-impl From<Malformed> for CasesError {
-    fn from(malformed: Malformed) -> Self {
+impl From<MalformedSchema> for EvaluationCasesError {
+    fn from(malformed: MalformedSchema) -> Self {
         Self::Malformed(malformed)
     }
 }
@@ -64,17 +64,17 @@ impl EvaluationCase {
     }
 }
 
-impl Lowering<'_> {
+impl ConstraintTranslator<'_> {
     pub(super) fn unevaluated(
         &mut self,
         site: LocatedSchema<'_>,
         keyword: &str,
-    ) -> Result<ConstraintLiteral, Malformed> {
+    ) -> Result<ConstraintLiteral, MalformedSchema> {
         let what = self.at(site, keyword)?;
         let cases = match self.cases(site, true) {
             Ok(cases) => cases,
-            Err(CasesError::Malformed(malformed)) => return Err(malformed),
-            Err(CasesError::TooMany) => {
+            Err(EvaluationCasesError::Malformed(malformed)) => return Err(malformed),
+            Err(EvaluationCasesError::TooMany) => {
                 let text = format!("{:?} {} {keyword}", site.side, site.location.text());
                 return Ok(self.pool.opaque(text));
             }
@@ -103,10 +103,10 @@ impl Lowering<'_> {
         Ok(self.pool.and(parts))
     }
 
-    fn cases(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, CasesError> {
+    fn cases(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
         self.asked += 1;
         if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {
-            return Err(CasesError::TooMany);
+            return Err(EvaluationCasesError::TooMany);
         }
         self.depth += 1;
         let cases = self.cases_of(site, asking);
@@ -114,7 +114,7 @@ impl Lowering<'_> {
         cases
     }
 
-    fn cases_of(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, CasesError> {
+    fn cases_of(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
         let has = |keyword| site.map.contains_key(keyword);
         let mut fixed = EvaluationCase { prefix: site.prefix(), ..EvaluationCase::default() };
         if has("properties") {
@@ -129,17 +129,17 @@ impl Lowering<'_> {
         fixed.all_names = has("additionalProperties") || (has("unevaluatedProperties") && !asking);
         fixed.all_items = has("items") || (has("unevaluatedItems") && !asking);
         if has("dependencies") {
-            return Err(CasesError::TooMany);
+            return Err(EvaluationCasesError::TooMany);
         }
         let mut cases = vec![fixed];
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(reference) = site.map.get(keyword).and_then(Value::as_str) {
                 let document = self.document(site.side);
                 if keyword == "$dynamicRef" && document.is_compound() {
-                    return Err(CasesError::TooMany);
+                    return Err(EvaluationCasesError::TooMany);
                 }
                 let Some(ReferenceTarget::Here(location, schema)) = document.resolve(reference, site.location) else {
-                    return Err(CasesError::TooMany);
+                    return Err(EvaluationCasesError::TooMany);
                 };
                 let inner = self.inner(site.side, SchemaLocation::At(&location), schema)?;
                 cases = product(&cases, &inner)?;
@@ -208,7 +208,7 @@ impl Lowering<'_> {
         side: SchemaSide,
         location: SchemaLocation<'_>,
         schema: &Value,
-    ) -> Result<Vec<EvaluationCase>, CasesError> {
+    ) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
         match schema {
             Value::Object(map) => self.cases(LocatedSchema { side, location, map }, false),
             _ => Ok(vec![EvaluationCase::default()]),
@@ -216,9 +216,9 @@ impl Lowering<'_> {
     }
 }
 
-fn product(left: &[EvaluationCase], right: &[EvaluationCase]) -> Result<Vec<EvaluationCase>, CasesError> {
+fn product(left: &[EvaluationCase], right: &[EvaluationCase]) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
     if left.len().saturating_mul(right.len()) > MAX_CASES {
-        return Err(CasesError::TooMany);
+        return Err(EvaluationCasesError::TooMany);
     }
     Ok(left.iter().flat_map(|left| right.iter().map(|right| left.merged(right))).collect())
 }

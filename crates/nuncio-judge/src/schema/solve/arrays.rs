@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::{KnownFacts, Solver, SolverResult};
+use super::{KnownConstraints, Solver, SolverResult};
 use crate::schema::node::{Constraint, ConstraintLiteral};
 
 /// Length of the longest array that the solver considers.
@@ -108,7 +108,7 @@ impl ArrayConstraints {
 }
 
 impl Solver<'_> {
-    pub(super) fn arrays(&mut self, facts: &KnownFacts) -> SolverResult {
+    pub(super) fn arrays(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut arrays = ArrayConstraints {
             shortest: 0,
             longest: u64::MAX,

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{KnownFacts, Solver, SolverResult};
+use super::{KnownConstraints, Solver, SolverResult};
 use crate::schema::decimal::Decimal;
 use crate::schema::node::Constraint;
 
@@ -98,7 +98,7 @@ impl NumberConstraints {
 }
 
 impl Solver<'_> {
-    pub(super) fn numbers(&mut self, facts: &KnownFacts) -> SolverResult {
+    pub(super) fn numbers(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut numbers = NumberConstraints::default();
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {

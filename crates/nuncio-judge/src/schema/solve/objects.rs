@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::{KnownFacts, Solver, SolverResult};
+use super::{KnownConstraints, Solver, SolverResult};
 use crate::schema::node::{Constraint, ConstraintLiteral, types};
 
 /// Limit of distinguished classes of unlisted property names.
@@ -22,12 +22,12 @@ struct ObjectConstraints {
     /// Every property name that appears in a schema.
     names: Vec<String>,
     /// Classes of all other property names, computed when needed.
-    kinds: Option<Vec<NameClass>>,
+    kinds: Option<Vec<PropertyNameClass>>,
 }
 
 /// A class of property names that no constraint distinguishes.
 #[derive(Clone)]
-struct NameClass {
+struct PropertyNameClass {
     goals: Vec<ConstraintLiteral>,
     /// Constraints on the values of properties with a name of this class.
     values: Vec<ConstraintLiteral>,
@@ -38,7 +38,7 @@ struct NameClass {
 
 /// A property of the object under construction.
 #[derive(Clone)]
-struct PropertySlot {
+struct ConstructedProperty {
     name: String,
     kind: Option<usize>,
     goals: Vec<ConstraintLiteral>,
@@ -47,7 +47,7 @@ struct PropertySlot {
 }
 
 impl Solver<'_> {
-    pub(super) fn objects(&mut self, facts: &KnownFacts) -> SolverResult {
+    pub(super) fn objects(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut objects = ObjectConstraints {
             rules: Vec::new(),
             demands: Vec::new(),
@@ -101,7 +101,7 @@ impl Solver<'_> {
         &mut self,
         objects: &mut ObjectConstraints,
         index: usize,
-        slots: &mut Vec<PropertySlot>,
+        slots: &mut Vec<ConstructedProperty>,
     ) -> SolverResult {
         let Some(&(name, value)) = objects.demands.get(index) else { return self.fill(objects, slots) };
         if !self.spend(1 + slots.len()) || !self.enter() {
@@ -116,7 +116,7 @@ impl Solver<'_> {
         &mut self,
         objects: &mut ObjectConstraints,
         index: usize,
-        slots: &mut Vec<PropertySlot>,
+        slots: &mut Vec<ConstructedProperty>,
         name: ConstraintLiteral,
         value: ConstraintLiteral,
     ) -> SolverResult {
@@ -212,11 +212,11 @@ impl Solver<'_> {
         goals: Vec<ConstraintLiteral>,
         sure: bool,
         answer: &mut SolverResult,
-    ) -> Option<PropertySlot> {
+    ) -> Option<ConstructedProperty> {
         match self.satisfy(goals.clone()) {
             SolverResult::Empty => None,
-            SolverResult::Model(value) => Some(PropertySlot { name, kind, goals, value, sure }),
-            SolverResult::Unknown(Some(value)) => Some(PropertySlot { name, kind, goals, value, sure: false }),
+            SolverResult::Model(value) => Some(ConstructedProperty { name, kind, goals, value, sure }),
+            SolverResult::Unknown(Some(value)) => Some(ConstructedProperty { name, kind, goals, value, sure: false }),
             SolverResult::Unknown(None) => {
                 let before = std::mem::replace(answer, SolverResult::Empty);
                 *answer = before.or_else(|| SolverResult::Unknown(None));
@@ -239,7 +239,7 @@ impl Solver<'_> {
     }
 
     /// An unused property name of this class, and whether it certainly belongs to the class.
-    fn fresh(&mut self, kind: &NameClass, slots: &[PropertySlot]) -> (SolverResult, bool) {
+    fn fresh(&mut self, kind: &PropertyNameClass, slots: &[ConstructedProperty]) -> (SolverResult, bool) {
         let mut goals = kind.goals.clone();
         let taken: Vec<Value> =
             slots.iter().filter(|slot| slot.kind.is_some()).map(|slot| Value::from(slot.name.as_str())).collect();
@@ -250,7 +250,7 @@ impl Solver<'_> {
     }
 
     /// The classes of unlisted property names; `None` if there are too many.
-    fn kinds(&mut self, objects: &mut ObjectConstraints) -> Option<Vec<NameClass>> {
+    fn kinds(&mut self, objects: &mut ObjectConstraints) -> Option<Vec<PropertyNameClass>> {
         if let Some(kinds) = &objects.kinds {
             return Some(kinds.clone());
         }
@@ -258,7 +258,7 @@ impl Solver<'_> {
         let other = !self.pool.values_of(&written);
         let string = self.pool.types(types::STRING);
         let mut kinds =
-            vec![NameClass { goals: vec![string, other], values: Vec::new(), demands: Vec::new(), sure: true }];
+            vec![PropertyNameClass { goals: vec![string, other], values: Vec::new(), demands: Vec::new(), sure: true }];
         let all = objects.rules.len() + objects.demands.len();
         for index in 0..all {
             let rule = objects.rules.get(index).copied();
@@ -322,7 +322,7 @@ impl Solver<'_> {
     }
 
     /// Adds properties to the object until the minimum count is reached.
-    fn fill(&mut self, objects: &mut ObjectConstraints, slots: &[PropertySlot]) -> SolverResult {
+    fn fill(&mut self, objects: &mut ObjectConstraints, slots: &[ConstructedProperty]) -> SolverResult {
         let mut slots = slots.to_vec();
         let mut unsure = slots.iter().any(|slot| !slot.sure);
         if objects.fewest > slots.len() as u64 {
@@ -340,7 +340,7 @@ impl Solver<'_> {
                 match self.satisfy(goals.clone()) {
                     SolverResult::Empty => {}
                     SolverResult::Model(value) if sure => {
-                        slots.push(PropertySlot { name: key, kind: None, goals, value, sure });
+                        slots.push(ConstructedProperty { name: key, kind: None, goals, value, sure });
                     }
                     _ => unsure = true,
                 }
@@ -368,7 +368,7 @@ impl Solver<'_> {
                     };
                     unsure |= !sure;
                     let goals = kind.values.clone();
-                    slots.push(PropertySlot { name, kind: Some(number), goals, value: Rc::clone(&value), sure });
+                    slots.push(ConstructedProperty { name, kind: Some(number), goals, value: Rc::clone(&value), sure });
                 }
             }
         }

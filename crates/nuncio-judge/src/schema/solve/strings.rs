@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{KnownFacts, Solver, SolverResult};
+use super::{KnownConstraints, Solver, SolverResult};
 use crate::HashMap;
 use crate::schema::node::Constraint;
 use crate::schema::regex::{AutomatonPosition, Regex};
@@ -15,7 +15,7 @@ const PREFERRED_CHARACTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 const MAX_LENGTH: u64 = 20_000;
 
 impl Solver<'_> {
-    pub(super) fn strings(&mut self, facts: &KnownFacts) -> SolverResult {
+    pub(super) fn strings(&mut self, facts: &KnownConstraints) -> SolverResult {
         let (mut shortest, mut longest) = (0, u64::MAX);
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for literal in &facts.known {
@@ -92,7 +92,7 @@ struct ProductState {
 }
 
 /// Predecessor of each product state: the previous state and the character.
-type Predecessors = BTreeMap<usize, (usize, char)>;
+type StatePredecessors = BTreeMap<usize, (usize, char)>;
 
 impl<'r> AutomataProduct<'r> {
     fn new(wanted: &'r [&'r Regex], unwanted: &'r [&'r Regex], forbidden: &[String], steps: &'r mut usize) -> Self {
@@ -193,11 +193,11 @@ impl<'r> AutomataProduct<'r> {
         let positions = automata.map(|regex| regex.begin()).collect();
         let start = self.number(ProductState { positions, branch: Some(0) });
         // First step: the states after exactly `shortest` characters.
-        let mut trails: Vec<Predecessors> = Vec::new();
+        let mut trails: Vec<StatePredecessors> = Vec::new();
         let mut layer: Vec<usize> = vec![start];
         let mut settled = None;
         for length in 0..shortest {
-            let mut trail = Predecessors::new();
+            let mut trail = StatePredecessors::new();
             for from in &layer {
                 let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
                 for (kind, to) in followers.into_iter().enumerate() {
@@ -213,7 +213,7 @@ impl<'r> AutomataProduct<'r> {
             layer = next;
         }
         // Second step: longer strings; a state seen before leads to nothing new.
-        let mut onward = Predecessors::new();
+        let mut onward = StatePredecessors::new();
         let mut seen = vec![false; self.states.len()];
         for state in &layer {
             seen[*state] = true;
@@ -248,9 +248,9 @@ impl<'r> AutomataProduct<'r> {
         end: usize,
         start: usize,
         shortest: u64,
-        trails: &[Predecessors],
+        trails: &[StatePredecessors],
         settled: Option<u64>,
-        onward: &Predecessors,
+        onward: &StatePredecessors,
     ) -> SolverResult {
         let mut chars = Vec::new();
         let mut at = end;

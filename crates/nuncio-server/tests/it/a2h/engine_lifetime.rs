@@ -31,11 +31,11 @@ run = { device = true }
 
 /// A clock that the engine owns, so that it is dropped with the engine.
 #[derive(Debug, Clone)]
-struct ObservedClock {
+struct DropTrackedClock {
     _alive: Arc<()>,
 }
 
-impl Clock for ObservedClock {
+impl Clock for DropTrackedClock {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -45,10 +45,10 @@ impl Clock for ObservedClock {
     }
 }
 
-fn observed() -> (ObservedClock, Weak<()>) {
+fn observed() -> (DropTrackedClock, Weak<()>) {
     let alive = Arc::new(());
     let engine = Arc::downgrade(&alive);
-    (ObservedClock { _alive: alive }, engine)
+    (DropTrackedClock { _alive: alive }, engine)
 }
 
 async fn dropped(engine: &Weak<()>) {

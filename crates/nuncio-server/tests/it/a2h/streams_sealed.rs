@@ -13,7 +13,7 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::{
-    AgentTransport, AnonymousA2hClient, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice,
+    AgentTransport, AnonymousA2hClient, JumpingClock, PeerDependencies, SealedAgent, SealedDevice, TamperingProxy,
     TestDevice,
 };
 use nuncio_testkit::{Gateway, eventually};
@@ -190,7 +190,7 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 
 #[tokio::test]
 async fn tampered_stream_is_aborted_and_the_final_message_still_arrives() {
-    let between = MeddlingProxy::new();
+    let between = TamperingProxy::new();
     let apart = RemoteAgentSetup::start(&PeerDependencies::through(&between), AgentTransport::Socket).await;
     // Frames by index: 0 opens the stream, 1 to 3 are pieces, 4 is the end.
     let tricks: [(&str, StreamTampering, &[&str]); 12] = [

@@ -7,8 +7,8 @@ use std::time::Duration;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::http_signature::SignatureParameters;
-use nuncio_identity::origin_proof::OriginRequest;
-use nuncio_identity::{NewDocument, Service, SigningKey};
+use nuncio_identity::origin_proof::OriginProofInput;
+use nuncio_identity::{DidService, NewDidDocument, SigningKey};
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::dids::peer::{DidHost, DidHostReply, ForeignDid};
 use crate::dids::{desk_did, desk_name, dids, get};
 
 fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualClock) {
-    let signed = OriginRequest {
+    let signed = OriginProofInput {
         method: request["method"].as_str().unwrap(),
         meta: &request["params"]["meta"],
         body: &request["params"]["body"],
@@ -86,7 +86,7 @@ async fn direct_message_is_accepted_once_per_origin_proof_and_operation_id() {
     eventually("bob's turn ran", async || (turns(&world.gateway).await == 2).then_some(())).await;
 }
 
-type InvalidMessage = (&'static str, Value, Value, fn(&mut Value), i64);
+type InvalidMessageCase = (&'static str, Value, Value, fn(&mut Value), i64);
 
 #[tokio::test]
 async fn invalid_direct_message_is_refused_and_starts_no_turn() {
@@ -96,7 +96,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
     let service = dids(&world.gateway).service().unwrap().did().to_string();
     let meta = |name: &str, value: Value| json!({name: value});
     let none = || json!({});
-    let wrong: Vec<InvalidMessage> = vec![
+    let wrong: Vec<InvalidMessageCase> = vec![
         ("no proof", none(), says("x"), |it| drop(it["params"].as_object_mut().unwrap().shift_remove("auth")), 1005),
         ("another text", none(), says("x"), |it| it["params"]["body"]["text"] = json!("y"), 1005),
         ("another time", none(), says("x"), |it| it["params"]["meta"]["x_more"] = json!(1), 1005),
@@ -287,8 +287,8 @@ async fn replies_are_never_sent_to_private_or_invalid_addresses() {
     .enumerate()
     {
         let someone = world.peer.stranger(&format!("someone-{number}"));
-        let mut document = NewDocument::new(&someone.did, world.clock.now());
-        document.services = vec![Service::messages(&someone.did, endpoint.clone(), &someone.did, &[], &[])];
+        let mut document = NewDidDocument::new(&someone.did, world.clock.now());
+        document.services = vec![DidService::messages(&someone.did, endpoint.clone(), &someone.did, &[], &[])];
         world.peer.publish(&someone.did, DidHostReply::Document(document.sign(&someone.key)));
         let answer = send(&world, &message(&world, &someone, json!({}), says("hello"))).await;
         assert!(outcome(&answer).is_ok(), "{endpoint}: {answer}");
@@ -411,9 +411,9 @@ async fn pending_reply_is_sent_after_a_restart() {
     };
     drop(listener);
     let ada = world.peer.stranger("writer");
-    let mut document = NewDocument::new(&ada.did, world.clock.now());
+    let mut document = NewDidDocument::new(&ada.did, world.clock.now());
     let endpoint = format!("http://localhost:{port}/anp");
-    document.services = vec![Service::messages(&ada.did, endpoint, &ada.did, &[], &[])];
+    document.services = vec![DidService::messages(&ada.did, endpoint, &ada.did, &[], &[])];
     world.peer.publish(&ada.did, DidHostReply::Document(document.sign(&ada.key)));
     assert!(outcome(&send(&world, &message(&world, &ada, json!({}), says("late, but here"))).await).is_ok());
     world.clock.wait_for_sleeper(Duration::from_secs(5)).await;

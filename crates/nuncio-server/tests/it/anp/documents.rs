@@ -1,7 +1,7 @@
 //! Public documents: the list of agents, their descriptions and interfaces.
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{AcceptedProofForms, DescriptionRules, Proof, verify_description};
+use nuncio_identity::proof::{AcceptedProofForms, DescriptionProofRules, Proof, verify_description};
 use nuncio_identity::{DidUrl, VerifyingKey};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::dids::DidSubject;
@@ -126,9 +126,9 @@ async fn literal_proof_of_anp_07_is_written_on_request() {
     assert_eq!((&literal["name"], &literal["did"]), (&usual["name"], &usual["did"]));
     let own = document(&gateway, &desk_did(&gateway)).await;
     let whole = literal.as_object().unwrap();
-    let rules = DescriptionRules::at(Timestamp::from_millis(1_900_000_000_000));
+    let rules = DescriptionProofRules::at(Timestamp::from_millis(1_900_000_000_000));
     assert!(verify_description(whole, &own, &rules).is_err());
-    let rules = DescriptionRules { forms: AcceptedProofForms::WithLiteral, ..rules };
+    let rules = DescriptionProofRules { forms: AcceptedProofForms::WithLiteral, ..rules };
     verify_description(whole, &own, &rules).unwrap();
     let wrong = get(&gateway, &format!("{AD}?proof=other"), "localhost", "").await;
     assert_eq!(wrong.status, 400);

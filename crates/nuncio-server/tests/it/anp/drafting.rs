@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_anp::wire::ProtocolArtifact;
 use nuncio_core::approval::{Approval, ApprovalAnswer};
 use nuncio_core::principal::Principal;
-use nuncio_engine::drafting::DraftingPolicy;
+use nuncio_engine::drafting::ProtocolDraftingPolicy;
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn says(gateway: &Gateway, file: &str, text: &str) {
     std::fs::write(gateway.file(DESK, file), format!("{}\n", json!({"text": text}))).unwrap();
 }
 
-async fn thinker(policy: DraftingPolicy) -> AnpTestServer {
+async fn thinker(policy: ProtocolDraftingPolicy) -> AnpTestServer {
     let builder = |it: GatewayBuilder| it.agent(DESK, &thinking()).settings(|settings| settings.anp.drafting = policy);
     let world = world_with(builder).await;
     says(&world.gateway, "drafted", &blueprint().to_string());
@@ -126,7 +126,7 @@ async fn sessions(world: &AnpTestServer) -> usize {
 
 #[tokio::test]
 async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     says(&world.gateway, "answered", "{\"held\": true}");
     let drafted = negotiate(&world, drafting_request()).await;
     let result = outcome(&drafted).unwrap();
@@ -171,7 +171,7 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
 
 #[tokio::test]
 async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
-    let world = thinker(DraftingPolicy::Accept).await;
+    let world = thinker(ProtocolDraftingPolicy::Accept).await;
     let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_eq!(
         state(&negotiate(&world, accept(&named)).await),
@@ -220,7 +220,7 @@ async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
 
 #[tokio::test]
 async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     let mut lying = blueprint();
     lying["examples"][0]["response"]["held"] = json!("maybe");
     let mut coded = blueprint();
@@ -243,7 +243,7 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
 
 #[tokio::test]
 async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
-    let off = thinker(DraftingPolicy::Off).await;
+    let off = thinker(ProtocolDraftingPolicy::Off).await;
     assert_eq!(outcome(&negotiate(&off, drafting_request()).await), Err(1602));
     assert_eq!(
         outcome(
@@ -255,7 +255,7 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
     // A script brain cannot draft, whatever the settings are.
     assert_eq!(outcome(&negotiate(&world().await, drafting_request()).await), Err(1602));
 
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     let mut fits = drafting_request();
     fits["intent"] = json!({"intentTags": ["echo"]});
     let chosen = outcome(&negotiate(&world, fits).await).unwrap();
@@ -281,7 +281,7 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
 
 #[tokio::test]
 async fn draft_that_is_rejected_or_not_approved_in_time_cannot_be_accepted() {
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     let first = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let question = world.gateway.question().await;
     decide(&world, &question, ApprovalAnswer::Deny { reason: Some("no".to_owned()) }).await;
@@ -305,7 +305,7 @@ async fn draft_that_is_rejected_or_not_approved_in_time_cannot_be_accepted() {
 
 #[tokio::test]
 async fn draft_can_be_accepted_only_by_its_own_caller_with_its_digest() {
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let with = |name: &str, value: Value| {
         let mut named = named.clone();
@@ -335,7 +335,7 @@ async fn draft_can_be_accepted_only_by_its_own_caller_with_its_digest() {
 
 #[tokio::test]
 async fn repeated_operation_returns_the_same_draft_and_drafts_per_caller_are_limited() {
-    let world = thinker(DraftingPolicy::Ask).await;
+    let world = thinker(ProtocolDraftingPolicy::Ask).await;
     let operation = json!({"operation_id": nonce()});
     let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), drafting_request()).await).unwrap();
     let again = outcome(&negotiate_as(&world, &world.ada, operation.clone(), drafting_request()).await).unwrap();
@@ -360,7 +360,7 @@ async fn repeated_operation_returns_the_same_draft_and_drafts_per_caller_are_lim
 
 #[tokio::test]
 async fn drafts_and_their_approvals_survive_a_restart() {
-    let before = thinker(DraftingPolicy::Ask).await;
+    let before = thinker(ProtocolDraftingPolicy::Ask).await;
     says(&before.gateway, "answered", "{\"held\": true}");
     let named = named(&outcome(&negotiate(&before, drafting_request()).await).unwrap());
     let port = before.gateway.address().port();

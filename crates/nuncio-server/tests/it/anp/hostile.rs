@@ -42,7 +42,7 @@ async fn anp_request_with_an_unfinished_body_times_out() {
     let mut stream = TcpStream::connect(world.gateway.address()).await.unwrap();
     stream.write_all(&whole.as_bytes()[..whole.len() - 3]).await.unwrap();
     world.clock.pass(Duration::from_secs(17)).await;
-    assert_eq!(nuncio_testkit::RawAnswer::read(stream).await.unwrap().status, 408);
+    assert_eq!(nuncio_testkit::RawHttpResponse::read(stream).await.unwrap().status, 408);
     assert_eq!(world.gateway.audit().await.len(), 0);
 }
 

@@ -56,12 +56,12 @@ async fn messaging_capability_is_offered_only_to_did_callers() {
     assert_eq!(result["selected"]["profile"], "anp.direct.base.v1");
 }
 
-type ServiceRule = (&'static str, fn(&mut Value), i64);
+type ServiceRuleCase = (&'static str, fn(&mut Value), i64);
 
 #[tokio::test]
 async fn each_violated_anp_core_binding_rule_gets_its_error_code() {
     let world = world().await;
-    let rules: Vec<ServiceRule> = vec![
+    let rules: Vec<ServiceRuleCase> = vec![
         ("id a number", |it| it["id"] = json!(1), 1000),
         ("id empty", |it| it["id"] = json!(""), 1000),
         ("id null", |it| it["id"] = Value::Null, 1000),

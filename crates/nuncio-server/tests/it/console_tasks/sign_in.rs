@@ -6,7 +6,7 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewApiKeyRequest;
-use nuncio_engine::ports::store::KeyTerm;
+use nuncio_engine::ports::store::KeyExpiry;
 use nuncio_server::admin::{AdminCommand, KeyRotation};
 use nuncio_testkit::ManualClock;
 
@@ -191,7 +191,7 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     assert_eq!(browser.get("/console/tasks").await.status, 303, "a session of the old secret must sign in again");
 
     let mut browser = InboxBrowser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
-    let rotated = gateway.order(rotate(60, Some(KeyTerm::Seconds(120)))).await.unwrap();
+    let rotated = gateway.order(rotate(60, Some(KeyExpiry::Seconds(120)))).await.unwrap();
     assert_eq!(
         browser.get("/console/tasks").await.status,
         200,

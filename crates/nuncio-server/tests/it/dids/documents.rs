@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
-use nuncio_identity::{Did, DocumentBinding};
+use nuncio_identity::{Did, DidDocumentBinding};
 use nuncio_testkit::Gateway;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ async fn every_agent_and_the_service_publish_a_valid_did_document() {
     let base = format!("http://localhost:{port}");
 
     let own = document(&gateway, &service).await;
-    assert_eq!(own.binding(), DocumentBinding::Domain);
+    assert_eq!(own.binding(), DidDocumentBinding::Domain);
     let messages = own.document().service("ANPMessageService").unwrap();
     assert_eq!(messages.endpoint, format!("{base}/anp"));
     assert_eq!(messages.service_did.as_deref(), Some(service.as_str()));
@@ -41,7 +41,7 @@ async fn every_agent_and_the_service_publish_a_valid_did_document() {
     let did = desk_did(&gateway);
     assert!(did.as_str().starts_with(&format!("{service}:agents:{DESK}:e1_")), "{did}");
     let own = document(&gateway, &did).await;
-    assert_eq!(own.binding(), DocumentBinding::Ed25519);
+    assert_eq!(own.binding(), DidDocumentBinding::Ed25519);
     let description = own.document().service("AgentDescription").unwrap();
     assert_eq!(description.id, format!("{did}#ad"));
     assert_eq!(description.endpoint, format!("{base}/agents/{DESK}/ad.json"));

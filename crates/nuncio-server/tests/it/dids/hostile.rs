@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nuncio_auth::did::{DidCheckResult, DidResolver, LocalhostDidPolicy};
 use nuncio_engine::ports::Clock as _;
-use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
+use nuncio_identity::{AuthError, Did, NewDidDocument, SigningKey};
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_testkit::Gateway;
 use serde_json::json;
@@ -66,7 +66,7 @@ async fn caller_with_an_unusable_did_document_is_refused_and_the_failure_cached(
             "with another key",
             Box::new(move |it| {
                 // Signed by a key that is not the one in the DID.
-                DidHostReply::Document(NewDocument::new(&it.did, now).sign(&SigningKey::from_seed(&[7; 32])))
+                DidHostReply::Document(NewDidDocument::new(&it.did, now).sign(&SigningKey::from_seed(&[7; 32])))
             }),
             "fingerprint",
         ),

@@ -16,8 +16,8 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::http_signature::{SignatureParameters, sign_covering};
-use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
-use nuncio_identity::{AuthError, DidUrl, NewDocument, SignedRequest};
+use nuncio_identity::legacy::{LegacyHeaderVersion, UnverifiedLegacyHeader};
+use nuncio_identity::{AuthError, DidUrl, NewDidDocument, SignedRequest};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::dids::DidSubject;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -170,7 +170,7 @@ async fn request_without_did_credentials_is_treated_as_unsigned_not_as_an_error(
     assert_eq!((fault.status(), fault.error_code()), (401, "invalid_access_token"));
 }
 
-type SignatureMistake = (&'static str, fn(&mut SigningParameters), fn(&mut SignedTestRequest), u16, &'static str);
+type SignatureMistakeCase = (&'static str, fn(&mut SigningParameters), fn(&mut SignedTestRequest), u16, &'static str);
 
 #[tokio::test]
 async fn every_fault_of_a_did_signature_gets_its_own_error_code() {
@@ -179,7 +179,7 @@ async fn every_fault_of_a_did_signature_gets_its_own_error_code() {
     clock.advance(Duration::from_secs(1000));
     let same: fn(&mut SigningParameters) = |_| {};
     let sent: fn(&mut SignedTestRequest) = |_| {};
-    let mistakes: Vec<SignatureMistake> = vec![
+    let mistakes: Vec<SignatureMistakeCase> = vec![
         ("no method", |it| it.components = &["@target-uri", "content-digest"], sent, 401, "invalid_request"),
         ("no target", |it| it.components = &["@method", "content-digest"], sent, 401, "invalid_request"),
         ("no body", |it| it.components = &["@method", "@target-uri"], sent, 401, "invalid_content_digest"),
@@ -306,7 +306,7 @@ fn signed_again(document: Value, owner: &ForeignDid, now: Timestamp) -> Value {
 async fn superseded_did_is_refused_with_its_successor() {
     let (gateway, clock, peer) = world().await;
     let (old, new) = (peer.stranger("old"), peer.stranger("new"));
-    let mut document = NewDocument::new(&old.did, clock.now());
+    let mut document = NewDidDocument::new(&old.did, clock.now());
     document.successor = Some(&new.did);
     peer.publish(&old.did, DidHostReply::Document(document.sign(&old.key)));
     let fault = refused(SigningParameters::for_gateway(&gateway, &old, "n1").by(&old).check(&gateway).await);
@@ -327,27 +327,27 @@ async fn legacy_didwba_header_is_accepted_once_for_its_host_and_time() {
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));
     let key_id = DidUrl::parse(&ada.key_id()).unwrap();
-    let sent = |host: &str, nonce: &str, when: Timestamp, version: LegacyVersion| {
-        let header = LegacyClaim::make(&key_id, &ada.key, host, nonce, when, version).to_header();
+    let sent = |host: &str, nonce: &str, when: Timestamp, version: LegacyHeaderVersion| {
+        let header = UnverifiedLegacyHeader::make(&key_id, &ada.key, host, nonce, when, version).to_header();
         let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
         sent.set("authorization", &header);
         sent
     };
     let now = clock.now();
-    let first = sent("localhost", "n1", now, LegacyVersion::V1_1);
+    let first = sent("localhost", "n1", now, LegacyHeaderVersion::V1_1);
     let_in(&first.check(&gateway).await, &ada);
-    let_in(&sent("localhost", "n2", now, LegacyVersion::V1_0).check(&gateway).await, &ada);
+    let_in(&sent("localhost", "n2", now, LegacyHeaderVersion::V1_0).check(&gateway).await, &ada);
     let minutes = |count: i64| Timestamp::from_millis(now.as_millis() + count * 60_000);
     for (name, wrong, word) in [
         ("again", first, "invalid_nonce"),
-        ("for another host", sent("example.com", "n3", now, LegacyVersion::V1_1), "invalid_signature"),
-        ("old", sent("localhost", "n4", minutes(-6), LegacyVersion::V1_1), "invalid_timestamp"),
-        ("future", sent("localhost", "n5", minutes(2), LegacyVersion::V1_1), "invalid_timestamp"),
+        ("for another host", sent("example.com", "n3", now, LegacyHeaderVersion::V1_1), "invalid_signature"),
+        ("old", sent("localhost", "n4", minutes(-6), LegacyHeaderVersion::V1_1), "invalid_timestamp"),
+        ("future", sent("localhost", "n5", minutes(2), LegacyHeaderVersion::V1_1), "invalid_timestamp"),
     ] {
         let fault = refused(wrong.check(&gateway).await);
         assert_eq!((fault.status(), fault.error_code()), (401, word), "{name}: {fault}");
     }
-    let mut broken = sent("localhost", "n6", now, LegacyVersion::V1_1);
+    let mut broken = sent("localhost", "n6", now, LegacyHeaderVersion::V1_1);
     broken.set("authorization", "DIDWba v=\"1.1\", did=\"x");
     assert_eq!(refused(broken.check(&gateway).await).error_code(), "invalid_request");
 }

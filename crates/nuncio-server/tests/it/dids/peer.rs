@@ -11,7 +11,7 @@ use futures_util::stream;
 use http::Uri;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::document::KEY_FRAGMENT;
-use nuncio_identity::{Did, NewDocument, SigningKey};
+use nuncio_identity::{Did, NewDidDocument, SigningKey};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
@@ -95,7 +95,7 @@ async fn answer(State(peer): State<DidHost>, uri: Uri) -> Response {
 
 impl ForeignDid {
     pub(crate) fn document(&self, now: Timestamp) -> Value {
-        NewDocument::new(&self.did, now).sign(&self.key)
+        NewDidDocument::new(&self.did, now).sign(&self.key)
     }
 
     pub(crate) fn key_id(&self) -> String {

@@ -5,7 +5,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::{Value, json};
 
-use super::{ForeignAgent, RequestSender, entries, found, refusal, register, signed};
+use super::{ForeignAgent, SenderCredential, entries, found, refusal, register, signed};
 use crate::agents::DESK;
 use crate::anp::agent;
 use crate::dids::peer::{DidHost, DidHostReply};
@@ -190,12 +190,12 @@ async fn unverifiable_agent_is_not_listed_and_the_reason_is_given() {
     let key = gateway.key(&[]).await.secret;
     let peer = DidHost::start().await;
     let good = ForeignAgent::at(&peer, "good", clock.now());
-    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 201);
+    assert_eq!(register(&gateway, &SenderCredential::Key(&key), &good.url).await.status, 201);
     let before = (entries(&gateway).await, found(&gateway, "").await);
     for (name, spoil, status, code, said) in CASES {
         let foreign = ForeignAgent::at(&peer, "bad", clock.now());
         spoil(&peer, &foreign, clock.now());
-        let answer = register(&gateway, &RequestSender::Key(&key), &foreign.url).await;
+        let answer = register(&gateway, &SenderCredential::Key(&key), &foreign.url).await;
         assert_eq!(refusal(&answer), (*status, (*code).to_owned()), "{name}: {}", answer.body);
         let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(said), "{name}: {message}");
@@ -203,7 +203,7 @@ async fn unverifiable_agent_is_not_listed_and_the_reason_is_given() {
     }
     // The agent is accepted once its description is valid.
     let foreign = ForeignAgent::at(&peer, "bad", clock.now());
-    assert_eq!(register(&gateway, &RequestSender::Key(&key), &foreign.url).await.status, 201);
+    assert_eq!(register(&gateway, &SenderCredential::Key(&key), &foreign.url).await.status, 201);
 }
 
 #[tokio::test]
@@ -213,10 +213,10 @@ async fn failed_re_registration_keeps_the_existing_listing() {
     let key = gateway.key(&[]).await.secret;
     let peer = DidHost::start().await;
     let good = ForeignAgent::at(&peer, "good", clock.now());
-    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 201);
+    assert_eq!(register(&gateway, &SenderCredential::Key(&key), &good.url).await.status, 201);
     let before = entries(&gateway).await;
     good.publish(&peer, &good.description);
-    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 422);
+    assert_eq!(register(&gateway, &SenderCredential::Key(&key), &good.url).await.status, 422);
     assert_eq!(entries(&gateway).await, before);
 }
 
@@ -237,7 +237,7 @@ async fn only_operators_can_register_private_addresses() {
         "http://example.com/ad.json",
         "https://user:secret@example.com/ad.json",
     ] {
-        let answer = register(&gateway, &RequestSender::Key(&key), url).await;
+        let answer = register(&gateway, &SenderCredential::Key(&key), url).await;
         assert_eq!(refusal(&answer), (422, "outbound_refused".to_owned()), "{url}: {}", answer.body);
     }
     assert_eq!(peer.asked(), 0);

@@ -6,7 +6,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 
-use super::{ForeignAgent, RequestSender, entries, found, item, register};
+use super::{ForeignAgent, SenderCredential, entries, found, item, register};
 use crate::agents::DESK;
 use crate::anp::agent;
 use crate::dids::peer::{DidHost, DidHostReply};
@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-type DescriptionFault = (&'static str, fn(&DirectoryTestServer));
+type DescriptionFaultCase = (&'static str, fn(&DirectoryTestServer));
 
 struct DirectoryTestServer {
     gateway: Gateway,
@@ -30,7 +30,7 @@ async fn world() -> DirectoryTestServer {
     let key = gateway.key(&[]).await.secret;
     let peer = DidHost::start().await;
     let sea = ForeignAgent::at(&peer, "sea", clock.now());
-    assert_eq!(register(&gateway, &RequestSender::Key(&key), &sea.url).await.status, 201);
+    assert_eq!(register(&gateway, &SenderCredential::Key(&key), &sea.url).await.status, 201);
     DirectoryTestServer { gateway, clock, peer, sea }
 }
 
@@ -99,7 +99,7 @@ async fn agent_unreachable_for_a_week_is_removed() {
 
 #[tokio::test]
 async fn agent_that_is_gone_or_fails_verification_is_removed_at_once() {
-    let spoils: [DescriptionFault; 4] = [
+    let spoils: [DescriptionFaultCase; 4] = [
         ("gone", |it| {
             it.peer.publish_at(&it.sea.path, DidHostReply::Other(410, ("x-a", "b".to_owned()), String::new()));
         }),

@@ -7,7 +7,7 @@ use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::{PATH, RequestSender, entries, found, get, item, names, register};
+use super::{PATH, SenderCredential, entries, found, get, item, names, register};
 use crate::agents::{DESK, desk, tool};
 use crate::dids::dids;
 
@@ -146,7 +146,7 @@ async fn directory_listing_survives_a_restart() {
     let inn = Gateway::builder().agent("inn", &agent("inn", "Rooms.", "\"hotel\"")).dev().start().await;
     let url = format!("{}/agents/inn/ad.json", inn.server().url());
     assert_eq!(
-        register(&directory, &RequestSender::Nobody, &url).await.status,
+        register(&directory, &SenderCredential::Nobody, &url).await.status,
         201,
         "a local caller may register on an open server"
     );

@@ -3,11 +3,11 @@
 use nuncio_testkit::Gateway;
 use serde_json::json;
 
-use super::{Issuer, clock};
+use super::{OidcProviderProcess, clock};
 use crate::admission::{agent, caller_decides, grant, metrics_status, operators_decide, session_status};
 use crate::agents::DESK;
 
-async fn start(issuer: &Issuer, people: &str) -> Gateway {
+async fn start(issuer: &OidcProviderProcess, people: &str) -> Gateway {
     let setting = issuer.setting(people);
     let builder = Gateway::builder().agent(DESK, &agent()).settings(|settings| settings.issuer.push(setting));
     let gateway = builder.clock(&clock()).start().await;
@@ -17,7 +17,7 @@ async fn start(issuer: &Issuer, people: &str) -> Gateway {
 
 #[tokio::test]
 async fn subject_without_agent_scope_is_admitted_only_if_its_issuer_is_marked_as_people() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let token = async |scope: &str| issuer.forge("own", json!({}), json!({"scope": scope})).await;
     let (without, with) = (token("profile mail:send").await, token("danger:do").await);
     let scraper = token("metrics:read").await;
@@ -39,7 +39,7 @@ async fn subject_without_agent_scope_is_admitted_only_if_its_issuer_is_marked_as
 
 #[tokio::test]
 async fn only_subjects_of_an_issuer_marked_as_people_approve_high_sensitivity_calls() {
-    let issuer = Issuer::start().await;
+    let issuer = OidcProviderProcess::start().await;
     let token = issuer.forge("own", json!({}), json!({"scope": "danger:do"})).await;
     for people in ["", "people = false"] {
         let gateway = start(&issuer, people).await;

@@ -21,8 +21,8 @@ fn value_of(shape: &Shape) -> BoxedStrategy<Value> {
         }
         Shape::Nested(definition) => object(definition),
         Shape::Reference(name) => match published(name).unwrap() {
-            PublishedDefinition::Object(definition, _) => object(definition),
-            PublishedDefinition::Enum(definition) => one_of(&definition.values),
+            PublishedSchemaDefinition::Object(definition, _) => object(definition),
+            PublishedSchemaDefinition::Enum(definition) => one_of(&definition.values),
         },
         Shape::Unknown => wrong().boxed(),
     };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use nuncio_a2h::client::{AgentToken, HttpRelay, RelayAddress};
+use nuncio_a2h::client::{AgentRelayCredentials, HttpRelayClient, RelayAddress};
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SendError, ToolError, UnopenedMessage};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
@@ -60,10 +60,10 @@ impl SealedAgent {
             }
         };
         let address = RelayAddress { url: Url::parse(url).unwrap(), trust: AddressTrust::Configured };
-        let token = Arc::new(AgentToken::new(id, token.to_owned()));
+        let token = Arc::new(AgentRelayCredentials::new(id, token.to_owned()));
         let relay = match reached {
-            AgentTransport::Socket => HttpRelay::by_socket(address, token, fetch, dial),
-            AgentTransport::Polling | AgentTransport::Hooks => HttpRelay::by_polling(address, token, fetch),
+            AgentTransport::Socket => HttpRelayClient::by_socket(address, token, fetch, dial),
+            AgentTransport::Polling | AgentTransport::Hooks => HttpRelayClient::by_polling(address, token, fetch),
         };
         let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
         let handler = RecordingHandler { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };

@@ -12,16 +12,16 @@ use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use serde_json::Value;
 
 /// Rewrites data of the relay. The first argument is the path of the request; `None` for a frame of a WebSocket.
-type Rewrite = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
+type RelayDataRewriteFn = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
 
 #[derive(Clone)]
-pub struct MeddlingProxy {
+pub struct TamperingProxy {
     real: Arc<GuardedFetch>,
-    rewrite: Arc<Mutex<Option<Rewrite>>>,
+    rewrite: Arc<Mutex<Option<RelayDataRewriteFn>>>,
     sent: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
-impl MeddlingProxy {
+impl TamperingProxy {
     /// A proxy that forwards everything unchanged.
     #[must_use]
     pub fn new() -> Self {
@@ -63,20 +63,20 @@ impl MeddlingProxy {
     }
 }
 
-impl Default for MeddlingProxy {
+impl Default for TamperingProxy {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for MeddlingProxy {
+impl fmt::Debug for TamperingProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MeddlingProxy")
+        f.write_str("TamperingProxy")
     }
 }
 
 #[async_trait]
-impl Fetch for MeddlingProxy {
+impl Fetch for TamperingProxy {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let (path, url) = (request.url.path().to_owned(), request.url.to_string());
         let body = request.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Fetch for MeddlingProxy {
 }
 
 #[async_trait]
-impl WebSocketDialer for MeddlingProxy {
+impl WebSocketDialer for TamperingProxy {
     async fn dial(&self, to: WebSocketDialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let wire = self.real.dial(to).await?;
         Ok(Box::new(ProxiedSocket { wire, between: self.clone(), waiting: VecDeque::new() }))
@@ -101,7 +101,7 @@ impl WebSocketDialer for MeddlingProxy {
 
 struct ProxiedSocket {
     wire: Box<dyn TextSocket>,
-    between: MeddlingProxy,
+    between: TamperingProxy,
     waiting: VecDeque<Value>,
 }
 

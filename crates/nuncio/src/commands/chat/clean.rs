@@ -32,12 +32,12 @@ fn is_unsafe(c: char) -> bool {
 
 /// Makes every line break of a streamed text a line feed.
 #[derive(Debug, Default)]
-pub(super) struct LineBreaks {
+pub(super) struct LineBreakNormalizer {
     /// Whether the text so far ends with a carriage return, to which a line feed may belong.
     after_return: bool,
 }
 
-impl LineBreaks {
+impl LineBreakNormalizer {
     pub(super) fn normalized(&mut self, piece: &str) -> String {
         let own = if self.after_return { piece.strip_prefix('\n').unwrap_or(piece) } else { piece };
         if !piece.is_empty() {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn crlf_split_across_two_pieces_is_printed_as_one_line_break() {
-        let mut breaks = LineBreaks::default();
+        let mut breaks = LineBreakNormalizer::default();
         let text: String = ["a\r", "\nb\r\nc\r", "", "d\n"].map(|piece| breaks.normalized(piece)).concat();
         assert_eq!(text, "a\nb\nc\nd\n");
     }

@@ -11,7 +11,7 @@ use nuncio_core::turn::StopReason;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use super::clean::{LineBreaks, clean};
+use super::clean::{LineBreakNormalizer, clean};
 use super::markdown::MarkdownPrinter;
 use super::options;
 use super::texts::ChatTexts;
@@ -27,7 +27,7 @@ pub(super) struct ChatScreen {
     json: bool,
     wrap: WordWrapper,
     /// The line breaks of the text block that is being printed.
-    breaks: LineBreaks,
+    breaks: LineBreakNormalizer,
     /// Prints the agent's Markdown; none without a terminal, where programs read the text as it is.
     markdown: Option<MarkdownPrinter>,
     /// The kind of the text block that is being printed.
@@ -39,7 +39,7 @@ pub(super) struct ChatScreen {
 impl ChatScreen {
     pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
         let markdown = std::io::stdout().is_terminal().then(|| MarkdownPrinter::new(width()));
-        let (wrap, breaks) = (WordWrapper::new(width()), LineBreaks::default());
+        let (wrap, breaks) = (WordWrapper::new(width()), LineBreakNormalizer::default());
         Self { texts, json, wrap, breaks, markdown, open_block: None, turn_failed: false }
     }
 
@@ -258,7 +258,7 @@ impl ChatScreen {
         if self.open_block != Some(kind) {
             self.end_block();
             self.open_block = Some(kind);
-            self.breaks = LineBreaks::default();
+            self.breaks = LineBreakNormalizer::default();
         }
         let piece = self.breaks.normalized(piece);
         let out = match (kind, &mut self.markdown) {

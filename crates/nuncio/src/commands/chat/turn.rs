@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
-use nuncio_aap::client::{AapConversation, ClientError, TurnExchange, TurnUpdate, UnansweredCall};
+use nuncio_aap::client::{AapConversation, ClientError, TurnUpdate, TurnUpdateStream, UnansweredCall};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra, ToolCall};
 use nuncio_core::session::AwaitedAnswer;
@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 
 /// Shows a turn and returns whether it ended by itself: not if it was stopped or reading it failed. Ctrl-C stops the
 /// turn, and a second Ctrl-C stops listening.
-pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
+pub(super) async fn watch(mut exchange: TurnUpdateStream<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut stopping: Fuse<BoxFuture<'static, Result<(), ClientError>>> = Fuse::terminated();

@@ -13,9 +13,9 @@ use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
-use nuncio_device::prompt::{DenyAllPrompts, Prompt};
+use nuncio_device::prompt::{DenyAllPrompts, PermissionPrompt};
 use nuncio_device::tools::LocalTools;
-use nuncio_device::{Device, DevicePorts, GrantedScopes};
+use nuncio_device::{Device, DeviceDependencies, GrantedScopes};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{OperatorError, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -72,8 +72,8 @@ pub(super) async fn carry_out(home: &DeviceHomeOptions, command: DeviceCommand) 
     }
     require_device(home)?;
     match lock_home(home, LocalTools::default(), Arc::new(DenyAllPrompts), ask).await? {
-        LockResult::Replied(reply) => Ok(reply),
-        LockResult::Locked(config) => {
+        DeviceLockResult::Replied(reply) => Ok(reply),
+        DeviceLockResult::Locked(config) => {
             DeviceCommandExecutor { device: opened(home, *config)?, links: None }.carry_out(command).await
         }
     }
@@ -90,8 +90,8 @@ pub(super) async fn run_command(
     Ok(())
 }
 
-enum LockResult {
-    Locked(Box<DevicePorts>),
+enum DeviceLockResult {
+    Locked(Box<DeviceDependencies>),
     /// The process that has locked the device folder replied to the command.
     Replied(Value),
 }
@@ -100,9 +100,9 @@ enum LockResult {
 async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     home: &DeviceHomeOptions,
     tools: LocalTools,
-    prompt: Arc<dyn Prompt>,
+    prompt: Arc<dyn PermissionPrompt>,
     ask: impl Fn() -> F,
-) -> anyhow::Result<LockResult> {
+) -> anyhow::Result<DeviceLockResult> {
     let began = Instant::now();
     loop {
         let in_use = |error: &anyhow::Error| {
@@ -111,14 +111,14 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
         match config(home, tools.clone(), Arc::clone(&prompt)).await {
             Err(error) if in_use(&error) => {
                 if let Some(reply) = ask().await? {
-                    return Ok(LockResult::Replied(reply));
+                    return Ok(DeviceLockResult::Replied(reply));
                 }
                 if began.elapsed() > LOCK_TIMEOUT {
                     return Err(error);
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
-            other => return other.map(|config| LockResult::Locked(Box::new(config))),
+            other => return other.map(|config| DeviceLockResult::Locked(Box::new(config))),
         }
     }
 }
@@ -127,12 +127,12 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
 pub(super) async fn lock_idle_home(
     home: &DeviceHomeOptions,
     tools: LocalTools,
-    prompt: Arc<dyn Prompt>,
-) -> anyhow::Result<DevicePorts> {
+    prompt: Arc<dyn PermissionPrompt>,
+) -> anyhow::Result<DeviceDependencies> {
     let folder = folder_of(home)?;
     match lock_home(home, tools, prompt, async || socket::ask(&folder, &DeviceCommand::Ping).await).await? {
-        LockResult::Locked(config) => Ok(*config),
-        LockResult::Replied(_) => {
+        DeviceLockResult::Locked(config) => Ok(*config),
+        DeviceLockResult::Replied(_) => {
             let message = format!("{}: `nuncio device run` runs here already; stop it first", folder.display());
             Err(fault(Code::DataDirInUse, message))
         }

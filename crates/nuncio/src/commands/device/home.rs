@@ -8,12 +8,12 @@ use nuncio_core::Code;
 use nuncio_core::ids::{ScopeId, ToolName};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_device::guard::SensitivityFloors;
-use nuncio_device::prompt::Prompt;
+use nuncio_device::prompt::PermissionPrompt;
 use nuncio_device::tools::{
     ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTools, Location, SharedFolders,
     ToolsFolder,
 };
-use nuncio_device::{Device, DevicePorts};
+use nuncio_device::{Device, DeviceDependencies};
 use nuncio_server::fetch::{AllowedAddresses, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 
@@ -41,13 +41,13 @@ pub(super) fn prepare_folder(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf
 pub(super) async fn config(
     home: &DeviceHomeOptions,
     tools: LocalTools,
-    prompt: Arc<dyn Prompt>,
-) -> anyhow::Result<DevicePorts> {
+    prompt: Arc<dyn PermissionPrompt>,
+) -> anyhow::Result<DeviceDependencies> {
     install_crypto();
     let folder = prepare_folder(home)?;
     let key_store = storage::open_records(home, &folder).await?;
     let fetch = Arc::new(guarded_fetch(AllowedAddresses::default(), false, home.extra_ca.as_deref())?);
-    Ok(DevicePorts {
+    Ok(DeviceDependencies {
         key_store: Arc::new(key_store),
         fetch: Arc::clone(&fetch) as _,
         dial: fetch,
@@ -69,7 +69,7 @@ fn presets(folder: &Path) -> anyhow::Result<ScopePresets> {
     Ok(presets)
 }
 
-pub(super) fn opened(home: &DeviceHomeOptions, config: DevicePorts) -> anyhow::Result<Device> {
+pub(super) fn opened(home: &DeviceHomeOptions, config: DeviceDependencies) -> anyhow::Result<Device> {
     match Device::open(config).map_err(device_error)? {
         Some(device) => Ok(device),
         None => Err(no_device(home)),

@@ -12,7 +12,7 @@ use owo_colors::OwoColorize as _;
 
 use super::home::home_flag;
 use super::texts::{DeviceTexts, fill};
-use super::{PageOpening, RunPreparation, enrol_device, print_enrolled, serve};
+use super::{PageOpening, PreparedDeviceRun, enrol_device, print_enrolled, serve};
 use crate::cli::DeviceHomeOptions;
 use crate::output::{shell_quote, wrong_usage};
 
@@ -38,7 +38,7 @@ pub(super) async fn join(
     };
     let again = run_again(home, &folders, port);
     // Wrong options are found before the invite is used up.
-    let prepared = RunPreparation::new(home, folders, port).await?;
+    let prepared = PreparedDeviceRun::new(home, folders, port).await?;
     let (device, number) = enrol_device(home, &invitation, name).await?;
     if !json {
         print_enrolled(home, &device, number, json)?;

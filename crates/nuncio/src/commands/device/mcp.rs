@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
-use nuncio_core::agent::{Agent, CommandLine, McpServer, McpTransport, Tool};
+use nuncio_core::agent::{Agent, CommandLine, McpServerSpec, McpTransport, Tool};
 use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
 use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure, ToolSource};
-use nuncio_engine::ports::runner::{RunCall, RunError, SentCallMessages, StartSignal, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, SentCallMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::install_crypto;
 use nuncio_server::{SystemClock, local_runners_config};
@@ -56,7 +56,7 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
             Some(runners) => Arc::clone(runners),
             None => Arc::clone(runners.insert(runners_in(&folder)?)),
         };
-        let server = Arc::new(ConnectedServer::new(runners, McpServer { name, transport, import: None })?);
+        let server = Arc::new(ConnectedMcpServer::new(runners, McpServerSpec { name, transport, import: None })?);
         for (name, scope) in file.tools {
             if tools.has(&name) {
                 return Err(config_error(
@@ -67,7 +67,7 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
             tools = tools.named(name.clone(), scope, Arc::new(McpTool { server: Arc::clone(&server), name }));
         }
         if let Some(scope) = file.scope {
-            tools = tools.family(scope, Arc::new(ServerTools(server)));
+            tools = tools.family(scope, Arc::new(McpToolSource(server)));
         }
     }
     Ok(tools)
@@ -107,7 +107,7 @@ fn runners_in(folder: &Path) -> anyhow::Result<Arc<ToolRunner>> {
 
 /// An MCP server, and its tools once they were listed.
 #[derive(Debug)]
-struct ConnectedServer {
+struct ConnectedMcpServer {
     runners: Arc<ToolRunner>,
     name: BackendName,
     agent: Arc<Agent>,
@@ -121,8 +121,8 @@ struct ListedTools {
     unusable: Vec<String>,
 }
 
-impl ConnectedServer {
-    fn new(runners: Arc<ToolRunner>, server: McpServer) -> anyhow::Result<Self> {
+impl ConnectedMcpServer {
+    fn new(runners: Arc<ToolRunner>, server: McpServerSpec) -> anyhow::Result<Self> {
         let mut agent = nuncio_agent_file::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
         let name = server.name.clone();
         agent.mcp.push(server);
@@ -151,7 +151,7 @@ impl ConnectedServer {
             return Err(ToolFailure::Arguments(faults.join("; ")));
         }
         let id = CallId::parse("device").map_err(|why| ToolFailure::Failed(why.to_string()))?;
-        let call = RunCall {
+        let call = AuthorizedToolCall {
             agent: Arc::clone(&self.agent),
             tool,
             id,
@@ -193,10 +193,10 @@ fn result(output: &ToolOutput) -> Value {
 
 /// Tool source with all tools of an MCP server.
 #[derive(Debug)]
-struct ServerTools(Arc<ConnectedServer>);
+struct McpToolSource(Arc<ConnectedMcpServer>);
 
 #[async_trait]
-impl ToolSource for ServerTools {
+impl ToolSource for McpToolSource {
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
         let Self(server) = self;
         let exists = server.listed().await?.tools.contains_key(name);
@@ -206,7 +206,7 @@ impl ToolSource for ServerTools {
 
 #[derive(Debug)]
 struct McpTool {
-    server: Arc<ConnectedServer>,
+    server: Arc<ConnectedMcpServer>,
     name: ToolName,
 }
 

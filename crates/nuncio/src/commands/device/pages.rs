@@ -10,9 +10,9 @@ use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{
     NotificationTool, NotifyingPrompt, PageAccess, SecretPagesPath, SharedPagesState, serve, welcome,
 };
-use nuncio_device::prompt::Prompt;
+use nuncio_device::prompt::PermissionPrompt;
 use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, LocalTools};
-use nuncio_device::{Device, DevicePorts};
+use nuncio_device::{Device, DeviceDependencies};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{SystemClock, SystemEntropy};
 use owo_colors::OwoColorize as _;
@@ -67,7 +67,7 @@ impl PagesListener {
     }
 
     /// Prompt on the pages, with a desktop notification for each question.
-    pub(super) fn prompt(&self) -> Arc<dyn Prompt> {
+    pub(super) fn prompt(&self) -> Arc<dyn PermissionPrompt> {
         Arc::new(NotifyingPrompt {
             prompt: Arc::clone(&self.state.prompts) as _,
             desktop: DesktopNotificationTool(DesktopEnvironment::here()),
@@ -86,7 +86,11 @@ impl PagesListener {
     }
 
     /// Serves the enrolment page, on which the person makes this machine a device; `None` if they stop before that.
-    pub(super) async fn welcome(&self, config: DevicePorts, stop: CancellationToken) -> anyhow::Result<Option<Device>> {
+    pub(super) async fn welcome(
+        &self,
+        config: DeviceDependencies,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Option<Device>> {
         let listener = TcpListener::from_std(self.listener.try_clone()?)?;
         Ok(welcome(config, Arc::clone(&self.state.access), listener, stop).await?)
     }

@@ -54,7 +54,7 @@ fn parse(text: &str) -> anyhow::Result<Passphrase> {
 }
 
 async fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
-    let _echo_off = EchoOff::begin()?;
+    let _echo_off = TerminalEchoGuard::begin()?;
     eprint!("{prompt}");
     let line = tokio::select! {
         line = read_line() => line,
@@ -65,9 +65,9 @@ async fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
 }
 
 /// Turns terminal echo off until dropped.
-struct EchoOff(Termios);
+struct TerminalEchoGuard(Termios);
 
-impl EchoOff {
+impl TerminalEchoGuard {
     fn begin() -> anyhow::Result<Self> {
         let before = tcgetattr(std::io::stdin())?;
         let mut silent = before.clone();
@@ -77,7 +77,7 @@ impl EchoOff {
     }
 }
 
-impl Drop for EchoOff {
+impl Drop for TerminalEchoGuard {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
     }

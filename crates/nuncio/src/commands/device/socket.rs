@@ -40,7 +40,7 @@ pub(super) fn listen(
     let failed = |why: std::io::Error| fault(Code::DataDirUnusable, format!("{}: {why}", path.display()));
     let listener = socket.bind().map_err(failed)?;
     let owner = std::fs::metadata(&path).map_err(failed)?.uid();
-    let guard = SocketGuard(path);
+    let guard = SocketFileGuard(path);
     Ok(async move {
         let _guard = guard;
         let slots = Arc::new(Semaphore::new(MAX_CONCURRENT));
@@ -65,9 +65,9 @@ pub(super) fn listen(
 }
 
 /// Removes the socket file when the listener ends.
-struct SocketGuard(PathBuf);
+struct SocketFileGuard(PathBuf);
 
-impl Drop for SocketGuard {
+impl Drop for SocketFileGuard {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::principal::Principal;
-use nuncio_device::prompt::{AgentVerification, Prompt, PromptAnswer, PromptQuestion};
+use nuncio_device::prompt::{AgentVerification, PermissionPrompt, PromptAnswer, PromptQuestion};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
 use owo_colors::OwoColorize as _;
@@ -59,7 +59,7 @@ impl Drop for OpenQuestionGuard<'_> {
 }
 
 #[async_trait]
-impl Prompt for TerminalPrompt {
+impl PermissionPrompt for TerminalPrompt {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         let mut lines = self.lines.lock().await;
         show(question);

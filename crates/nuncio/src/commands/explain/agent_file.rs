@@ -1,14 +1,14 @@
 //! `nuncio explain agent.…`: keys of the agent file.
 
 use anstream::println;
-use nuncio_agent_file::reference::{self, AgentFileKey, ReferenceLanguage, ValueForm};
+use nuncio_agent_file::reference::{self, AgentFileKey, AgentFileValueType, ReferenceLanguage};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use crate::commands::consumer::wrapped;
 
 /// What a name stands for in the agent file.
-enum Subject {
+enum AgentFileTopic {
     WholeFile,
     Key(&'static AgentFileKey),
 }
@@ -21,26 +21,26 @@ pub(super) fn is_path(name: &str) -> bool {
 /// Prints the entry of a key. The error is the message about an unknown one.
 pub(super) fn explain(name: &str, json: bool) -> Result<(), String> {
     match find(name).ok_or_else(|| unknown(name))? {
-        Subject::WholeFile if json => println!("{}", json!({"key": "agent", "keys": names("")})),
-        Subject::WholeFile => {
+        AgentFileTopic::WholeFile if json => println!("{}", json!({"key": "agent", "keys": names("")})),
+        AgentFileTopic::WholeFile => {
             println!("{}\n", "agent".bold());
             println!("An agent file (agent.toml) has these sections. `nuncio explain --schema` prints");
             println!("its JSON Schema for editors.\n");
             print_keys("");
         }
-        Subject::Key(key) if json => println!("{}", as_json(key)),
-        Subject::Key(key) => print(key),
+        AgentFileTopic::Key(key) if json => println!("{}", as_json(key)),
+        AgentFileTopic::Key(key) => print(key),
     }
     Ok(())
 }
 
 /// Finds `agent.tool.run`, and `agent.name` as the short form of `agent.agent.name`.
-fn find(name: &str) -> Option<Subject> {
+fn find(name: &str) -> Option<AgentFileTopic> {
     if name == "agent" {
-        return Some(Subject::WholeFile);
+        return Some(AgentFileTopic::WholeFile);
     }
     let inside = name.strip_prefix("agent.").unwrap_or(name);
-    reference::find(inside).or_else(|| reference::find(name)).map(Subject::Key)
+    reference::find(inside).or_else(|| reference::find(name)).map(AgentFileTopic::Key)
 }
 
 /// The name under which `nuncio explain` knows a key.
@@ -94,14 +94,15 @@ fn print(key: &AgentFileKey) {
         println!("\n{}\n", "Keys".bold());
         print_keys(key.path);
     }
-    if let [.., ValueForm::TableLike(other)] = key.values {
+    if let [.., AgentFileValueType::TableLike(other)] = key.values {
         println!("\nThe keys are those of {}.", full_name(other));
     }
 }
 
 /// The lines of an example: a section of the file, or one key.
 fn example(key: &AgentFileKey) -> String {
-    let is_section = key.table().is_empty() && matches!(key.values, [ValueForm::Table | ValueForm::Sections]);
+    let is_section =
+        key.table().is_empty() && matches!(key.values, [AgentFileValueType::Table | AgentFileValueType::Sections]);
     if is_section { key.section_example() } else { format!("{} = {}", key.name(), key.example()) }
 }
 

@@ -36,11 +36,11 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
     for (file, declared) in declared {
         let findings = check_environment(&declared, &file.path);
         faults.extend(findings.faults);
-        reports.push(AgentReport { path: file.path, declared, environment: findings.notes, servers: None });
+        reports.push(AgentFileReport { path: file.path, declared, environment: findings.notes, servers: None });
     }
     if !faults.is_empty() {
         if !json {
-            reports.iter().for_each(AgentReport::print_findings);
+            reports.iter().for_each(AgentFileReport::print_findings);
         }
         let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
         return Err(fault(Code::AgentFileInvalid, lines.join("\n")));
@@ -51,11 +51,11 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
         }
     }
     if json {
-        println!("{}", json!({"agents": reports.iter().map(AgentReport::to_json).collect::<Vec<_>>()}));
+        println!("{}", json!({"agents": reports.iter().map(AgentFileReport::to_json).collect::<Vec<_>>()}));
     } else {
-        reports.iter().for_each(AgentReport::print);
+        reports.iter().for_each(AgentFileReport::print);
     }
-    let is_reached = |report: &AgentReport| report.servers.iter().flatten().all(|server| server.outcome.is_ok());
+    let is_reached = |report: &AgentFileReport| report.servers.iter().flatten().all(|server| server.outcome.is_ok());
     if reports.iter().all(is_reached) { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
@@ -66,7 +66,7 @@ async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ServerReachabil
 }
 
 /// Findings about one agent file.
-struct AgentReport {
+struct AgentFileReport {
     path: PathBuf,
     declared: ParsedAgentFile,
     /// What the agent needs and this machine does not have.
@@ -75,7 +75,7 @@ struct AgentReport {
     servers: Option<Vec<ServerReachability>>,
 }
 
-impl AgentReport {
+impl AgentFileReport {
     fn to_json(&self) -> Value {
         let Self { path, declared, environment, servers } = self;
         let agent = &declared.agent;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anstream::eprintln;
 use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_core::text::TextByLanguage;
-use nuncio_server::{McpOffer, McpStartOptions, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
+use nuncio_server::{McpServerTools, McpStartOptions, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::access::FileAccess;
-use super::sections::{self, ToolHead, ToolSections};
-use super::start_progress::StartProgress;
+use super::sections::{self, ToolSectionHead, ToolSections};
+use super::start_progress::McpStartProgress;
 use super::toml;
 use crate::cli::{DEFAULT_DATA, Init};
 use crate::commands::chat::clean::clean;
@@ -36,7 +36,7 @@ pub(super) struct McpServerDraft {
 /// Starts or reaches the MCP server and imports its tools. Asks before it imports tools that may change something.
 pub(super) async fn import(text: &str, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<ToolSections> {
     let server = McpServerDraft::parse(text, &options.folder)?;
-    let McpOffer { tools, unusable } = server.ask(agent, options, json).await?;
+    let McpServerTools { tools, unusable } = server.ask(agent, options, json).await?;
     let (tools, refused) = choose(&server.name, tools, options, json).await?;
     let mut skipped = unusable;
     skipped.extend(refused);
@@ -103,7 +103,7 @@ impl McpServerDraft {
     }
 
     /// Asks the MCP server for its tools, and shows its output while it starts.
-    async fn ask(&self, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<McpOffer> {
+    async fn ask(&self, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<McpServerTools> {
         let text = format!(
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
             FileAccess::of(&self.command, &self.folder, true).section(),
@@ -116,7 +116,7 @@ impl McpServerDraft {
         let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);
         let timeout = Duration::from_secs(options.mcp_start_seconds);
         let start = McpStartOptions { timeout, stderr: Some(stderr) };
-        let progress = StartProgress {
+        let progress = McpStartProgress {
             name: &self.name,
             json,
             downloads: self.command.first().is_some_and(|program| downloads_packages(program)),
@@ -157,7 +157,7 @@ impl McpServerDraft {
         let description = tool.description.trim();
         let description =
             if description.is_empty() { format!("{} of {}.", tool.name, self.name) } else { description.to_owned() };
-        let head = ToolHead {
+        let head = ToolSectionHead {
             name: tool.name.as_str(),
             title: tool.title.as_ref().map(TextByLanguage::in_english),
             description: &description,

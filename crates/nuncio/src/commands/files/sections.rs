@@ -43,14 +43,14 @@ pub(super) struct NeededSecret {
 }
 
 /// The first keys of a `[[tool]]` section.
-pub(super) struct ToolHead<'a> {
+pub(super) struct ToolSectionHead<'a> {
     pub(super) name: &'a str,
     pub(super) title: Option<&'a str>,
     pub(super) description: &'a str,
     pub(super) scope: Option<String>,
 }
 
-impl fmt::Display for ToolHead<'_> {
+impl fmt::Display for ToolSectionHead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n[[tool]]\nname = \"{}\"\n", self.name)?;
         if let Some(title) = self.title.filter(|title| !title.trim().is_empty()) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::commands::chat::clean::clean;
 
-pub(super) struct StartProgress<'a> {
+pub(super) struct McpStartProgress<'a> {
     /// Name of the server.
     pub(super) name: &'a str,
     /// Whether output is for programs; then nothing is shown.
@@ -22,7 +22,7 @@ pub(super) struct StartProgress<'a> {
     pub(super) limit: Duration,
 }
 
-impl StartProgress<'_> {
+impl McpStartProgress<'_> {
     /// Waits for `work` and meanwhile shows the lines that the server writes.
     pub(super) async fn show<T>(&self, work: impl Future<Output = T>, mut lines: mpsc::Receiver<String>) -> T {
         if self.json {

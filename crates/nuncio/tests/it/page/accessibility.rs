@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use crate::client::call;
 use crate::home::TestAgentFolder;
 use crate::webdriver::{Browser, BrowserSettings, ENTER, ESCAPE, SHIFT, TAB, test_variable};
@@ -11,7 +11,7 @@ const CHINESE: BrowserSettings = BrowserSettings { width: 1280, dark: false, lan
 
 #[tokio::test]
 async fn page_uses_the_browser_language_until_another_is_chosen_and_keeps_the_choice() {
-    let visit = ChatPage::to(TestAgentFolder::hotel(), CHINESE).await;
+    let visit = ChatPageSetup::to(TestAgentFolder::hotel(), CHINESE).await;
     let browser = &visit.browser;
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
     assert_eq!(browser.eval("document.getElementById('send').innerText").await, "发送");
@@ -41,7 +41,7 @@ async fn page_uses_the_browser_language_until_another_is_chosen_and_keeps_the_ch
 
 #[tokio::test]
 async fn page_theme_follows_the_system_until_one_is_chosen() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let browser = &visit.browser;
     let ground = "getComputedStyle(document.body).backgroundColor";
     let light = browser.eval(ground).await;
@@ -58,7 +58,7 @@ async fn page_theme_follows_the_system_until_one_is_chosen() {
 #[tokio::test]
 async fn chat_page_on_a_phone_never_scrolls_horizontally() {
     let visit =
-        ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { width: 360, ..BrowserSettings::default() }).await;
+        ChatPageSetup::to(TestAgentFolder::hotel(), BrowserSettings { width: 360, ..BrowserSettings::default() }).await;
     let browser = &visit.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -89,7 +89,7 @@ async fn chat_page_on_a_phone_never_scrolls_horizontally() {
 
 #[tokio::test]
 async fn page_is_usable_with_the_keyboard_alone() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let browser = &visit.browser;
     let focused = "document.activeElement.id || document.activeElement.className || document.activeElement.textContent";
     // The message field has the focus at first, and the skip link at the top of the page leads to it.
@@ -138,7 +138,7 @@ async fn page_is_usable_with_the_keyboard_alone() {
 async fn axe_finds_no_serious_accessibility_violations_in_light_and_dark_theme() {
     for dark in [false, true] {
         let visit =
-            ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { dark, ..BrowserSettings::default() }).await;
+            ChatPageSetup::to(TestAgentFolder::hotel(), BrowserSettings { dark, ..BrowserSettings::default() }).await;
         let browser = &visit.browser;
         accessible(browser, "the page at first").await;
         visit.say("Find a room from 2026-12-24 to 2026-12-26 for 2 guests").await;
@@ -159,7 +159,7 @@ async fn axe_finds_no_serious_accessibility_violations_in_light_and_dark_theme()
             accessible(browser, view).await;
         }
     }
-    let chinese = ChatPage::to(TestAgentFolder::script(), CHINESE).await;
+    let chinese = ChatPageSetup::to(TestAgentFolder::script(), CHINESE).await;
     chinese.play(json!([[{"thinking": "想一想。"}, {"throw": "坏了"}]])).await;
     chinese.browser.until("document.querySelector('.note.wrong')").await;
     accessible(&chinese.browser, "an error, in Chinese").await;

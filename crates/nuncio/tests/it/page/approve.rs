@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use crate::client::call;
 
 fn add(id: &str, a: i64, b: i64) -> Value {
@@ -11,7 +11,7 @@ fn add(id: &str, a: i64, b: i64) -> Value {
 
 #[tokio::test]
 async fn chat_page_shows_the_arguments_of_a_call_and_runs_it_when_allowed() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[add("c1", 20, 22)], [{"text": "It is "}, {"echo": "results"}]])).await;
     visit.is("waiting").await;
     let question = visit.browser.eval("document.querySelector('.ask .question').innerText").await;
@@ -28,7 +28,7 @@ async fn chat_page_shows_the_arguments_of_a_call_and_runs_it_when_allowed() {
 
 #[tokio::test]
 async fn denied_call_does_not_run_and_the_agent_gets_the_typed_reason() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"text": "I see: "}, {"echo": "results"}]])).await;
     visit.browser.click(".ask .buttons .secondary").await;
     visit.browser.write(".why input", "too expensive").await;
@@ -44,7 +44,7 @@ async fn denied_call_does_not_run_and_the_agent_gets_the_typed_reason() {
 
 #[tokio::test]
 async fn several_calls_are_decided_one_by_one_and_the_decisions_are_sent_together() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[add("c1", 1, 2), add("c2", 3, 4)], [{"echo": "results"}]])).await;
     visit.is("waiting").await;
     visit.browser.click(".call:nth-of-type(1) .ask .primary").await;
@@ -58,7 +58,7 @@ async fn several_calls_are_decided_one_by_one_and_the_decisions_are_sent_togethe
 
 #[tokio::test]
 async fn trusted_tool_is_not_asked_about_again_in_the_conversation() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"echo": "results"}]])).await;
     visit.browser.click(".ask .switch input").await;
     visit.browser.click(".ask .primary").await;
@@ -81,7 +81,7 @@ async fn trusted_tool_is_not_asked_about_again_in_the_conversation() {
 
 #[tokio::test]
 async fn pending_call_survives_a_reload_and_a_new_message_abandons_it() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[{"text": "May I? "}, add("c1", 1, 2)], [{"text": "done"}]])).await;
     visit.is("waiting").await;
     visit.browser.reload().await;
@@ -96,7 +96,7 @@ async fn pending_call_survives_a_reload_and_a_new_message_abandons_it() {
 
 #[tokio::test]
 async fn tools_and_options_chosen_on_the_chat_page_reach_the_agent() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.browser.run("const model = document.querySelector('[data-option=model]'); model.value = 'large'", &[]).await;
     visit.browser.write("[data-option=apiKey]", "s3cret").await;

@@ -4,13 +4,13 @@ use std::fs;
 
 use serde_json::json;
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use crate::client::call;
 use crate::webdriver::Browser;
 
 #[tokio::test]
 async fn answer_is_shown_while_it_streams_and_can_be_stopped() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[{"thinking": "Hm, let me see. "}, {"text": "The first half."}, {"sleep": 600_000}]])).await;
     // The turn still runs for ten minutes, so the visible text was streamed.
     visit.wait_for_text("The first half.").await;
@@ -32,7 +32,7 @@ async fn answer_is_shown_while_it_streams_and_can_be_stopped() {
 
 #[tokio::test]
 async fn page_reloaded_mid_answer_resumes_the_stream_without_repetition() {
-    let visit = ChatPage::gated().await;
+    let visit = ChatPageSetup::gated().await;
     let script = json!([
         [{"thinking": "First the gate. "}, {"text": "Half of it."}, call("c1", "gate", json!({}))],
         [{"text": "And the rest."}],
@@ -71,7 +71,7 @@ async fn page_reloaded_mid_answer_resumes_the_stream_without_repetition() {
 
 #[tokio::test]
 async fn page_reloaded_during_a_second_turn_shows_each_answer_once() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.say("one").await;
     visit.wait_for_text("You said: one").await;
     visit.is("idle").await;
@@ -90,7 +90,7 @@ async fn page_reloaded_during_a_second_turn_shows_each_answer_once() {
 
 #[tokio::test]
 async fn earlier_conversation_is_listed_and_can_be_continued() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.say("about apples").await;
     visit.is("idle").await;
     let apples = visit.session().await;
@@ -114,7 +114,7 @@ async fn earlier_conversation_is_listed_and_can_be_continued() {
 
 #[tokio::test]
 async fn conversation_in_the_list_has_a_date_and_is_deleted_after_confirmation() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.say("about apples").await;
     visit.is("idle").await;
     let apples = visit.session().await;
@@ -135,11 +135,11 @@ async fn conversation_in_the_list_has_a_date_and_is_deleted_after_confirmation()
 
 #[tokio::test]
 async fn server_kill_mid_answer_is_shown_as_an_interruption_and_the_chat_continues() {
-    let ChatPage { browser, server, home } = ChatPage::script().await;
-    let visit = ChatPage { browser, server, home };
+    let ChatPageSetup { browser, server, home } = ChatPageSetup::script().await;
+    let visit = ChatPageSetup { browser, server, home };
     visit.play(json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
     visit.wait_for_text("so far").await;
-    let ChatPage { browser, server, home } = visit;
+    let ChatPageSetup { browser, server, home } = visit;
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     server.kill9();
     browser.until("!document.getElementById('trouble').hidden").await;
@@ -147,7 +147,7 @@ async fn server_kill_mid_answer_is_shown_as_an_interruption_and_the_chat_continu
         home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}"), crate::home::SCRIPT]).start();
     browser.until("document.querySelector('.note.wrong')?.innerText.includes('interrupted')").await;
     assert_eq!(browser.eval("document.getElementById('trouble').hidden").await, true);
-    let visit = ChatPage { browser, server, home };
+    let visit = ChatPageSetup { browser, server, home };
     visit.is("idle").await;
     visit.say("and now?").await;
     visit.wait_for_text("You said: and now?").await;
@@ -155,7 +155,7 @@ async fn server_kill_mid_answer_is_shown_as_an_interruption_and_the_chat_continu
 
 #[tokio::test]
 async fn page_shows_error_codes_and_reports_a_conversation_that_does_not_exist() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     visit.play(json!([[{"throw": "the model went away"}]])).await;
     let error = visit.browser.until("document.querySelector('.note.wrong')?.innerText").await;
     let error = error.as_str().unwrap();

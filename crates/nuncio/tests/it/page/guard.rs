@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use crate::client::{builder, call};
 use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::webdriver::BrowserSettings;
 
 #[tokio::test]
 async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let hostile = "<img src=x onerror=\"window.hurt = 1\"><script>window.hurt = 2</script><b>bold</b>";
     visit
         .play(json!([
@@ -48,7 +48,7 @@ async fn agent_with_https_images_widens_only_the_image_policy() {
 
 #[tokio::test]
 async fn content_security_policy_is_strict_and_no_resource_is_external() {
-    let visit = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
+    let visit = ChatPageSetup::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     visit.say("hello").await;
     visit.wait_for_text("You said: hello").await;
     let elsewhere = "performance.getEntriesByType('resource').map(entry => entry.name).filter(name => !name.startsWith(location.origin + '/'))";
@@ -80,7 +80,7 @@ async fn content_security_policy_is_strict_and_no_resource_is_external() {
 
 #[tokio::test]
 async fn assets_are_cached_forever_and_the_page_is_revalidated() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let http = builder().build().unwrap();
     let page = http.get(visit.server.url()).send().await.unwrap();
     assert_eq!(page.headers()["cache-control"], "no-cache");
@@ -107,7 +107,7 @@ async fn assets_are_cached_forever_and_the_page_is_revalidated() {
 
 #[tokio::test]
 async fn cross_site_link_opens_the_page_but_framing_is_refused() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let url = visit.server.url();
     visit.browser.go("data:text/html,<title>elsewhere</title>").await;
     visit.browser.run(&format!("location.href = '{url}'"), &[]).await;
@@ -121,7 +121,7 @@ async fn cross_site_link_opens_the_page_but_framing_is_refused() {
 
 #[tokio::test]
 async fn every_curl_command_shown_on_the_page_gets_its_expected_answer() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let commands =
         visit.browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent)").await;
     let commands = commands.as_array().unwrap();

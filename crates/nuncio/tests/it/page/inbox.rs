@@ -40,14 +40,14 @@ properties = { desk = { type = "integer", minimum = 1, title = "Desk" }, with = 
 "#;
 
 /// A browser at the inbox with one open task.
-struct InboxVisit {
+struct InboxPageSetup {
     browser: Browser,
     turn: JoinHandle<Value>,
     server: Server,
     _home: TestAgentFolder,
 }
 
-impl InboxVisit {
+impl InboxPageSetup {
     async fn of(reader: BrowserSettings) -> Self {
         let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{PICKUP}"));
         let key = home.key(&["--person", "ada", "--scope", "console:tasks"]);
@@ -100,7 +100,7 @@ async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
-    let shift = InboxVisit::of(BrowserSettings::default()).await;
+    let shift = InboxPageSetup::of(BrowserSettings::default()).await;
     let browser = &shift.browser;
     // The browser logs the failed sign-in with a wrong key.
     let complaints = browser.browser_errors().await;
@@ -162,7 +162,7 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inbox_works_in_chinese_on_a_phone_in_dark_theme_by_keyboard() {
-    let shift = InboxVisit::of(BrowserSettings { width: 360, dark: true, language: "zh-CN" }).await;
+    let shift = InboxPageSetup::of(BrowserSettings { width: 360, dark: true, language: "zh-CN" }).await;
     let browser = &shift.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -231,7 +231,7 @@ async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_site_link_opens_the_task_when_signed_in_but_framing_is_refused() {
-    let shift = InboxVisit::of(BrowserSettings::default()).await;
+    let shift = InboxPageSetup::of(BrowserSettings::default()).await;
     let browser = &shift.browser;
     browser.click(".tasks a").await;
     let address = browser.until("document.querySelector('main.task') && location.href").await;

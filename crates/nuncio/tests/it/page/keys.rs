@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use super::accessibility::accessible;
 use crate::home::TestAgentFolder;
 use crate::webdriver::{BrowserSettings, ENTER, ESCAPE};
@@ -11,7 +11,7 @@ use crate::webdriver::{BrowserSettings, ENTER, ESCAPE};
 async fn page_asks_for_a_key_and_stores_it_only_for_its_browser_tab() {
     let home = TestAgentFolder::script();
     let key = home.key(&[]);
-    let visit = ChatPage::to(home, BrowserSettings::default()).await;
+    let visit = ChatPageSetup::to(home, BrowserSettings::default()).await;
     let browser = &visit.browser;
     browser.until("document.getElementById('key-dialog').open").await;
     assert_eq!(browser.eval("document.activeElement.type").await, "password");
@@ -47,7 +47,7 @@ async fn page_asks_for_a_key_and_stores_it_only_for_its_browser_tab() {
 
 #[tokio::test]
 async fn page_asks_for_a_key_once_the_server_requires_one_and_keeps_the_typed_message() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let browser = &visit.browser;
     browser.until("document.activeElement.id === 'message'").await;
     let key = visit.home.key(&[]);

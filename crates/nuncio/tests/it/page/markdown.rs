@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ChatPage;
+use super::ChatPageSetup;
 use crate::home::{SCRIPTED, TestAgentFolder};
 use crate::webdriver::{Browser, BrowserSettings};
 
@@ -17,7 +17,7 @@ const OUTLINE: &str = "(() => {
   return [...[...document.querySelectorAll('.markdown')].at(-1).childNodes].map(outline).join('');
 })()";
 
-async fn outline_of(visit: &ChatPage, text: &str) -> String {
+async fn outline_of(visit: &ChatPageSetup, text: &str) -> String {
     visit.play(json!([[{"text": text}]])).await;
     visit.is("idle").await;
     visit.browser.eval(OUTLINE).await.as_str().unwrap().to_owned()
@@ -25,7 +25,7 @@ async fn outline_of(visit: &ChatPage, text: &str) -> String {
 
 #[tokio::test]
 async fn markdown_of_an_answer_becomes_elements_and_markup_stays_text() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     for (text, expected) in [
         (
             "# Rooms\n\nTwo *free* **rooms**:\n- `101`\n- 102\n  1. view",
@@ -53,7 +53,7 @@ async fn markdown_of_an_answer_becomes_elements_and_markup_stays_text() {
 }
 
 /// Runs a script with the page's module for Markdown; the result is what it returns.
-async fn with_markdown_module(visit: &ChatPage, script: &str) -> serde_json::Value {
+async fn with_markdown_module(visit: &ChatPageSetup, script: &str) -> serde_json::Value {
     let whole = format!(
         "const done = arguments[arguments.length - 1];
          const module = (name) => import(document.querySelector('script[src$=\"/main.js\"]').src.replace('main.js', name));
@@ -69,7 +69,7 @@ async fn with_markdown_module(visit: &ChatPage, script: &str) -> serde_json::Val
 /// A page whose time grows with the square of a text would need hours for these texts.
 #[tokio::test]
 async fn long_answer_of_unclosed_markdown_marks_is_shown_completely() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let script = r##"
         const size = 400000;
         const of = (mark) => mark.repeat(size / mark.length);
@@ -88,7 +88,7 @@ async fn long_answer_of_unclosed_markdown_marks_is_shown_completely() {
 
 #[tokio::test]
 async fn streamed_answer_becomes_the_same_elements_as_a_whole_one_and_keeps_its_images() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let script = r##"
         page.agent.images.data = true;
         const image = "![dot](data:image/png;base64,iVBORw0KGgo=)";
@@ -112,7 +112,7 @@ async fn streamed_answer_becomes_the_same_elements_as_a_whole_one_and_keeps_its_
 
 #[tokio::test]
 async fn links_of_an_answer_lead_only_to_web_and_mail_addresses() {
-    let visit = ChatPage::script().await;
+    let visit = ChatPageSetup::script().await;
     let text = "[site](https://a.example/x) [mail](mailto:a@b.example) https://c.example. \
                 [bad](javascript:alert(1)) [data](data:text/html,x) [relative](/console) <https://d.example>";
     visit.play(json!([[{"text": text}]])).await;
@@ -132,14 +132,14 @@ async fn images_of_an_answer_are_shown_only_if_the_agent_declares_them() {
     let pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let text = format!("![A dot]({pixel}) ![far](https://images.example/x.png)");
     let shown = "[...document.querySelectorAll('.markdown img')].map(image => image.alt)";
-    let without = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
+    let without = ChatPageSetup::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     without.play(json!([[{"text": text}]])).await;
     without.is("idle").await;
     assert_eq!(without.browser.eval(shown).await, json!([]));
     assert!(without.transcript().await.contains("https://images.example/x.png"));
 
     let agent = format!("{SCRIPTED}\n[capabilities]\nimages = [\"data\"]\n");
-    let visit = ChatPage::to(TestAgentFolder::with_agent(&agent), BrowserSettings::default()).await;
+    let visit = ChatPageSetup::to(TestAgentFolder::with_agent(&agent), BrowserSettings::default()).await;
     visit.play(json!([[{"text": text}]])).await;
     visit.is("idle").await;
     assert_eq!(visit.browser.eval(shown).await, json!(["A dot"]));
@@ -149,7 +149,7 @@ async fn images_of_an_answer_are_shown_only_if_the_agent_declares_them() {
 async fn example_is_sent_when_pressed_and_examples_are_hidden_afterwards() {
     let examples = "examples = [\"Hello there\", { en = \"Help\", zh-CN = \"帮助\" }]\n";
     let reader = BrowserSettings { language: "zh-CN", ..BrowserSettings::default() };
-    let visit = ChatPage::to(TestAgentFolder::with_agent(&scripted(examples)), reader).await;
+    let visit = ChatPageSetup::to(TestAgentFolder::with_agent(&scripted(examples)), reader).await;
     let texts = visit.browser.eval("[...document.querySelectorAll('[data-example]')].map(it => it.textContent)").await;
     assert_eq!(texts, json!(["Hello there", "帮助"]));
     visit.browser.click("[data-example]").await;
@@ -167,10 +167,10 @@ async fn panel_of_an_agent_with_hidden_tools_states_that_it_runs_its_tools_itsel
     let hidden = "\n[[tool]]\nname = \"secret\"\ndescription = \"Runs.\"\nexpose = false\ninput = { type = \"object\" }\nrun = { command = [\"true\"] }\n";
     let told = "document.querySelector('.about section').innerText";
     let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{hidden}"));
-    let visit = ChatPage::to(home, BrowserSettings::default()).await;
+    let visit = ChatPageSetup::to(home, BrowserSettings::default()).await;
     let panel = visit.browser.eval(told).await;
     assert!(panel.as_str().unwrap().contains("chooses and runs its tools itself"), "{panel}");
-    let plain = ChatPage::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
+    let plain = ChatPageSetup::to(TestAgentFolder::with_agent(SCRIPTED), BrowserSettings::default()).await;
     let panel = plain.browser.eval(told).await;
     assert!(panel.as_str().unwrap().contains("uses no tools"), "{panel}");
 }
@@ -194,7 +194,7 @@ async fn unknown_address_gets_a_page_in_browsers_and_json_in_programs() {
 #[tokio::test]
 async fn failure_of_an_answer_is_in_chinese_with_the_english_message_as_a_detail() {
     let reader = BrowserSettings { language: "zh-CN", ..BrowserSettings::default() };
-    let visit = ChatPage::to(TestAgentFolder::script(), reader).await;
+    let visit = ChatPageSetup::to(TestAgentFolder::script(), reader).await;
     visit.play(json!([[{"throw": "write `nuncio lint` first"}]])).await;
     visit.browser.until("document.querySelector('.note.wrong')").await;
     let told = visit.browser.eval("document.querySelector('.note.wrong').innerText").await;
@@ -207,9 +207,11 @@ async fn failure_of_an_answer_is_in_chinese_with_the_english_message_as_a_detail
 
 #[tokio::test]
 async fn agent_is_shown_in_the_language_of_the_reader() {
-    let visit =
-        ChatPage::to(TestAgentFolder::hotel(), BrowserSettings { language: "zh-CN", ..BrowserSettings::default() })
-            .await;
+    let visit = ChatPageSetup::to(
+        TestAgentFolder::hotel(),
+        BrowserSettings { language: "zh-CN", ..BrowserSettings::default() },
+    )
+    .await;
     assert_eq!(visit.browser.eval("document.querySelector('h1').innerText").await, "豪华大酒店助手");
     let titles =
         visit.browser.eval("[...document.querySelectorAll('.about [data-tool] h3')].map(it => it.innerText)").await;

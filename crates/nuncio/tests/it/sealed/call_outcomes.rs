@@ -53,9 +53,9 @@ skill = {{ type = "task" }}
     })
 }
 
-type LogLine = (String, Option<String>, bool);
+type AuditLine = (String, Option<String>, bool);
 
-fn line(status: &str, reason: Option<&str>, asked: bool) -> LogLine {
+fn line(status: &str, reason: Option<&str>, asked: bool) -> AuditLine {
     (status.to_owned(), reason.map(str::to_owned), asked)
 }
 
@@ -115,7 +115,7 @@ impl PersonMachine {
         DeviceTerminal(run.start_interactive())
     }
 
-    fn log(&self) -> Vec<LogLine> {
+    fn log(&self) -> Vec<AuditLine> {
         let audit = self.device(&["audit"]).json();
         let entries = audit["entries"].as_array().unwrap();
         assert_eq!(audit["verified"], entries.len(), "{audit}");

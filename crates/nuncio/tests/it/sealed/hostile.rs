@@ -13,7 +13,7 @@ use nuncio_core::ids::{CallId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStore, SealError};
 use nuncio_testkit::a2h::{
-    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerDependencies, SealedAgent, SealedDevice,
+    AgentTransport, DeviceKey, JumpingClock, PeerDependencies, SealedAgent, SealedDevice, TamperingProxy,
 };
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ const TOO_LONG: Duration = Duration::from_secs(60);
 
 struct ManipulatedRelay {
     relay: RelayProcess,
-    to_agent: MeddlingProxy,
-    to_device: MeddlingProxy,
+    to_agent: TamperingProxy,
+    to_device: TamperingProxy,
     clock: JumpingClock,
     id: String,
     token: String,
@@ -42,7 +42,7 @@ impl ManipulatedRelay {
     async fn new() -> Self {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
-        let (to_agent, to_device, clock) = (MeddlingProxy::new(), MeddlingProxy::new(), JumpingClock::new());
+        let (to_agent, to_device, clock) = (TamperingProxy::new(), TamperingProxy::new(), JumpingClock::new());
         let (agent_keep, device_keep, code) = (memory(), memory(), relay.invite("ada"));
         let agent = start_agent(&relay, &to_agent, &clock, (&id, &token), &agent_keep).await;
         let device = start_device(&relay, &to_device, &code, &device_keep).await;
@@ -89,7 +89,7 @@ impl ManipulatedRelay {
 
 async fn start_agent(
     relay: &RelayProcess,
-    between: &MeddlingProxy,
+    between: &TamperingProxy,
     clock: &JumpingClock,
     who: (&str, &str),
     keep: &Arc<dyn KeyStore>,
@@ -100,7 +100,7 @@ async fn start_agent(
 
 async fn start_device(
     relay: &RelayProcess,
-    between: &MeddlingProxy,
+    between: &TamperingProxy,
     code: &str,
     keep: &Arc<dyn KeyStore>,
 ) -> SealedDevice {

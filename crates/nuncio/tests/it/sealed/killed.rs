@@ -24,9 +24,9 @@ use crate::random::random;
 use crate::skill_client::Consumer;
 
 /// Number of runs of `read_file` for each path.
-type ReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
+type FileReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
-fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
+fn counting(ran: &FileReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
     let ran = Arc::clone(ran);
     move |call| {
         let path = call.arguments["path"].as_str().unwrap().to_owned();
@@ -124,7 +124,7 @@ async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, Strin
 }
 
 /// Checks that every answered call ran, and none ran twice.
-fn check(ran: &ReadCounts, called: &CallOutcomes) {
+fn check(ran: &FileReadCounts, called: &CallOutcomes) {
     let ran = ran.lock().unwrap();
     let twice: Vec<_> = ran.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "ran twice: {twice:?}");
@@ -136,7 +136,7 @@ fn check(ran: &ReadCounts, called: &CallOutcomes) {
 async fn every_call_is_answered_across_ten_relay_kills() {
     const KILLS: usize = 10;
     let mut world = SealedSetup::new().await;
-    let ran = ReadCounts::default();
+    let ran = FileReadCounts::default();
     let device = world.device(counting(&ran)).await;
     let calls = ConcurrentCalls::start(&world.client());
     for _ in 0..KILLS {
@@ -157,7 +157,7 @@ async fn every_call_is_answered_across_ten_relay_kills() {
 async fn no_call_runs_twice_and_every_message_is_answered_across_ten_agent_kills() {
     const KILLS: usize = 10;
     let mut world = SealedSetup::new().await;
-    let ran = ReadCounts::default();
+    let ran = FileReadCounts::default();
     let device = world.device(counting(&ran)).await;
     let calls = ConcurrentCalls::start(&world.client());
     // Meanwhile the person sends messages; each message that the relay accepted is answered once.
@@ -210,7 +210,7 @@ async fn no_call_runs_twice_and_every_message_is_answered_across_ten_agent_kills
 async fn executions_survive_agent_kills_and_run_once_on_the_device() {
     const KILLS: usize = 5;
     let mut world = SealedSetup::new().await;
-    let ran = ReadCounts::default();
+    let ran = FileReadCounts::default();
     let _device = world.device(counting(&ran)).await;
     let (mut executions, mut again) = (Vec::new(), 0);
     for kill in 0..KILLS {
@@ -282,7 +282,7 @@ impl KillableDevice {
 async fn started_calls_are_never_repeated_across_twenty_device_kills() {
     const KILLS: usize = 20;
     let world = SealedSetup::new().await;
-    let (ran, folder) = (ReadCounts::default(), tempfile::tempdir().unwrap());
+    let (ran, folder) = (FileReadCounts::default(), tempfile::tempdir().unwrap());
     let (url, code, keys) = (world.relay.url(), world.relay.invite("ada"), folder.path().join("device.db"));
     let mut life = KillableDevice::begin(&url, &code, &keys, counting(&ran)).await;
     life.device.allow(&world.agent_id, &[SCOPE]).await;

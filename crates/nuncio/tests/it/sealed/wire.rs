@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, RelayEventKind};
+use nuncio_a2h::client::{AgentRelayCredentials, HttpRelayClient, RelayAddress, RelayClient as _, RelayEventKind};
 use nuncio_a2h::wire::artifact::ToolOutcome;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
@@ -11,7 +11,7 @@ use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_engine::relay::NewPost;
+use nuncio_engine::relay::MessageToPost;
 use nuncio_identity::seal::{NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
 use nuncio_testkit::a2h::{PeerDependencies, SealedDevice};
@@ -63,7 +63,7 @@ async fn agent_using_only_relay_client_and_sealing_library_exchanges_the_tool_ca
     let mut party = SealIdentity::create(memory(), &new).unwrap();
     let address = RelayAddress { url: relay.url().parse().unwrap(), trust: AddressTrust::Configured };
     let network = PeerDependencies::direct();
-    let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), network.fetch);
+    let at = HttpRelayClient::by_polling(address, Arc::new(AgentRelayCredentials::new(me, token)), network.fetch);
     at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
     let conversation = at.conversation_with(&ada).await.unwrap();
     let bundles = at.keys_of(&ada).await.unwrap();
@@ -82,7 +82,7 @@ async fn agent_using_only_relay_client_and_sealing_library_exchanges_the_tool_ca
     };
     let addressee = RecipientDevice { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
     let envelope = party.seal(&letter, &[addressee]).unwrap();
-    let post = NewPost {
+    let post = MessageToPost {
         client_id,
         content_type: ContentType::Artifact,
         subtype: Some(MsgSubtype::ArtifactToolCall),

@@ -10,13 +10,13 @@ use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, ToolCall};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{StopReason, StreamMode, TurnError, TurnOutcome, Usage};
+use nuncio_core::turn::{StopReason, StreamMode, TokenUsage, TurnError, TurnOutcome};
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::super::{CHUNK_BYTES, EventReader};
+use super::super::{CHUNK_BYTES, TurnEventReader};
 use crate::EventId;
 
 const TURN: u64 = 3;
@@ -37,7 +37,7 @@ impl Clock for StoppedClock {
 
 /// Generated write to the event log of a turn.
 #[derive(Debug, Clone)]
-enum LogWrite {
+enum EventLogWrite {
     Say(OutputKind, String),
     EndBlock,
     Call(Map<String, Value>),
@@ -56,17 +56,17 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-fn writes() -> impl Strategy<Value = LogWrite> {
+fn writes() -> impl Strategy<Value = EventLogWrite> {
     let voice = prop_oneof![Just(OutputKind::Text), Just(OutputKind::Thinking)];
     prop_oneof![
-        6 => (voice, texts()).prop_map(|(voice, text)| LogWrite::Say(voice, text)),
-        1 => Just(LogWrite::EndBlock),
+        6 => (voice, texts()).prop_map(|(voice, text)| EventLogWrite::Say(voice, text)),
+        1 => Just(EventLogWrite::EndBlock),
         1 => (texts(), any::<i64>()).prop_map(|(text, number)| {
             let Value::Object(input) = json!({"text": text, "number": number}) else { unreachable!("it is an object") };
-            LogWrite::Call(input)
+            EventLogWrite::Call(input)
         }),
-        1 => texts().prop_map(|text| LogWrite::Answer(Content::Text(text))),
-        1 => texts().prop_map(|text| LogWrite::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
+        1 => texts().prop_map(|text| EventLogWrite::Answer(Content::Text(text))),
+        1 => texts().prop_map(|text| EventLogWrite::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
     ]
 }
 
@@ -76,7 +76,7 @@ fn stops() -> impl Strategy<Value = TurnOutcome> {
             stop_reason: if error.is_some() { StopReason::Error } else { StopReason::EndTurn },
             turn_id: format!("ses_1.{TURN}"),
             cancelled,
-            usage: tokens.map(|tokens| Usage { input_tokens: tokens.into(), output_tokens: 0 }),
+            usage: tokens.map(|tokens| TokenUsage { input_tokens: tokens.into(), output_tokens: 0 }),
             error: error.map(|message| TurnError { code: Code::BrainFailed, message }),
         },
     )
@@ -86,20 +86,20 @@ fn modes() -> impl Strategy<Value = StreamMode> {
     prop_oneof![Just(StreamMode::Delta), Just(StreamMode::Message)]
 }
 
-fn write(log: &mut EventLog, write: &LogWrite) {
+fn write(log: &mut EventLog, write: &EventLogWrite) {
     match write {
-        LogWrite::Say(voice, text) => log.delta(*voice, text).unwrap(),
-        LogWrite::EndBlock => log.close_block(),
-        LogWrite::Call(input) => {
+        EventLogWrite::Say(voice, text) => log.delta(*voice, text).unwrap(),
+        EventLogWrite::EndBlock => log.close_block(),
+        EventLogWrite::Call(input) => {
             let (id, name) = (CallId::parse("c1").unwrap(), ToolName::parse("add").unwrap());
             log.tool_call(&ToolCall { id, name, input: input.clone() }).unwrap();
         }
-        LogWrite::Answer(content) => log.tool_result("c1", content).unwrap(),
+        EventLogWrite::Answer(content) => log.tool_result("c1", content).unwrap(),
     }
 }
 
 /// Copies of the event log: empty, after each write, and after the end of the turn.
-fn stages(writes: &[LogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
+fn stages(writes: &[EventLogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
     let mut log = EventLog::started();
     let mut stages = vec![log.clone()];
     for each in writes {
@@ -115,7 +115,7 @@ fn stages(writes: &[LogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
 fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
     let session = SessionId::parse("ses_1").unwrap();
     let turn = Arc::new(LiveTurn::with_log(session, TURN, mode, log.clone()));
-    let mut reader = EventReader::new(turn, mode, from, Arc::new(StoppedClock));
+    let mut reader = TurnEventReader::new(turn, mode, from, Arc::new(StoppedClock));
     let mut bytes = Vec::new();
     // A running turn leaves its reader waiting; a finished one ends the stream.
     while let Some(Some(piece)) = reader.next().now_or_never() {

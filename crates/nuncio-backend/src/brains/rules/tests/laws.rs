@@ -39,14 +39,14 @@ proptest! {
     fn arbitrary_history_gets_a_repeatable_non_empty_reply(history in proptest::collection::vec(message(), 0..12)) {
         let answer = HOTEL.reply(&history);
         prop_assert_eq!(&answer, &HOTEL.reply(&history), "the same history gets the same answer");
-        if let NextStep::Say(text) = answer {
+        if let RulesBrainAction::Say(text) = answer {
             prop_assert!(!text.trim().is_empty());
         }
     }
 
     #[test]
     fn call_arguments_match_the_schema_except_number_of_guests(history in proptest::collection::vec(message(), 0..12)) {
-        if let NextStep::Call { name, input } = HOTEL.reply(&history) {
+        if let RulesBrainAction::Call { name, input } = HOTEL.reply(&history) {
             let faults = HOTEL.agent.tool(name.as_str()).unwrap().input.check(&serde_json::Value::Object(input)).err();
             // The number of guests may be out of range; all other arguments fit the schema.
             prop_assert!(faults.unwrap_or_default().iter().all(|fault| fault.pointer == "/guests"));
@@ -58,7 +58,7 @@ proptest! {
 fn history_of_1000_long_messages_gets_a_reply() {
     let noise = "book 2026-12-24 room 203 查房间 a b c ".repeat(400);
     let history = vec![Message::user(noise); 1000];
-    assert!(matches!(HOTEL.reply(&history), NextStep::Say(_)));
+    assert!(matches!(HOTEL.reply(&history), RulesBrainAction::Say(_)));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn messages_older_than_the_last_200_are_ignored() {
     let mut history = vec![Message::user("book a room")];
     history.extend(std::iter::repeat_n(Message::assistant(vec![]), 200));
     history.push(Message::user("2026-12-24"));
-    assert!(matches!(HOTEL.reply(&history), NextStep::Say(text) if text.starts_with("Sorry")));
+    assert!(matches!(HOTEL.reply(&history), RulesBrainAction::Say(text) if text.starts_with("Sorry")));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn history_without_user_text_gets_the_fallback_reply() {
     for history in
         [vec![], vec![Message::user("")], vec![call("make_reservation", "c")], vec![Message::assistant(vec![])]]
     {
-        assert!(matches!(HOTEL.reply(&history), NextStep::Say(text) if text.starts_with("Sorry")));
+        assert!(matches!(HOTEL.reply(&history), RulesBrainAction::Say(text) if text.starts_with("Sorry")));
     }
 }
 
@@ -84,11 +84,15 @@ fn unrelated_tool_calls_and_results_are_ignored() {
     // Neither a call of another tool nor a result of another call answers the user's request.
     let history =
         [Message::user("cancel reservation GH-AAAAAA"), call("other", "x"), Message::tool(id("x"), "done".into())];
-    assert!(matches!(HOTEL.reply(&history), NextStep::Call { name, .. } if name.as_str() == "cancel_reservation"));
+    assert!(
+        matches!(HOTEL.reply(&history), RulesBrainAction::Call { name, .. } if name.as_str() == "cancel_reservation")
+    );
     let history = [
         Message::user("cancel reservation GH-AAAAAA"),
         call("cancel_reservation", "c"),
         Message::tool(id("other"), "done".into()),
     ];
-    assert!(matches!(HOTEL.reply(&history), NextStep::Say(text) if text == "That did not work: no answer came"));
+    assert!(
+        matches!(HOTEL.reply(&history), RulesBrainAction::Say(text) if text == "That did not work: no answer came")
+    );
 }

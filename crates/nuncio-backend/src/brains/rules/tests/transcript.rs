@@ -3,7 +3,7 @@
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 
-use super::{NextStep, TestAgent};
+use super::{RulesBrainAction, TestAgent};
 
 /// Replays a transcript and compares the whole text. `guest:` lines are user messages and `gets:` lines tool results;
 /// `calls:` and `says:` lines are the expected output. A line without a prefix continues the previous one.
@@ -27,11 +27,11 @@ fn replay(subject: &TestAgent, transcript: &str) -> String {
         }
         held.push(line.to_owned());
         match subject.reply(&history) {
-            NextStep::Say(text) => {
+            RulesBrainAction::Say(text) => {
                 held.push(format!("says: {text}"));
                 history.push(Message::assistant(vec![Block::text(text)]));
             }
-            NextStep::Call { name, input } => {
+            RulesBrainAction::Call { name, input } => {
                 held.push(format!("calls: {name} {}", serde_json::to_string(&input).unwrap()));
                 let id = CallId::parse(&format!("c{}", history.len())).unwrap();
                 history.push(Message::assistant(vec![Block::tool_use(ToolCall { id, name, input })]));
