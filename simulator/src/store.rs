@@ -335,16 +335,16 @@ fn forget_key(change: &mut Change) {
 /// Subject and kind of a change, such as `Execution(End`, from the start of its debug output.
 fn name_of(change: &Change) -> String {
     /// Keeps the beginning and then fails, so that the rest is not formatted.
-    struct Beginning(String);
+    struct TextPrefixWriter(String);
 
-    impl fmt::Write for Beginning {
+    impl fmt::Write for TextPrefixWriter {
         fn write_str(&mut self, piece: &str) -> fmt::Result {
             self.0.push_str(piece);
             if self.0.len() > 40 { Err(fmt::Error) } else { Ok(()) }
         }
     }
 
-    let mut beginning = Beginning(String::new());
+    let mut beginning = TextPrefixWriter(String::new());
     let _ = write!(beginning, "{change:?}");
     let (subject, rest) = beginning.0.split_once('(').unwrap_or((&beginning.0, ""));
     let kind: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();

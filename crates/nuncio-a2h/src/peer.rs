@@ -47,7 +47,7 @@ mod listening;
 mod outbox;
 mod run;
 mod seal_keys;
-mod send_slots;
+mod send_permits;
 mod webhook_receiver;
 mod writing;
 

@@ -25,7 +25,7 @@ use super::similar;
 use nuncio_core::policy::Protocol;
 
 pub use schema::schema;
-pub use templates::{FILTERS, TemplateFilter, TemplateVariable, VARIABLES};
+pub use templates::{DocumentedTemplateFilter, DocumentedTemplateVariable, FILTERS, VARIABLES};
 pub use words::ReferenceLanguage;
 
 /// An entry of the reference: what is allowed under one key.
@@ -214,7 +214,7 @@ impl AgentFileKey {
     }
 
     /// The template variables that the value may use; empty if it is no template.
-    pub fn variables(&self) -> impl Iterator<Item = &'static TemplateVariable> {
+    pub fn variables(&self) -> impl Iterator<Item = &'static DocumentedTemplateVariable> {
         let path = self.path;
         VARIABLES.iter().filter(move |variable| variable.keys.contains(&path))
     }

@@ -25,7 +25,7 @@ use nuncio_core::time::Timestamp;
 pub use constraint::{Constraint, ConstraintSet};
 pub use offer::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 pub use request::{InterfaceRequest, NegotiationMode};
-pub use score::{IntentMatchKind, Score};
+pub use score::{IntentScoreBasis, Score};
 pub use verdict::{
     Alternative, ChosenInterface, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal, NotChosenReason,
     ProtocolDraftingOffer,

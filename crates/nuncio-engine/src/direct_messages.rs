@@ -51,9 +51,9 @@ pub struct IncomingMessage {
     pub protocol: Protocol,
 }
 
-/// Content of a pending reply.
+/// State of a pending reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyContent {
+pub enum DirectReplyState {
     Text(String),
     /// No reply: the agent said nothing, or the turn never began.
     Nothing,
@@ -150,23 +150,23 @@ impl DirectMessageService {
     }
 
     /// Content of a pending reply; a failure message is a reply too.
-    pub async fn reply_content(&self, reply: &PendingReply) -> Result<ReplyContent, EngineError> {
+    pub async fn reply_content(&self, reply: &PendingReply) -> Result<DirectReplyState, EngineError> {
         let caller = Caller::new(reply.owner.clone());
         let route = format!("turns/{}", reply.session);
         let begun = self.conversations.store.idempotency_record(&reply.owner, &route, &reply.request).await?;
-        let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(ReplyContent::Nothing) };
+        let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(DirectReplyState::Nothing) };
         let turn = match self.conversations.turn(&caller, reply.session.as_str(), Some(number)).await {
             Ok(turn) => turn,
             Err(error) if matches!(error.code, Code::TurnNotFound | Code::SessionNotFound) => {
-                return Ok(ReplyContent::Nothing);
+                return Ok(DirectReplyState::Nothing);
             }
             Err(error) => return Err(error),
         };
         if !turn.read(|log| log.stop().is_some()) {
-            return Ok(ReplyContent::NotYet);
+            return Ok(DirectReplyState::NotYet);
         }
         let text = turn.answer().unwrap_or_else(|failure| failure.message);
-        Ok(if text.is_empty() { ReplyContent::Nothing } else { ReplyContent::Text(text) })
+        Ok(if text.is_empty() { DirectReplyState::Nothing } else { DirectReplyState::Text(text) })
     }
 
     /// Removes a reply that was delivered or has no content.

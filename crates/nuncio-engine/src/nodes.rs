@@ -15,7 +15,7 @@ use crate::ports::store::{NodeChange, NodeRecord, NodeState, NodeStore};
 use crate::tasks::TaskInbox;
 
 /// Interval between searches for the work of dead nodes.
-const ADOPTION_INTERVAL: Duration = Duration::from_secs(5);
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(6);
 
 /// Time for which a dead node is listed after its start.
 const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -197,4 +197,4 @@ impl ConnectedAgentLookup for AgentPeers {
 /// Compiles the examples of the documentation page as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sealed-tools.md")]
-struct SealedToolsDocTest;
+struct SealedToolsPageExamples;

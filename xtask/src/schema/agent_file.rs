@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use nuncio_agent_file::reference::{
-    self, AgentFileKey, AgentFileValueType, FILTERS, ReferenceLanguage, TemplateFilter, VARIABLES,
+    self, AgentFileKey, AgentFileValueType, DocumentedTemplateFilter, FILTERS, ReferenceLanguage, VARIABLES,
 };
 
 use ReferenceLanguage::{Chinese, English};
@@ -106,7 +106,7 @@ fn write_keys(out: &mut String, table: &str, language: ReferenceLanguage) {
     }
 }
 
-fn write_filter(out: &mut String, filter: &TemplateFilter, language: ReferenceLanguage) {
+fn write_filter(out: &mut String, filter: &DocumentedTemplateFilter, language: ReferenceLanguage) {
     let names: Vec<_> = filter.names.iter().map(|name| format!("`{name}`")).collect();
     let names = names.join(if language == English { ", " } else { "、" });
     let meaning = filter.meaning.text(language);

@@ -127,8 +127,8 @@ impl DeviceToolCaller {
         sent: &SentCallMessages,
     ) -> Result<(), SendError> {
         loop {
-            let send_slot = self.outbox.send_slot_until(conversation, until).await?;
-            let delivered = self.outbox.deliver_call(send_slot, payload.clone()).await;
+            let send_permit = self.outbox.send_permit_until(conversation, until).await?;
+            let delivered = self.outbox.deliver_call(send_permit, payload.clone()).await;
             let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
                 return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
             };

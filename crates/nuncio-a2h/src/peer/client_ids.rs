@@ -31,17 +31,17 @@ impl Outbox {
         content_type: ContentType,
         payload: Value,
     ) -> Result<Option<u64>, SendError> {
-        let send_slot = self.send_slot(conversation).await?;
+        let send_permit = self.send_permit(conversation).await?;
         let sealed = self.context.key_store.load(&format!("{OUTBOX}{client_id}"))?;
         let outgoing = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
             // An earlier attempt sealed the message; the relay gives the same bytes the same number.
             Some(outgoing) => outgoing,
             None => {
                 let ids = OutgoingMessageIds { client_id, in_reply_to: None };
-                self.prepare(&send_slot, ids, content_type, None, payload).await?
+                self.prepare(&send_permit, ids, content_type, None, payload).await?
             }
         };
-        match self.send_sealed(&send_slot, &outgoing).await {
+        match self.send_sealed(&send_permit, &outgoing).await {
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }

@@ -167,8 +167,8 @@ impl Peer {
         keys.with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device)).await??;
         let client_id = self.state.context.new_client_id()?;
         let plaintext = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.state.context.now());
-        let send_slot = self.state.outbox.send_slot(&posted.conversation).await?;
-        let sent = self.state.outbox.deliver(send_slot, plaintext.content_type, None, plaintext.payload).await;
+        let send_permit = self.state.outbox.send_permit(&posted.conversation).await?;
+        let sent = self.state.outbox.deliver(send_permit, plaintext.content_type, None, plaintext.payload).await;
         if let Ok(seq) = sent {
             let mut rekeyed = lock(&self.state.rekeyed);
             if rekeyed.len() >= 256 {

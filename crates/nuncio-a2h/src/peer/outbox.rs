@@ -21,7 +21,7 @@ use super::InboundMessage;
 use super::context::PeerContext;
 use super::error::SendError;
 use super::seal_keys::SealKeyService;
-use super::send_slots::SendPermit;
+use super::send_permits::SendPermit;
 use crate::client::RelayError;
 use crate::wire::message::SealedBytes;
 
@@ -78,7 +78,7 @@ impl OutgoingMessage {
 pub struct Outbox {
     pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeyService>,
-    /// Locks that order sending: see [`super::send_slots`].
+    /// Locks that order sending: see [`super::send_permits`].
     pub(super) send_locks: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
     /// Set once the unsent messages of the previous process are sent.
     pub(super) leftovers: OnceCell<()>,
@@ -94,8 +94,8 @@ impl Outbox {
         content_type: ContentType,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let send_slot = self.send_slot(conversation).await?;
-        self.deliver(send_slot, content_type, None, payload).await
+        let send_permit = self.send_permit(conversation).await?;
+        self.deliver(send_permit, content_type, None, payload).await
     }
 
     /// Sends an artifact whose payload has the subtype `subtype`. Returns the number of the message.
@@ -105,54 +105,54 @@ impl Outbox {
         subtype: MsgSubtype,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let send_slot = self.send_slot(conversation).await?;
-        self.deliver(send_slot, ContentType::Artifact, Some(subtype), payload).await
+        let send_permit = self.send_permit(conversation).await?;
+        self.deliver(send_permit, ContentType::Artifact, Some(subtype), payload).await
     }
 
     /// Replies to a message; repetitions send only one reply.
     pub async fn reply(&self, to: &InboundMessage, content_type: ContentType, payload: Value) -> Result<(), SendError> {
-        let send_slot = self.send_slot(&to.conversation).await?;
-        let outgoing = self.prepare(&send_slot, OutgoingMessageIds::to(to)?, content_type, None, payload).await?;
-        self.send_answer(&send_slot, &outgoing).await
+        let send_permit = self.send_permit(&to.conversation).await?;
+        let outgoing = self.prepare(&send_permit, OutgoingMessageIds::to(to)?, content_type, None, payload).await?;
+        self.send_answer(&send_permit, &outgoing).await
     }
 
     /// Sends a reply; a reply that was sent before counts as success.
     pub(super) async fn send_answer(
         &self,
-        send_slot: &SendPermit,
+        send_permit: &SendPermit,
         outgoing: &OutgoingMessage,
     ) -> Result<(), SendError> {
-        match self.send_sealed(send_slot, outgoing).await {
+        match self.send_sealed(send_permit, outgoing).await {
             // The previous process has already sent the reply.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Seals a message for all members of a conversation and sends it, with retries until `send_slot.until`. Returns
+    /// Seals a message for all members of a conversation and sends it, with retries until `send_permit.until`. Returns
     /// the number of the message.
     pub(super) async fn deliver(
         &self,
-        send_slot: SendPermit,
+        send_permit: SendPermit,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<u64, SendError> {
         let new = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
-        let outgoing = self.prepare(&send_slot, new, content_type, subtype, payload).await?;
-        self.send_sealed(&send_slot, &outgoing).await
+        let outgoing = self.prepare(&send_permit, new, content_type, subtype, payload).await?;
+        self.send_sealed(&send_permit, &outgoing).await
     }
 
     /// Seals and sends a tool call. Returns the message's reference; `None` if the relay's ids are too long for one.
     pub(super) async fn deliver_call(
         &self,
-        send_slot: SendPermit,
+        send_permit: SendPermit,
         payload: Value,
     ) -> Result<Option<SealedMessageReference>, SendError> {
         let new = OutgoingMessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         let subtype = Some(MsgSubtype::ArtifactToolCall);
-        let outgoing = self.prepare(&send_slot, new, ContentType::Artifact, subtype, payload).await?;
-        let seq = self.send_sealed(&send_slot, &outgoing).await?;
+        let outgoing = self.prepare(&send_permit, new, ContentType::Artifact, subtype, payload).await?;
+        let seq = self.send_sealed(&send_permit, &outgoing).await?;
         let envelope = Digest::of_bytes(&outgoing.envelope.0);
         let id = MessageRef { conversation: outgoing.conversation, seq }.id().ok();
         Ok(id.map(|id| SealedMessageReference { envelope, id }))
@@ -161,13 +161,13 @@ impl Outbox {
     /// Seals and stores a message for all members of a conversation.
     pub(super) async fn prepare(
         &self,
-        send_slot: &SendPermit,
+        send_permit: &SendPermit,
         OutgoingMessageIds { client_id, in_reply_to }: OutgoingMessageIds,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<OutgoingMessage, SendError> {
-        let conversation = self.context.conversation(&send_slot.conversation).await?;
+        let conversation = self.context.conversation(&send_permit.conversation).await?;
         let plaintext = PlaintextMessage {
             conversation: conversation.id.clone(),
             conversation_type: conversation.kind,
@@ -178,7 +178,7 @@ impl Outbox {
             created_at: self.context.now(),
             payload,
         };
-        let until = send_slot.until;
+        let until = send_permit.until;
         let sealed = self.keys.seal_for(&conversation, move |seal_identity, to| {
             let mut outgoing = None;
             // The message is stored in the same write as the new key state.

@@ -167,8 +167,8 @@ impl StreamWriter {
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let Self { streams, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
-        let send_slot = streams.outbox.send_slot(&conversation).await?;
-        let outgoing = streams.outbox.prepare(&send_slot, answers, content_type, None, payload).await?;
+        let send_permit = streams.outbox.send_permit(&conversation).await?;
+        let outgoing = streams.outbox.prepare(&send_permit, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(WriterCommand::Finish(message, said));
         // The final message must not wait long for the end of the stream, because later messages wait for it.
@@ -176,7 +176,7 @@ impl StreamWriter {
             _ = ended => {}
             () = streams.context.clock.sleep_until(streams.context.now().after(LAST_PIECE_TIMEOUT)) => {}
         }
-        streams.outbox.send_answer(&send_slot, &outgoing).await
+        streams.outbox.send_answer(&send_permit, &outgoing).await
     }
 }
 

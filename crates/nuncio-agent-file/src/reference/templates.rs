@@ -4,7 +4,7 @@ use super::BilingualText;
 
 /// A variable that templates may use.
 #[derive(Debug, Clone, Copy)]
-pub struct TemplateVariable {
+pub struct DocumentedTemplateVariable {
     pub name: &'static str,
     /// Paths of the keys whose templates may use the variable.
     pub keys: &'static [&'static str],
@@ -14,7 +14,7 @@ pub struct TemplateVariable {
 
 /// A filter of the Jinja language that templates may use.
 #[derive(Debug, Clone, Copy)]
-pub struct TemplateFilter {
+pub struct DocumentedTemplateFilter {
     /// Name of the filter, and a second name if it has one.
     pub names: &'static [&'static str],
     pub example: &'static str,
@@ -32,12 +32,12 @@ const fn variable(
     example: &'static str,
     en: &'static str,
     zh: &'static str,
-) -> TemplateVariable {
-    TemplateVariable { name, keys, example, meaning: BilingualText { en, zh } }
+) -> DocumentedTemplateVariable {
+    DocumentedTemplateVariable { name, keys, example, meaning: BilingualText { en, zh } }
 }
 
 /// Every variable of templates, with the keys that may use it.
-pub const VARIABLES: &[TemplateVariable] = &[
+pub const VARIABLES: &[DocumentedTemplateVariable] = &[
     variable(
         "args",
         &[
@@ -141,12 +141,12 @@ const fn filter(
     result: &'static str,
     en: &'static str,
     zh: &'static str,
-) -> TemplateFilter {
-    TemplateFilter { names, example, result, meaning: BilingualText { en, zh } }
+) -> DocumentedTemplateFilter {
+    DocumentedTemplateFilter { names, example, result, meaning: BilingualText { en, zh } }
 }
 
 /// Every filter of templates; each may be used in every template.
-pub const FILTERS: &[TemplateFilter] = &[
+pub const FILTERS: &[DocumentedTemplateFilter] = &[
     filter(&["abs"], "{{ -2 | abs }}", "2", "Absolute value.", "绝对值。"),
     filter(&["attr"], "{{ {'a': 1} | attr('a') }}", "1", "Value of a key.", "取键的值。"),
     filter(&["batch"], "{{ [1, 2, 3] | batch(2) }}", "[[1,2],[3]]", "Lists of a given length.", "按长度分组。"),

@@ -28,7 +28,7 @@ const LEAST_WORDS: u32 = 50;
 pub struct Score {
     /// Points for the match with the intent: up to 1000.
     pub intent: u32,
-    pub intent_by: IntentMatchKind,
+    pub intent_by: IntentScoreBasis,
     /// Points for the caller's preference of the interface type: up to 300.
     pub interface_type: u32,
     /// Points for the caller's preference of the content type: up to 100.
@@ -39,9 +39,8 @@ pub struct Score {
 }
 
 string_enum! {
-    /// Basis of the intent score.
     #[derive(Default)]
-    pub enum IntentMatchKind {
+    pub enum IntentScoreBasis {
         #[default]
         Nothing = "nothing",
         Tags = "tags",
@@ -78,18 +77,18 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
     (score, ability)
 }
 
-fn intent(tags: &[IntentTag], wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentMatchKind) {
+fn intent(tags: &[IntentTag], wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentScoreBasis) {
     if !wanted.tags.is_empty() {
         let best = |tag| tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
         let sum: u64 = wanted.tags.iter().map(|tag| u64::from(best(tag))).sum();
         let mean = points(sum / wanted.tags.len() as u64);
         if mean > 0 {
-            return (mean, IntentMatchKind::Tags);
+            return (mean, IntentScoreBasis::Tags);
         }
     }
     match words / 2 {
-        0..LEAST_WORDS => (0, IntentMatchKind::Nothing),
-        found => (found, IntentMatchKind::Words),
+        0..LEAST_WORDS => (0, IntentScoreBasis::Nothing),
+        found => (found, IntentScoreBasis::Words),
     }
 }
 

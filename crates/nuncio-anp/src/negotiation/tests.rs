@@ -125,7 +125,7 @@ fn negotiation_example_of_the_specification_selects_structured_interface() {
     assert!(it.offer.human_authorization);
     let score = Score {
         intent: 1000,
-        intent_by: IntentMatchKind::Tags,
+        intent_by: IntentScoreBasis::Tags,
         interface_type: 300,
         content_type: 0,
         latency: 44,
@@ -166,7 +166,7 @@ fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
     let ask = |intent| InterfaceRequest { intent, ..InterfaceRequest::default() };
     let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
-    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentMatchKind::Words));
+    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentScoreBasis::Words));
     let by_tags = ask(Intent { intent_tags: texts(&["hotel.booking"]), ..Intent::default() });
     let it = accepted(&offers, &by_tags);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent), ("cap.create", 900));

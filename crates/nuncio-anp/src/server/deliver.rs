@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_engine::direct_messages::ReplyContent;
+use nuncio_engine::direct_messages::DirectReplyState;
 use nuncio_engine::ports::store::PendingReply;
 
 use super::{AnpServerState, OutgoingDirectMessage};
@@ -59,13 +59,13 @@ impl AnpServerState {
 
     async fn deliver_reply(&self, reply: PendingReply) -> String {
         match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&reply)).await {
-            ReplyContent::Nothing => {
+            DirectReplyState::Nothing => {
                 self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&reply)).await;
             }
-            ReplyContent::NotYet => {
+            DirectReplyState::NotYet => {
                 self.retry_until_ok(|| self.engine.direct_messages().postpone_pending_reply(&reply)).await;
             }
-            ReplyContent::Text(text) => self.deliver_text(&reply, text).await,
+            DirectReplyState::Text(text) => self.deliver_text(&reply, text).await,
         }
         reply.id
     }

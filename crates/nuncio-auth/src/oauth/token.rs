@@ -24,7 +24,7 @@ pub(super) enum ParsedToken<'a> {
     Jwt(Box<Jwt<'a>>),
     /// A token that only its issuer can read.
     Opaque,
-    /// Not a token, with the reason.
+    /// Too long, with invalid characters, or a malformed JWT; the value is the reason.
     Malformed(String),
 }
 

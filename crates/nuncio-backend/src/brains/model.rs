@@ -25,7 +25,7 @@ use calls::CompleteToolCall;
 use conversation::{ModelConversation, SIGNATURE_KEY};
 use names::ToolNames;
 use openai::OpenAiParser;
-use parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError};
+use parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser};
 use provider::ApiDialect;
 use upstream::{AnswerStream, ModelClient, ModelRequest};
 
@@ -125,7 +125,7 @@ impl ModelBrain {
         })
     }
 
-    fn parser(&self) -> Box<dyn AnswerParser> {
+    fn parser(&self) -> Box<dyn StreamedAnswerParser> {
         match provider::interface(self.spec.provider) {
             ApiDialect::OpenAi => Box::new(OpenAiParser::default()),
             ApiDialect::Anthropic => Box::new(AnthropicParser::default()),
@@ -185,7 +185,7 @@ impl Brain for ModelBrain {
 /// Forwards a model's streamed answer to `writer` until the answer ends.
 async fn forward_answer(
     answer: &mut AnswerStream<'_>,
-    mut parser: Box<dyn AnswerParser>,
+    mut parser: Box<dyn StreamedAnswerParser>,
     writer: &mut BrainWriter,
 ) -> Result<AnswerEnd, BrainError> {
     let mut deltas = Vec::new();

@@ -52,15 +52,16 @@ impl AnpToolRunner {
         let timeout = Some(self.clock.now().until(call.deadline));
         call.program_start.report();
         let client = self.client.clone().signed_by(signer);
-        let outcome = client.invoke_with(&target, &method_choice(&run.method), &AgreementLogger(call), timeout).await;
+        let outcome =
+            client.invoke_with(&target, &method_choice(&run.method), &AnpToolCallDelegate(call), timeout).await;
         outcome.map(ToolOutput::json).map_err(|error| failure(&error))
     }
 }
 
-/// A call of a tool, whose agreement is logged where it differs from what the operator might expect.
-struct AgreementLogger<'a>(&'a AuthorizedToolCall);
+/// Supplies the arguments of a tool call to the ANP client, and logs the agreement where it differs from the description.
+struct AnpToolCallDelegate<'a>(&'a AuthorizedToolCall);
 
-impl InvocationDelegate for AgreementLogger<'_> {
+impl InvocationDelegate for AnpToolCallDelegate<'_> {
     fn argument_names(&self) -> Vec<&str> {
         self.0.arguments.argument_names()
     }

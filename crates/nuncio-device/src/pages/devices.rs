@@ -40,14 +40,14 @@ struct DeviceView {
     class: &'static str,
     standing: &'static str,
     hint: &'static str,
-    compare: Option<ComparisonCode>,
+    compare: Option<DeviceComparisonText>,
     /// Key fingerprint that the confirmation form sends; set only for devices that wait for confirmation.
     trust: Option<String>,
     remove: Option<String>,
 }
 
 /// Six digits or a key fingerprint that the person compares on both screens.
-struct ComparisonCode {
+struct DeviceComparisonText {
     words: &'static str,
     groups: Vec<String>,
 }
@@ -70,8 +70,8 @@ impl DeviceView {
             _ => None,
         };
         let code = own.number.clone().unwrap_or_else(|| own.fingerprint.grouped());
-        let compare =
-            words.map(|words| ComparisonCode { words, groups: code.split_whitespace().map(str::to_owned).collect() });
+        let compare = words
+            .map(|words| DeviceComparisonText { words, groups: code.split_whitespace().map(str::to_owned).collect() });
         let removable = !matches!(own.standing, OwnDeviceTrust::This | OwnDeviceTrust::Removed);
         let name = plain(&own.name);
         Self {

@@ -21,7 +21,7 @@ pub struct CustomTool {
     pub program: ProgramTool,
 }
 
-/// Folders needed to read the person's tool files.
+/// The folder of the person's tool files, and two folders against which paths in the files are resolved and checked.
 #[derive(Debug, Clone)]
 pub struct ToolsFolder {
     /// Folder of the tool files, and working directory of their programs.

@@ -153,7 +153,7 @@ async fn call_delayed_by_the_rate_limit_is_still_opened_and_run() {
 
 /// The machine sleeps during the prompt, so the deadline passes although timers do not run.
 #[tokio::test(flavor = "multi_thread")]
-async fn prompt_answered_with_yes_after_thirty_seconds_counts_as_timeout() {
+async fn yes_after_the_machine_slept_past_the_prompt_time_limit_counts_as_timeout() {
     let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));

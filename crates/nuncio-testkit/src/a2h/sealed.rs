@@ -31,12 +31,12 @@ use url::Url;
 mod agent;
 mod content_keys;
 mod jumping;
-mod meddling_proxy;
+mod tampering_proxy;
 
 pub use agent::{AgentTransport, SealedAgent};
 pub use content_keys::content_key_in;
 pub use jumping::JumpingClock;
-pub use meddling_proxy::TamperingProxy;
+pub use tampering_proxy::TamperingProxy;
 
 /// Network access and clock of a peer.
 #[derive(Debug, Clone)]

@@ -86,7 +86,7 @@ async fn first_key_is_announced_while_no_server_runs() {
         until("it asks", async || typed.stdout().contains("Create the key? [y/N]").then_some(())).await;
         assert!(typed.stdout().contains("This is the first key of this data directory"), "{}", typed.stdout());
         typed.line("n");
-        assert_eq!(typed.wait_for_end().status, Some(2));
+        assert_eq!(typed.wait_for_end().status, Some(1));
         assert_eq!(shown_state(&home).0, "stopped_without_keys");
     }
     let made = home.nuncio(&["key", "create"]).run();

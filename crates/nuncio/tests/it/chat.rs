@@ -205,7 +205,7 @@ fn json_chat_prints_one_event_per_line_and_denies_calls_without_trust_flag() {
 }
 
 #[test]
-fn piped_chat_ends_with_status_1_after_a_failed_turn() {
+fn piped_chat_continues_after_a_failed_turn_and_ends_with_status_1() {
     let home = TestAgentFolder::script();
     let server = home.start();
     let failing = play(&json!([[{"throw": "the model is down"}]]));

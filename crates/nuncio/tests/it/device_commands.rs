@@ -360,6 +360,6 @@ async fn status_of_a_revoked_device_states_the_removal_and_how_to_join_again() {
     };
     let shown = chinese(&["status"]);
     assert!(shown.stdout.contains("用户      ada\n") && shown.stdout.contains("连接      已移除\n"), "{shown:?}");
-    assert!(shown.stderr.contains("这台设备已从您的账户中移除"), "{shown:?}");
+    assert!(shown.stderr.contains("这台设备已从你的账户中移除"), "{shown:?}");
     assert!(chinese(&["agents"]).stdout.contains("还没有智能体；用 `nuncio device allow AGENT --home "));
 }

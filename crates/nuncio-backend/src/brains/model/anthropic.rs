@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn};
 use super::names::parameters;
-use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
+use super::parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser, error_message};
 
 /// Value of the header `anthropic-version`.
 pub(super) const VERSION: &str = "2023-06-01";
@@ -192,7 +192,7 @@ struct UsageCount {
     output_tokens: Option<u64>,
 }
 
-impl AnswerParser for AnthropicParser {
+impl StreamedAnswerParser for AnthropicParser {
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
         match serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))? {
             AnthropicEvent::MessageStart { message } => self.count(message.usage),

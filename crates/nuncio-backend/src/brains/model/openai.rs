@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn, ToolResult};
 use super::names::parameters;
-use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
+use super::parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser, error_message};
 
 /// Gemini's field with the thought signature, to be sent back with the call.
 const EXTRA_CONTENT: &str = "extra_content";
@@ -182,7 +182,7 @@ struct UsageCount {
     completion_tokens: Option<u64>,
 }
 
-impl AnswerParser for OpenAiParser {
+impl StreamedAnswerParser for OpenAiParser {
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
         if data.trim() == "[DONE]" {
             self.done = true;

@@ -42,7 +42,7 @@ pub(super) struct AnswerEnd {
 }
 
 /// Incremental parser of a model's streamed answer.
-pub(super) trait AnswerParser: Send {
+pub(super) trait StreamedAnswerParser: Send {
     /// Parses the data of the next stream event and appends its content to `deltas`.
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError>;
 

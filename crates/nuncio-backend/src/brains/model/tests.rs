@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::anthropic::AnthropicParser;
 use super::openai::OpenAiParser;
-use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, StreamError};
+use super::parser::{AnswerDelta, AnswerEnd, StreamError, StreamedAnswerParser};
 
 mod requests;
 
@@ -20,7 +20,10 @@ struct ParsedAnswer {
     error: Option<StreamError>,
 }
 
-fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator<Item = &'a [u8]>) -> ParsedAnswer {
+fn parse_stream<'a>(
+    mut parser: Box<dyn StreamedAnswerParser>,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> ParsedAnswer {
     let mut decoder = SseDecoder::new(SseLimits::default());
     let (mut pieces, mut error) = (Vec::new(), None);
     for chunk in chunks {
@@ -45,11 +48,11 @@ fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator
     ParsedAnswer { deltas, finish: parser.finish(), error }
 }
 
-fn openai() -> Box<dyn AnswerParser> {
+fn openai() -> Box<dyn StreamedAnswerParser> {
     Box::new(OpenAiParser::default())
 }
 
-fn anthropic() -> Box<dyn AnswerParser> {
+fn anthropic() -> Box<dyn StreamedAnswerParser> {
     Box::new(AnthropicParser::default())
 }
 
@@ -152,7 +155,8 @@ fn openai_and_anthropic_streams_parse_to_the_same_answer() {
 
 #[test]
 fn stream_split_at_any_byte_parses_to_the_same_answer() {
-    for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())]
+    for (parser, text) in
+        [(openai as fn() -> Box<dyn StreamedAnswerParser>, openai_stream()), (anthropic, anthropic_stream())]
     {
         let bytes = text.as_bytes();
         let whole = parse_stream(parser(), [bytes]);
@@ -166,7 +170,7 @@ fn stream_split_at_any_byte_parses_to_the_same_answer() {
 proptest! {
     #[test]
     fn stream_in_chunks_of_any_sizes_parses_to_the_same_answer(sizes in prop::collection::vec(1..200_usize, 1..200)) {
-        for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())] {
+        for (parser, text) in [(openai as fn() -> Box<dyn StreamedAnswerParser>, openai_stream()), (anthropic, anthropic_stream())] {
             let mut rest = text.as_bytes();
             let mut chunks = Vec::new();
             for size in sizes.iter().cycle() {

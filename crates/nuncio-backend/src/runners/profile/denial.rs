@@ -16,21 +16,41 @@ const SIGNS: [&str; 6] = [
     "unable to open database file",
 ];
 
+/// What interpreters print when they cannot list the folder of a program to find its own modules, in lower case.
+const MISSING_MODULE: [&str; 2] = ["no module named", "cannot find module"];
+
 /// Sentence that names the refused resource and the setting to change; `None` if the text shows no refusal.
 pub(super) fn find(text: &str, reach: &ConfinementRules) -> Option<String> {
-    let lower = text.to_lowercase();
-    let named = paths(text).find_map(|path| refused(&path, reach));
-    if !SIGNS.iter().any(|sign| lower.contains(sign)) {
+    let shows = |text: &str, signs: &[&str]| {
+        let lower = text.to_lowercase();
+        signs.iter().any(|sign| lower.contains(sign))
+    };
+    if !shows(text, &SIGNS) {
         // Some interpreters report an unreadable file as missing.
-        let is_missing = ["cannot find module", "no such file"].iter().any(|sign| lower.contains(sign));
-        return named.filter(|_| is_missing && paths(text).any(|path| path.exists() && !reach.reads(&path)));
+        let is_missing = shows(text, &["cannot find module", "no such file"]);
+        let is_unreadable = |path: &PathBuf| path.exists() && !reach.reads(path);
+        let unread = paths(text).filter(|_| is_missing).filter(is_unreadable).find_map(|path| refused(&path, reach));
+        let around_data = || reach.read.iter().chain(&reach.write).find_map(|folder| folder_around_data(folder, reach));
+        let unlisted = || around_data().filter(|_| shows(text, &MISSING_MODULE)).map(beside_data);
+        return unread.or_else(unlisted);
     }
+    // The line that reports the refusal names the path; a traceback before it names the program's own files.
+    let reports = text.lines().filter(|line| shows(line, &SIGNS));
+    let named = reports.flat_map(paths).find_map(|path| refused(&path, reach));
     let unknown = || {
         "The program may lack a permission: it can access only what `allow` in the agent file lists, as \
          docs/programs.md explains."
             .to_owned()
     };
     Some(named.unwrap_or_else(unknown))
+}
+
+fn beside_data(folder: &Path) -> String {
+    format!(
+        "The program cannot list {folder} or reach new entries of it, because the data directory is in it: serve with \
+         --data and a folder elsewhere.",
+        folder = folder.display()
+    )
 }
 
 fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
@@ -41,11 +61,7 @@ fn refused(path: &Path, reach: &ConfinementRules) -> Option<String> {
         ));
     }
     if let Some(folder) = folder_around_data(path, reach) {
-        return Some(format!(
-            "The program cannot list {folder} or reach new entries of it, because the data directory is in it: serve \
-             with --data and a folder elsewhere.",
-            folder = folder.display()
-        ));
+        return Some(beside_data(folder));
     }
     if reach.writes(path) {
         return None;
@@ -127,6 +143,30 @@ mod tests {
         let said = find("EACCES: permission denied, open '/srv/work/nuncio-data/x'", &reach(&["/srv/work"], &[]));
         assert!(said.unwrap().contains("programs can never access"));
         assert!(find(listed, &reach(&[], &[])).unwrap().contains("allow.read"));
+    }
+
+    #[test]
+    fn path_in_the_line_of_the_refusal_counts_and_those_of_the_traceback_do_not() {
+        let reach = ConfinementRules { read: vec!["/srv/agent".into()], ..ConfinementRules::default() };
+        let traceback = "Traceback (most recent call last):\n  File \"/srv/agent/brain.py\", line 3, in <module>\n";
+        let said = |error: &str| find(&format!("{traceback}{error}"), &reach).unwrap();
+        let absolute = said("PermissionError: [Errno 13] Permission denied: '/srv/shared/prices.csv'");
+        assert!(absolute.contains("may not read /srv/shared/prices.csv"), "{absolute}");
+        let relative = said("PermissionError: [Errno 13] Permission denied: 'log.txt'");
+        assert!(relative.contains("may lack a permission") && !relative.contains("brain.py"), "{relative}");
+    }
+
+    #[test]
+    fn module_missing_in_a_folder_around_the_data_directory_gets_a_hint_about_the_data_option() {
+        let missing = "ModuleNotFoundError: No module named 'my_lib'";
+        let reach = |hidden: &str| ConfinementRules {
+            read: vec!["/usr".into(), "/srv/agent".into()],
+            hidden: Some(hidden.into()),
+            ..ConfinementRules::default()
+        };
+        let said = find(missing, &reach("/srv/agent/nuncio-data")).unwrap();
+        assert!(said.contains("cannot list /srv/agent") && said.contains("--data"), "{said}");
+        assert_eq!(find(missing, &reach("/var/nuncio")), None);
     }
 
     #[test]

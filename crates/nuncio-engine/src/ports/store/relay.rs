@@ -62,14 +62,14 @@ pub enum RelayChange {
     /// Removes a delivery that succeeded or was given up, and logs it; no conflict if it does not exist.
     EndDelivery {
         agent: AgentId,
-        /// Number of the delivered notification.
+        /// Number of the notification that was delivered or given up.
         seq: u64,
         logged: WebhookDeliveryLogEntry,
     },
     /// Reschedules a delivery; no conflict if it does not exist.
     DelayDelivery {
         agent: AgentId,
-        /// Number of the delivered notification.
+        /// Number of the notification to deliver.
         seq: u64,
         /// Number of delivery attempts so far.
         attempts: u32,
@@ -118,7 +118,7 @@ pub struct WebhookDelivery {
 /// Log entry of a finished delivery, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct WebhookDeliveryLogEntry {
-    /// Number of the delivered notification.
+    /// Number of the notification that was delivered or given up.
     pub seq: u64,
     pub delivery_id: String,
     /// Kind of notification, such as `message.new`.

@@ -54,7 +54,7 @@ impl NumberConstraints {
         number.to_value().and_then(|value| value.as_f64()).is_some_and(|float| self.divides(float))
     }
 
-    /// Whether a number satisfies all divisors in float arithmetic.
+    /// Whether a number is a multiple of all required divisors and of no excluded one, in float arithmetic.
     fn divides(&self, number: f64) -> bool {
         let whole = |unit: &Decimal| {
             let unit = unit.to_value().and_then(|value| value.as_f64());

@@ -45,7 +45,7 @@ async fn private_skills_are_not_listed_and_those_private_in_the_index_are_not_fe
 }
 
 #[tokio::test]
-async fn skill_with_a_contradicting_descriptor_is_not_listed() {
+async fn skill_with_a_missing_or_invalid_descriptor_is_not_listed_and_the_reason_is_reported() {
     let (here, stub) = start().await;
     let ids = ["good", "other", "broken", "gone", "newer", "text"];
     stub.offer(&ids);

@@ -9,7 +9,7 @@ use crate::wire::EXECUTION_ID;
 /// An ISO 8601 date or time; only one with an offset from UTC is a moment that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Iso8601Time {
-    /// A time with an offset from UTC.
+    /// A date and time with an offset from UTC, so that it can be compared.
     Moment(Timestamp),
     /// A date, or a time without an offset.
     Local,

@@ -31,7 +31,7 @@ const DEVICE: &str = "[agent]\nname = \"device\"\nversion = \"1.0.0\"\n";
 /// An MCP server, as its file declares it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct McpServerFile {
+struct DeclaredMcpServer {
     command: Option<Vec<String>>,
     url: Option<Url>,
     scope: Option<ScopeId>,
@@ -44,7 +44,7 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
     let folder = home.join("mcp");
     let mut runners = None;
     for (path, text) in files(&folder)? {
-        let file: McpServerFile = toml::from_str(&text).map_err(|why| config_error(&path, &why))?;
+        let file: DeclaredMcpServer = toml::from_str(&text).map_err(|why| config_error(&path, &why))?;
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = BackendName::parse(name).map_err(|why| config_error(&path, &format!("the file's name: {why}")))?;
         let transport = transport(&file).map_err(|why| config_error(&path, &why))?;
@@ -74,7 +74,7 @@ pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalToo
 }
 
 /// How an MCP server is reached: a program, or an address of this machine.
-fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
+fn transport(file: &DeclaredMcpServer) -> Result<McpTransport, String> {
     match (&file.command, &file.url) {
         (Some(words), None) => match CommandLine::literal(words) {
             Some(command) => Ok(McpTransport::Stdio { command, env: Vec::new() }),

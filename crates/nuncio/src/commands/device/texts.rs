@@ -85,8 +85,8 @@ texts_by_language! { DeviceTexts {
     key: "key", "指纹";
     can_join_until: "Your other device can join until {time} with this link:", "在 {time} 之前，你的另一台设备可以用此链接加入：";
     run_there:
-        "On the other device, run `nuncio device join LINK`; `--folder DIR` also shares a folder with agents that you allow.",
-        "在另一台设备上运行 `nuncio device join LINK`；加上 `--folder DIR` 还会把一个文件夹共享给你允许的智能体。";
+        "On the other device, run `nuncio device join LINK`;\n`--folder DIR` also shares a folder with agents that you allow.",
+        "在另一台设备上运行 `nuncio device join LINK`；\n加上 `--folder DIR` 还会把一个文件夹共享给你允许的智能体。";
     then_compare:
         "Then compare the number on both screens; here it is shown by:",
         "然后核对两台设备上的数字；在这里用以下命令查看：";
@@ -126,10 +126,10 @@ texts_by_language! { DeviceTexts {
     removed: "removed", "已移除";
     unreachable_advice:
         "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the operator of the server.",
-        "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的运营者。";
+        "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的管理员。";
     removed_advice:
         "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
-        "这台设备已从你的账户中移除，智能体不能再使用它。如果这不是你的意思，请联系服务器的运营者。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
+        "这台设备已从你的账户中移除，智能体不能再使用它。如果这不是你的意思，请联系服务器的管理员。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
 
     // Questions in the terminal.
     too_late: "{agent} {tool}: the answer came too late, or another device answered first.", "{agent} {tool}：已超时，或已在别处答复。";

@@ -1,10 +1,10 @@
 //! The start with tools that run on a person's device.
 
-use super::sections::ToolSections;
+use super::sections::GeneratedAgentParts;
 
 /// Tools that `nuncio device run` has without further configuration.
-pub(super) fn sections() -> ToolSections {
-    ToolSections {
+pub(super) fn sections() -> GeneratedAgentParts {
+    GeneratedAgentParts {
         about: " that acts on a person's device: the person installs Nuncio, allows each permission, and is asked\n# \
                 before sensitive calls"
             .to_owned(),
@@ -18,7 +18,7 @@ pub(super) fn sections() -> ToolSections {
         tools: TOOLS.to_owned(),
         names: vec!["read_file".to_owned(), "send_notification".to_owned()],
         intents: INTENTS.to_owned(),
-        ..ToolSections::default()
+        ..GeneratedAgentParts::default()
     }
 }
 

@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Provider;
 use nuncio_core::ids::AgentName;
 
-use super::sections::{self, NeededSecret, ToolSections};
+use super::sections::{self, GeneratedAgentParts, NeededSecret};
 use super::{device, mcp, openapi, process, toml, until_interrupted};
 use crate::cli::Init;
 use crate::output::{fault, wrong_usage};
@@ -84,7 +84,7 @@ fn check_combination(options: &Init) -> anyhow::Result<()> {
     }
 }
 
-fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSections>) -> AgentFileDraft {
+fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> AgentFileDraft {
     let text = agent_file(name, model, tools);
     let (skipped, count) = tools.map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
     let mut next = tools.map(|tools| tools.next.clone()).unwrap_or_default();
@@ -103,7 +103,7 @@ fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSection
     }
 }
 
-fn secrets(model: Option<&ModelName>, tools: Option<&ToolSections>) -> Vec<NeededSecret> {
+fn secrets(model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> Vec<NeededSecret> {
     let key = model.and_then(ModelName::variable).map(|name| NeededSecret { name: name.to_owned(), form: "" });
     let mut needed: Vec<_> = key.into_iter().collect();
     for secret in tools.into_iter().flat_map(|tools| &tools.secrets) {
@@ -156,7 +156,7 @@ fn agent_name(folder: &Path) -> AgentName {
     AgentName::parse(name.trim_matches('-')).unwrap_or_else(|_| fallback())
 }
 
-fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSections>) -> String {
+fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> String {
     let mut out = String::new();
     let about = tools.map(|tools| tools.about.as_str()).unwrap_or_default();
     let description = toml::text(tools.map_or("Answers questions, and knows the time.", |tools| &tools.description));
@@ -179,7 +179,7 @@ fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&ToolSe
 }
 
 /// Adds the tools and the sections that they need.
-pub(super) fn add_tools(out: &mut String, tools: &ToolSections) {
+pub(super) fn add_tools(out: &mut String, tools: &GeneratedAgentParts) {
     out.push_str(&tools.sections);
     out.push_str(
         "\n# What it can do. Adapt titles and descriptions to your agent. Give a tool that changes something a\n\
@@ -207,7 +207,7 @@ fn model_brain(model: &ModelName) -> String {
     out
 }
 
-fn rules_brain(tools: Option<&ToolSections>) -> String {
+fn rules_brain(tools: Option<&GeneratedAgentParts>) -> String {
     let (help, intents) = tools.map_or(("", ""), |tools| (tools.help.as_str(), tools.intents.as_str()));
     let names = tools.map(|tools| tools.names.join(", ")).unwrap_or_default();
     let answer = toml::text(&match (help, names.as_str()) {

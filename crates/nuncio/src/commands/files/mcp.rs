@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::access::FileAccess;
-use super::sections::{self, ToolSectionHead, ToolSections};
+use super::sections::{self, AgentFileToolHead, GeneratedAgentParts};
 use super::start_progress::McpStartProgress;
 use super::toml;
 use crate::cli::{DEFAULT_DATA, Init};
@@ -34,7 +34,12 @@ pub(super) struct McpServerDraft {
 }
 
 /// Starts or reaches the MCP server and imports its tools. Asks before it imports tools that may change something.
-pub(super) async fn import(text: &str, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<ToolSections> {
+pub(super) async fn import(
+    text: &str,
+    agent: &AgentName,
+    options: &Init,
+    json: bool,
+) -> anyhow::Result<GeneratedAgentParts> {
     let server = McpServerDraft::parse(text, &options.folder)?;
     let McpServerTools { tools, unusable } = server.ask(agent, options, json).await?;
     let (tools, refused) = choose(&server.name, tools, options, json).await?;
@@ -127,7 +132,7 @@ impl McpServerDraft {
         Ok(offers.into_iter().next().unwrap_or_default())
     }
 
-    fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> ToolSections {
+    fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> GeneratedAgentParts {
         let changes = tools.iter().any(|offered| offered.effect != ToolEffect::ReadOnly);
         let access = FileAccess::of(&self.command, &self.folder, changes);
         let allow = access.section();
@@ -141,7 +146,7 @@ impl McpServerDraft {
         sections.push_str(&format!("\n# Where its tools run.\n[[mcp]]\nname = \"{}\"\n{}\n", self.name, self.line));
         let effects: Vec<_> = tools.iter().map(|offered| offered.effect).collect();
         sections.push_str(&sections::scopes(&self.name, &effects));
-        ToolSections {
+        GeneratedAgentParts {
             about: format!(" with the tools of {}", self.name),
             description: format!("Uses the tools of {}.", self.name),
             sections,
@@ -149,7 +154,7 @@ impl McpServerDraft {
             names: tools.iter().map(|offered| offered.tool.name.to_string()).collect(),
             skipped,
             access: access.sentences(&data_directory()),
-            ..ToolSections::default()
+            ..GeneratedAgentParts::default()
         }
     }
 
@@ -157,7 +162,7 @@ impl McpServerDraft {
         let description = tool.description.trim();
         let description =
             if description.is_empty() { format!("{} of {}.", tool.name, self.name) } else { description.to_owned() };
-        let head = ToolSectionHead {
+        let head = AgentFileToolHead {
             name: tool.name.as_str(),
             title: tool.title.as_ref().map(TextByLanguage::in_english),
             description: &description,

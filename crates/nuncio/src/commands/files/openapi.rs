@@ -13,7 +13,7 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_server::ToolEffect;
 use url::Url;
 
-use super::sections::{self, NeededSecret, ToolSections};
+use super::sections::{self, GeneratedAgentParts, NeededSecret};
 use crate::output::{counted, fault};
 use document::OpenApiDocument;
 use operation::{ImportedOperation, MAX_NAME};
@@ -31,7 +31,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_OPERATIONS: usize = 128;
 
 /// Reads a document from a file or URL and makes tools of its operations. `scope_prefix` begins the ids of the scopes.
-pub(super) async fn import(place: &str, scope_prefix: &str) -> anyhow::Result<ToolSections> {
+pub(super) async fn import(place: &str, scope_prefix: &str) -> anyhow::Result<GeneratedAgentParts> {
     let failed = |why: String| fault(Code::OpenapiInvalid, format!("--from-openapi {place}: {why}"));
     let (text, url) = load(place).await.map_err(failed)?;
     let document = OpenApiDocument::parse(&text).map_err(failed)?;
@@ -72,7 +72,7 @@ async fn load(place: &str) -> Result<(String, Option<Url>), String> {
     Ok((text, Some(url)))
 }
 
-fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) -> Result<ToolSections, String> {
+fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) -> Result<GeneratedAgentParts, String> {
     let mut security = SecuritySchemeConverter::new(document);
     let (mut operations, mut skipped) = (Vec::<ImportedOperation>::new(), Vec::new());
     let found = document.operations(&mut skipped)?;
@@ -100,7 +100,7 @@ fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) ->
     }
     let effects: Vec<ToolEffect> = operations.iter().map(ImportedOperation::effect).collect();
     let title = document.title().unwrap_or_else(|| "an OpenAPI document".to_owned());
-    Ok(ToolSections {
+    Ok(GeneratedAgentParts {
         about: format!(" with the operations of {title}"),
         description: format!("Uses the operations of {title}."),
         sections: sections::scopes(scope_prefix, &effects),
@@ -108,7 +108,7 @@ fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) ->
         tools: operations.iter().map(|operation| operation.section(scope_prefix)).collect(),
         secrets: security.into_secrets(),
         skipped,
-        ..ToolSections::default()
+        ..GeneratedAgentParts::default()
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use nuncio_core::ids::AgentName;
 
 use super::draft::{self, AgentFileDraft};
-use super::sections::{self, ToolSections};
+use super::sections::{self, GeneratedAgentParts};
 use crate::cli::ProcessLanguage;
 use crate::output::shell_quote;
 
@@ -22,7 +22,7 @@ pub(super) fn draft(
     language: ProcessLanguage,
     name: &AgentName,
     folder: &Path,
-    tools: Option<&ToolSections>,
+    tools: Option<&GeneratedAgentParts>,
 ) -> AgentFileDraft {
     let (example, text, file) = match language {
         ProcessLanguage::Python => ("process-python", PYTHON, ("brain.py", PYTHON_BRAIN)),

@@ -9,9 +9,9 @@ use super::toml;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Tools of a generated agent.
+/// Parts of a generated agent file: tools and what they need.
 #[derive(Debug, Default)]
-pub(super) struct ToolSections {
+pub(super) struct GeneratedAgentParts {
     /// Completes the sentence "An agent".
     pub(super) about: String,
     /// Sections that the tools need: servers and permissions.
@@ -43,14 +43,14 @@ pub(super) struct NeededSecret {
 }
 
 /// The first keys of a `[[tool]]` section.
-pub(super) struct ToolSectionHead<'a> {
+pub(super) struct AgentFileToolHead<'a> {
     pub(super) name: &'a str,
     pub(super) title: Option<&'a str>,
     pub(super) description: &'a str,
     pub(super) scope: Option<String>,
 }
 
-impl fmt::Display for ToolSectionHead<'_> {
+impl fmt::Display for AgentFileToolHead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n[[tool]]\nname = \"{}\"\n", self.name)?;
         if let Some(title) = self.title.filter(|title| !title.trim().is_empty()) {

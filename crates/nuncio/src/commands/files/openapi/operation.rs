@@ -100,7 +100,7 @@ impl ImportedOperation {
         if let Some(body) = &self.body {
             let _ = write!(run, ", body = {}", toml::text(body));
         }
-        let head = sections::ToolSectionHead {
+        let head = sections::AgentFileToolHead {
             name: &self.name,
             title: self.title.as_deref(),
             description: &self.description,

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Imports a document and checks that the tools make a valid agent file.
-fn import_document(document: &Value) -> Result<ToolSections, String> {
+fn import_document(document: &Value) -> Result<GeneratedAgentParts, String> {
     let document = OpenApiDocument::parse(&document.to_string())?;
     let sections = convert(&document, None, "pets")?;
     let secrets = super::super::sections::secrets(&sections.secrets);

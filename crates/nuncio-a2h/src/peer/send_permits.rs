@@ -30,12 +30,12 @@ pub(super) struct SendPermit {
 
 impl Outbox {
     /// Waits until a message may be sealed and sent in a conversation.
-    pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendPermit, SendError> {
-        self.send_slot_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
+    pub(super) async fn send_permit(&self, conversation: &ConversationId) -> Result<SendPermit, SendError> {
+        self.send_permit_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
     }
 
-    /// Like [`Self::send_slot`], but fails after `until`.
-    pub(super) async fn send_slot_until(
+    /// Like [`Self::send_permit`], but fails after `until`.
+    pub(super) async fn send_permit_until(
         &self,
         conversation: &ConversationId,
         until: Timestamp,
@@ -57,7 +57,7 @@ impl Outbox {
             Ok(SendPermit { conversation: conversation.clone(), until, _line: send_lock.lock_owned().await })
         };
         tokio::select! {
-            send_slot = next => send_slot,
+            send_permit = next => send_permit,
             () = self.context.clock.sleep_until(until) => {
                 Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
             }
