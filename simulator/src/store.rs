@@ -96,7 +96,10 @@ macro_rules! delegated {
         $(#[async_trait]
         impl $store for SimulatedStore {
             $(async fn $name(&self, $($argument: $kind),*) -> Result<$result, StoreError> {
-                self.read(stringify!($name), self.inner.$name($($argument),*)).await
+                // The arguments tell apart calls of the same name, whose order of arrival may depend on more than the seed.
+                let arguments: &[String] = &[$(format!("{:?}", $argument)),*];
+                let call = format!("{}({})", stringify!($name), arguments.join(", "));
+                self.read(&call, self.inner.$name($($argument),*)).await
             })*
         })*
     };
@@ -269,7 +272,9 @@ impl NodeStore for SimulatedStore {
 #[async_trait]
 impl Store for SimulatedStore {
     async fn commit(&self, mut changes: Vec<Change>) -> Result<(), StoreError> {
-        let label = format!("commits {}", changes.iter().map(name_of).collect::<Vec<_>>().join(", "));
+        let names: Vec<_> = changes.iter().map(name_of).collect();
+        let digest = Digest::of_bytes(format!("{changes:?}").as_bytes()).to_string();
+        let label = format!("commits {} ({})", names.join(", "), &digest[digest.len() - 8..]);
         let fate = self.scheduler.call(self.node, label, PossibleFaults::BeforeOrAfter).await;
         if self.is_lost.load(Ordering::Relaxed) {
             return Err(StoreError::Fenced);

@@ -69,7 +69,7 @@ fn promises_hold_for_seeds_1750_to_1999() {
 
 #[test]
 fn same_seed_gives_the_same_history() {
-    for seed in 0..50 {
+    for seed in 0..100 {
         assert_eq!(run(seed, None).unwrap(), run(seed, None).unwrap(), "seed {seed}");
     }
 }
