@@ -1,5 +1,6 @@
 //! Output of commands for people and programs.
 
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use anstream::{eprintln, println};
@@ -206,6 +207,16 @@ pub(crate) fn show(json: bool, answer: &Value, print: impl FnOnce(&Value)) {
 /// Prints a list as a table, or `none` if it is empty.
 pub(crate) fn print_list<T>(items: &[T], headings: &[&str], none: &str, row: impl Fn(&T) -> Vec<String>) {
     if items.is_empty() { println!("{none}") } else { table(headings, items.iter().map(row)) }
+}
+
+/// Prints text for a program without removing escape sequences. A reader that closes the pipe early, such as `head`, is
+/// not an error.
+pub(crate) fn print_unchanged(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// A value as one line of text for a terminal.

@@ -16,7 +16,7 @@ use super::chat::clean::clean;
 use super::confirm::confirm;
 use super::consumer::{consumer, read_credential};
 use crate::cli::{CallerCredentials, Invoke, given};
-use crate::output::wrong_usage;
+use crate::output::{print_unchanged, wrong_usage};
 
 mod agent;
 mod inputs;
@@ -76,8 +76,7 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     };
     line.clear();
     let Some(outcome) = outcome else { return stop(&consumer, &execution, json).await };
-    print_result(&execution, &outcome?, json);
-    Ok(())
+    print_result(&execution, &outcome?, json)
 }
 
 async fn submit(
@@ -155,24 +154,24 @@ fn print_accepted(execution: &RemoteExecution, json: bool) {
     }
 }
 
-fn print_result(execution: &RemoteExecution, output: &Value, json: bool) {
+fn print_result(execution: &RemoteExecution, output: &Value, json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", json!({"event": "result", "execution_id": execution.id(), "output": output}));
-        return;
+        return Ok(());
     }
-    print_output(output);
+    print_output(output)
 }
 
-fn print_output(output: &Value) {
+fn print_output(output: &Value) -> anyhow::Result<()> {
     let text = match output {
         Value::String(text) => text.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
     if std::io::stdout().is_terminal() {
         println!("{}", clean(&text));
-    } else {
-        std::println!("{text}");
+        return Ok(());
     }
+    print_unchanged(format!("{text}\n").as_bytes())
 }
 
 /// Handles Ctrl-C during a remote execution: asks whether to cancel the execution too.

@@ -1,6 +1,5 @@
 //! `nuncio completions` and `nuncio man`, generated from the same definitions that parse the flags.
 
-use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anstream::println;
@@ -10,12 +9,12 @@ use nuncio_core::Code;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::output::fault;
+use crate::output::{fault, print_unchanged};
 
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "nuncio", &mut script);
-    print_whole(&script)
+    print_unchanged(&script)
 }
 
 /// Prints the first manual page, or writes all of them into a folder.
@@ -23,7 +22,7 @@ pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        return print_whole(&page);
+        return print_unchanged(&page);
     };
     let failed =
         |error: std::io::Error| fault(Code::Internal, format!("{} cannot be written: {error}", folder.display()));
@@ -35,12 +34,4 @@ pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
         println!("Wrote the manual to {0}.\n\nNext:\n  man -l {0}/nuncio.1", folder.display());
     }
     Ok(())
-}
-
-/// Prints generated text unchanged. A reader that closes the pipe early, such as `head`, is not an error.
-fn print_whole(text: &[u8]) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

@@ -59,6 +59,19 @@ impl NuncioCommand {
         self
     }
 
+    /// Runs the command with a closed pipe as its standard output.
+    pub(crate) fn run_with_closed_stdout(mut self) -> ProcessOutput {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut child = self.0.stdout(writer).spawn().unwrap();
+        let err = collect(child.stderr.take().unwrap());
+        let status = end_of(&mut child).unwrap_or_else(|| {
+            child.kill().unwrap();
+            panic!("it does not end: {:?}", self.0)
+        });
+        ProcessOutput { status: status.code(), stdout: String::new(), stderr: err.whole() }
+    }
+
     pub(crate) fn run(mut self) -> ProcessOutput {
         let mut child = self.0.spawn().unwrap();
         let out = collect(child.stdout.take().unwrap());

@@ -108,6 +108,14 @@ fn json_invoke_prints_one_event_per_line() {
 }
 
 #[test]
+fn invoke_succeeds_if_the_reader_of_its_output_closes_the_pipe() {
+    let (home, stub) = (TestAgentFolder::hotel(), good());
+    let ran = nuncio(&home, &["invoke", &format!("a/b@{}", stub.host), "-i", "text=x"]).run_with_closed_stdout();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+}
+
+#[test]
 fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
     let (home, stub) = (TestAgentFolder::hotel(), good());
     for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {

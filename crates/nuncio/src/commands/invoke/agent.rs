@@ -39,7 +39,7 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     };
     match json {
         true => println!("{}", json!({"event": "result", "output": output})),
-        false => print_output(&output),
+        false => print_output(&output)?,
     }
     Ok(())
 }

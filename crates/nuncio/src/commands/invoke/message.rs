@@ -47,7 +47,7 @@ pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Resu
     };
     match answer {
         Some(answer) if json => println!("{}", json!({"event": "result", "output": answer})),
-        Some(answer) => print_output(&answer.into()),
+        Some(answer) => print_output(&answer.into())?,
         None => anyhow::bail!("no answer arrived in time; ask again with --answer-to {id}"),
     }
     Ok(())
