@@ -3,6 +3,7 @@
 use anstream::{eprintln, println};
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::PersonName;
+use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{KeyExpiry, KeyKind, KeyRole};
 use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
@@ -138,7 +139,12 @@ fn key_row(key: &KeyInfo) -> (Vec<String>, String) {
         KeyScopes::Only(scopes) => text_of_all(scopes),
     };
     let person = key.person.as_ref().map(|person| format!(", person: {}", text(person))).unwrap_or_default();
-    let details = format!("{kind}, {role}, created {}{person}, scopes: {scopes}", minute_text(key.created_at));
+    let is_replaced_secret_valid = |until: &Timestamp| key.revoked_at.is_none() && *until > SystemClock.now();
+    let previous = key.previous.as_ref().map(|previous| previous.until).filter(is_replaced_secret_valid);
+    let previous =
+        previous.map(|until| format!(", previous secret valid until {}", minute_text(until))).unwrap_or_default();
+    let details =
+        format!("{kind}, {role}, created {}{person}, scopes: {scopes}{previous}", minute_text(key.created_at));
     let expires = key.expires_at.map_or_else(|| "never".to_owned(), minute_text);
     (vec![text(&key.id), text_or_dash(key.name.as_ref()), state.to_owned(), expires], details)
 }
@@ -161,9 +167,27 @@ fn overlap_seconds(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_core::time::Timestamp;
-
     use super::*;
+
+    #[test]
+    fn key_row_names_the_end_of_a_previous_secret_only_while_it_is_valid() {
+        let key = |until: Timestamp, revoked_at: Option<Timestamp>| {
+            let past = Timestamp::from_millis(0);
+            key_row(
+                &serde_json::from_value(serde_json::json!({
+                    "id": "key_1", "kind": "bearer", "name": "app", "scopes": "all", "role": "app", "person": null,
+                    "created_at": past, "rotated_at": past, "expires_at": null, "lifetime_seconds": null,
+                    "previous": {"until": until}, "revoked_at": revoked_at,
+                }))
+                .unwrap(),
+            )
+            .1
+        };
+        let (past, future) = (Timestamp::from_millis(0), Timestamp::from_millis(4_102_444_800_000));
+        assert!(key(future, None).ends_with(", scopes: all, previous secret valid until 2100-01-01 00:00"));
+        assert!(key(past, None).ends_with(", scopes: all"));
+        assert!(key(future, Some(past)).ends_with(", scopes: all"));
+    }
 
     #[test]
     fn key_expiry_accepts_a_duration_or_a_time_and_refuses_other_texts() {
