@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
 use nuncio_device::prompt::{AgentVerification, PermissionPrompt, PromptAnswer, PromptQuestion};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
@@ -53,9 +54,14 @@ impl Drop for OpenQuestionGuard<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.0 {
             let values: [(&str, &dyn Display); 2] = [("agent", &question.agent_name), ("tool", &question.tool)];
-            eprintln!("{}", fill(DeviceTexts::of_environment().too_late, &values));
+            eprintln!("{}", fill(closing_text(&DeviceTexts::of_environment(), question, SystemClock.now()), &values));
         }
     }
+}
+
+/// Why a question closed without an answer in this terminal: its time ended, or it was answered elsewhere.
+fn closing_text(texts: &DeviceTexts, question: &PromptQuestion, now: Timestamp) -> &'static str {
+    if now < question.until { texts.answered_elsewhere } else { texts.timed_out }
 }
 
 #[async_trait]
@@ -153,18 +159,11 @@ fn choices(texts: &DeviceTexts, sensitivity: Sensitivity, source: Option<&CallSo
 #[cfg(test)]
 mod tests {
     use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
-    use nuncio_core::time::Timestamp;
 
     use super::*;
 
-    /// Answer to a question if these lines are typed, each after so many milliseconds, and the input then ends.
-    async fn answer_to(typed: &[(u64, &str)]) -> PromptAnswer {
-        let (sender, lines) = mpsc::unbounded_channel();
-        for (millis, line) in typed {
-            sender.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
-        }
-        drop(sender);
-        let question = PromptQuestion {
+    fn question() -> PromptQuestion {
+        PromptQuestion {
             id: "1".to_owned(),
             agent: AgentId::parse("agt_1").unwrap(),
             agent_name: "Notes".to_owned(),
@@ -178,9 +177,26 @@ mod tests {
             scope_words: nuncio_device::ScopeTexts::default(),
             sensitivity: Sensitivity::Medium,
             source: None,
-            until: Timestamp::from_millis(0),
-        };
-        TerminalPrompt { alone: true, lines: Mutex::new(lines) }.ask(&question).await
+            until: Timestamp::from_millis(1000),
+        }
+    }
+
+    /// Answer to a question if these lines are typed, each after so many milliseconds, and the input then ends.
+    async fn answer_to(typed: &[(u64, &str)]) -> PromptAnswer {
+        let (sender, lines) = mpsc::unbounded_channel();
+        for (millis, line) in typed {
+            sender.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
+        }
+        drop(sender);
+        TerminalPrompt { alone: true, lines: Mutex::new(lines) }.ask(&question()).await
+    }
+
+    #[test]
+    fn question_closed_before_its_end_is_not_reported_as_timed_out() {
+        let texts = &DeviceTexts::of(nuncio_device::pages::Language::English);
+        let text_at = |millis| closing_text(texts, &question(), Timestamp::from_millis(millis));
+        assert_eq!(text_at(999), texts.answered_elsewhere);
+        assert_eq!(text_at(1000), texts.timed_out);
     }
 
     #[test]

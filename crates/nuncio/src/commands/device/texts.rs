@@ -132,7 +132,10 @@ texts_by_language! { DeviceTexts {
         "这台设备已从你的账户中移除，智能体不能再使用它。如果这不是你的意思，请联系服务器的管理员。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
 
     // Questions in the terminal.
-    too_late: "{agent} {tool}: the answer came too late, or another device answered first.", "{agent} {tool}：已超时，或已在别处答复。";
+    timed_out: "{agent} {tool}: not answered in time.", "{agent} {tool}：未在限定时间内答复。";
+    answered_elsewhere:
+        "{agent} {tool}: no answer is needed here any more. It was answered on this device's pages or on another device, or the permission was revoked.",
+        "{agent} {tool}：无需再在此答复。已在本设备的页面或另一台设备上答复，或相关权限已撤销。";
     too_soon: "Ignored: the answer came too soon after the question.", "已忽略：问题刚显示就收到了回答。";
     first_contact: "known by its keys since first contact", "凭它与你首次联系时出示的密钥";
     by_did: "its keys are confirmed by {did}", "它的密钥由 {did} 担保";
