@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::commands::{DeviceCommand, carry_out};
 use super::home::folder_of;
 use super::storage::describe;
-use super::texts::{DeviceTexts, fill};
+use super::texts::{DeviceTexts, confinement_text, fill};
 use super::write_private_file;
 use crate::cli::DeviceHomeOptions;
 use crate::output::{cell, fault, items, padded, show, table};
@@ -62,7 +62,7 @@ pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
         for (label, name) in shown {
             line(label, &cell(&answer[name]));
         }
-        line(texts.programs, &confinement());
+        line(texts.programs, &confinement_text(&texts, confinement()));
         line(texts.sealed_by, &sealed_by);
         line(texts.server, &texts.value(&cell(&answer["server"])));
         if let Some(advice) = connection_advice(answer["server"].as_str()) {

@@ -1,6 +1,8 @@
 //! The fixed texts of `nuncio device`, in English and Chinese. Errors keep their English message and code, which
 //! `nuncio explain` has too.
 
+use nuncio_device::tools::ConfinementSupport;
+
 use crate::commands::language::{texts_by_language, user_language};
 
 texts_by_language! { DeviceTexts {
@@ -131,6 +133,18 @@ texts_by_language! { DeviceTexts {
         "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
         "这台设备已从你的账户中移除，智能体不能再使用它。如果这不是你的意思，请联系服务器的管理员。要重新使用这台电脑，请获取新的邀请，并用另一个文件夹加入：nuncio device join LINK --home DIR";
 
+    // Confinement of programs; in English as `ConfinementSupport` displays it.
+    confined:
+        "confined to the files and networks listed in their tool files",
+        "只能访问其工具文件中列出的文件和网络";
+    confined_in_files:
+        "confined to the files listed in their tool files, but not in the network",
+        "只能访问其工具文件中列出的文件，但网络访问不受限制";
+    confined_in_network:
+        "confined in the network, but not in files, since this system has no Landlock",
+        "网络访问受限制，但文件访问不受限制，因为本系统没有 Landlock";
+    not_confined: "not confined, since this system has no Landlock", "不受限制，因为本系统没有 Landlock";
+
     // Questions in the terminal.
     timed_out: "{agent} {tool}: not answered in time.", "{agent} {tool}：未在限定时间内答复。";
     answered_elsewhere:
@@ -194,6 +208,16 @@ impl DeviceTexts {
     }
 }
 
+/// Which restrictions this system can enforce on programs.
+pub(super) const fn confinement_text(texts: &DeviceTexts, confinement: ConfinementSupport) -> &'static str {
+    match (confinement.files, confinement.network) {
+        (true, true) => texts.confined,
+        (true, false) => texts.confined_in_files,
+        (false, true) => texts.confined_in_network,
+        (false, false) => texts.not_confined,
+    }
+}
+
 /// Fills in the values of a text's placeholders.
 pub(super) fn fill(text: &str, values: &[(&str, &dyn std::fmt::Display)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
@@ -202,6 +226,16 @@ pub(super) fn fill(text: &str, values: &[(&str, &dyn std::fmt::Display)]) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn confinement_is_described_in_the_language_of_the_user() {
+        for (files, network) in [(true, true), (true, false), (false, true), (false, false)] {
+            let confinement = ConfinementSupport { files, network, signals: false };
+            assert_eq!(confinement_text(&DeviceTexts::ENGLISH, confinement), confinement.to_string());
+            let chinese = confinement_text(&DeviceTexts::CHINESE, confinement);
+            assert!(chinese.contains("限制") || chinese.contains("只能"), "{chinese}");
+        }
+    }
 
     #[test]
     fn every_text_has_the_same_placeholders_in_both_languages() {
