@@ -16,8 +16,8 @@ texts_by_language! { ChatTexts {
     stopped: "Stopped.", "已停止。";
     cannot_stop: "The server cannot stop a turn; its output is no longer shown.", "服务器不能停止本轮，后续输出不再显示。";
     no_result_yet:
-        "No result of {tools} yet. It may take long, or a person has to act first: on its server, `nuncio approve list` and `nuncio task list` show what waits.",
-        "{tools} 尚无结果：可能需要较长时间，也可能在等待有人处理。在其服务器上可用 `nuncio approve list` 和 `nuncio task list` 查看。";
+        "No result of {tools} yet. It may take long, or a person has to act first: the person on their device, or an operator; on its server, `nuncio approve list` and `nuncio task list` show what waits.",
+        "{tools} 尚无结果：可能需要较长时间，也可能在等待用户在自己的设备上确认，或等待管理员处理。在其服务器上可用 `nuncio approve list` 和 `nuncio task list` 查看后者。";
     interrupted: "The connection broke; reconnecting.", "连接中断，正在重新连接。";
     incomplete: "The server did not report how the turn ended; this is what was received.", "服务器没有说明本轮如何结束；以上是收到的内容。";
     max_tokens: "The model's limit was reached.", "已达到模型的上限。";
