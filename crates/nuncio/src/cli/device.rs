@@ -72,7 +72,7 @@ pub(crate) enum DeviceSubcommand {
         /// Name of this device
         #[arg(long, default_value = "laptop")]
         name: String,
-        /// Folder whose files agents may read if you allow it
+        /// Folder whose files agents may read if you allow it, while the device runs
         #[arg(long = "folder", value_name = "DIR")]
         folders: Vec<PathBuf>,
         /// Port of the device pages on this machine [default: 7480, or any free port]
@@ -81,7 +81,8 @@ pub(crate) enum DeviceSubcommand {
         /// Print the link to the pages and open no browser
         #[arg(long)]
         no_open: bool,
-        /// Only join; `nuncio device run` starts the device later
+        /// Only join; `nuncio device run` starts the device later and takes the --folder and --port that cannot be given
+        /// here
         #[arg(long, conflicts_with_all = ["folders", "port", "no_open"])]
         no_run: bool,
     },
