@@ -5,15 +5,15 @@ use std::io::IsTerminal as _;
 use anstream::println;
 use owo_colors::OwoColorize as _;
 
-/// Width of a table when standard output is no terminal, in columns.
+/// Width of a table in a terminal of unknown width, in columns.
 const DEFAULT_WIDTH: usize = 80;
 /// Spaces between two columns.
 const GAP: usize = 2;
 /// A column is never made narrower than this.
 const MIN_COLUMN: usize = 6;
 
-/// Prints rows under headings within the width of the terminal, or within 80 columns if there is none. The first `fixed`
-/// columns keep their width.
+/// Prints rows under headings within the width of the terminal, or one line per row if there is none, so that
+/// programs find every value whole. The first `fixed` columns keep their width.
 pub(crate) fn fitted_table(headings: &[&str], fixed: usize, rows: impl Iterator<Item = Vec<String>>) {
     print(headings, fixed, rows.map(|row| (row, String::new())));
 }
@@ -25,7 +25,7 @@ pub(crate) fn fitted_list(headings: &[&str], fixed: usize, rows: impl Iterator<I
 
 fn print(headings: &[&str], fixed: usize, rows: impl Iterator<Item = (Vec<String>, String)>) {
     let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    let width = if std::io::stdout().is_terminal() { measured.unwrap_or(DEFAULT_WIDTH) } else { DEFAULT_WIDTH };
+    let width = if std::io::stdout().is_terminal() { measured.unwrap_or(DEFAULT_WIDTH) } else { usize::MAX };
     let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
     let (rows, details): (Vec<Vec<String>>, Vec<String>) =
         std::iter::once((headings, String::new())).chain(rows).unzip();

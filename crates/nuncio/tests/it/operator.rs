@@ -139,7 +139,7 @@ fn signing_key_is_marked_in_the_list_and_its_secret_shown_once() {
 }
 
 #[test]
-fn lists_of_keys_and_grants_fit_80_columns_without_loss() {
+fn lists_of_keys_and_grants_in_a_pipe_break_no_value() {
     let home = scoped();
     let long = "a-name-of-an-application-that-is-much-longer-than-usual";
     let scopes: Vec<String> = (0..6).map(|number| format!("warehouse-inventory-{number}:write")).collect();
@@ -155,14 +155,10 @@ fn lists_of_keys_and_grants_fit_80_columns_without_loss() {
         ("grant", "TO", did, "until 2999-01-31 00:00 UTC"),
     ] {
         let shown = home.nuncio(&[list, "list"]).run().stdout;
-        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-        // A long cell continues on the next line of its column, other texts across the whole line.
         let at = shown.lines().next().unwrap().find(heading).unwrap();
-        let cells = shown.lines().skip(1).filter_map(|line| line.get(at..)?.split("  ").next());
-        assert!(cells.collect::<String>().contains(long), "{shown}");
-        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+        assert!(shown.lines().skip(1).any(|line| line.get(at..).is_some_and(|cell| cell.starts_with(long))), "{shown}");
         for part in scopes.iter().chain([&details]) {
-            assert!(squeezed(&shown).contains(&squeezed(part)), "{part}: {shown}");
+            assert!(shown.contains(part), "{part}: {shown}");
         }
     }
 }
