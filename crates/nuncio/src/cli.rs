@@ -564,7 +564,7 @@ pub(crate) enum AuditSubcommand {
     },
     /// Show everything recorded about a call, verify that it agrees, and name changed records
     Explain {
-        /// Id of the call
+        /// Id of the call, or the number of its record in `nuncio audit list`
         call: String,
         /// Also compare with a device's record, from `nuncio device audit --json`
         #[arg(long, value_name = "FILE")]

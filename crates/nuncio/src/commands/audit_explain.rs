@@ -5,8 +5,9 @@ use std::path::Path;
 use anstream::println;
 use nuncio_core::Code;
 use nuncio_core::ids::CallId;
-use nuncio_engine::record::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
+use nuncio_engine::record::{AuditFilter, CallExplanation, Evidence, EvidenceState, ExplainedRecord};
 use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::replies::AuditRecordList;
 use owo_colors::OwoColorize as _;
 
 use super::operator::{carry_out, parsed};
@@ -17,10 +18,17 @@ mod device;
 use device::DeviceAuditExport;
 
 pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
-    let call = parsed(CallId::parse(call))?;
+    let mut call = parsed(CallId::parse(call))?;
     let device = with.map(DeviceAuditExport::read).transpose()?;
-    let reply = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
-    let mut explanation: CallExplanation = serde_json::from_value(reply)?;
+    let mut explanation = explanation_of(data, &call).await?;
+    // A number is also tried as the id of a call, because clients choose the ids.
+    if explanation.records.is_empty()
+        && let Ok(seq) = call.as_str().parse()
+        && let Some(listed) = call_of_record(data, seq).await?
+    {
+        explanation = explanation_of(data, &listed).await?;
+        call = listed;
+    }
     if explanation.records.is_empty() && explanation.chain_broken.is_none() {
         let message =
             format!("there is no audit record of the call {call}; `nuncio audit list --json` shows the calls");
@@ -49,6 +57,27 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
         show(&explanation, &changed);
     }
     if changed.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
+}
+
+async fn explanation_of(data: &Path, call: &CallId) -> anyhow::Result<CallExplanation> {
+    let reply = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
+    Ok(serde_json::from_value(reply)?)
+}
+
+/// The call of the audit record with this number; `None` if there is no such record.
+async fn call_of_record(data: &Path, seq: u64) -> anyhow::Result<Option<CallId>> {
+    let Some(after) = seq.checked_sub(1) else { return Ok(None) };
+    let command = AdminCommand::AuditList { after: Some(after), limit: 1, filter: AuditFilter::default() };
+    let list: AuditRecordList = serde_json::from_value(carry_out(data, command).await?)?;
+    let Some(numbered) = list.records.into_iter().find(|numbered| numbered.seq == seq) else { return Ok(None) };
+    let id = numbered.record.as_ref().and_then(|record| record["call"].as_str());
+    match id.and_then(|id| CallId::parse(id).ok()) {
+        Some(call) => Ok(Some(call)),
+        None => {
+            let message = format!("audit record {seq} is not about a call; `nuncio audit list` shows the calls");
+            Err(fault(Code::NotFound, message))
+        }
+    }
 }
 
 fn name(evidence: &Evidence) -> String {

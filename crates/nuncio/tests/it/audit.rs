@@ -98,6 +98,27 @@ async fn audit_list_is_newest_first_with_key_names_and_can_be_filtered() {
     }
 }
 
+#[tokio::test]
+async fn audit_explain_takes_the_number_of_a_record_and_refuses_one_that_is_no_call() {
+    let home = TestAgentFolder::script();
+    home.key(&["--name", "phone"]);
+    let key = home.key(&["--name", "tablet"]);
+    let server = home.start();
+    let client = server.aap_with_key(&key);
+    let session = client.session("script", &[("add", true)]).await;
+    client.play(&session, json!([[call("c1", "add", json!({"a": 1, "b": 2}))], [{"text": "done"}]])).await;
+    let listed = home.json_command(&["audit", "list", "--tool", "add"]).json();
+    let number = listed["records"][0]["seq"].to_string();
+    let explain = |call: &str| home.json_command(&["audit", "explain", call]);
+    assert_eq!(explain(&number).json(), explain("c1").json());
+    let (code, message) = explain("1").failure();
+    assert!(code == "not_found" && message.contains("audit record 1 is not about a call"), "{message}");
+    for absent in ["0", "999", "c9"] {
+        let (code, message) = explain(absent).failure();
+        assert!(code == "not_found" && message.contains("there is no audit record of the call"), "{message}");
+    }
+}
+
 /// Data directory of a stopped server, with three audit records and a checkpoint after the last.
 async fn three_records() -> TestAgentFolder {
     let home = TestAgentFolder::script();
