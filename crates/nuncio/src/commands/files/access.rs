@@ -65,8 +65,12 @@ impl FileAccess {
             .read_only
             .iter()
             .map(|(path, why)| format!("The agent's tools can read {path} and change nothing there, because {why}."));
+        let is_explained = |path: &&String| self.read_only.iter().any(|(explained, _)| explained == *path);
+        // Folders of the scripts among the arguments.
+        let read = self.read.iter().filter(|path| !is_explained(path));
+        let read = read.map(|path| format!("The agent's tools can read files in {path}."));
         let write = self.write.iter().map(|path| format!("The agent's tools can read and change files in {path}."));
-        let shared = self.read_only.iter().map(|(path, _)| path).chain(&self.write);
+        let shared = self.read_only.iter().map(|(path, _)| path).chain(&self.read).chain(&self.write);
         let around_data = shared.filter(|path| data.starts_with(path)).map(|path| {
             format!(
                 "The data directory {} would be in {path}, and tools could not list that folder: serve with --data and \
@@ -74,11 +78,11 @@ impl FileAccess {
                 data.display()
             )
         });
-        let mut sentences: Vec<_> = read_only.chain(write).collect();
+        let mut sentences: Vec<_> = read_only.chain(read).chain(write).collect();
         if !sentences.is_empty() {
             sentences.push("The section [allow] in agent.toml changes this.".to_owned());
         }
-        sentences.extend(around_data);
+        around_data.for_each(|sentence| push_new(&mut sentences, sentence));
         sentences
     }
 }
@@ -146,5 +150,16 @@ mod tests {
         assert!(notes.contains("because no tool that changes something was taken over"), "{notes}");
         assert!(sentences(&at("agent"), true, "nuncio-data").contains("because agent.toml is in it"));
         assert_eq!(sentences("-y", true, "nuncio-data"), "");
+        // The server of a script can read the folder around it.
+        std::fs::write(at("server.py"), "").unwrap();
+        let script = sentences(&at("server.py"), true, "nuncio-data");
+        assert!(script.contains(&format!("The agent's tools can read files in {shared}.\n")), "{script}");
+        assert_eq!(script.matches("--data").count(), 1, "{script}");
+        std::fs::write(at("agent/server.py"), "").unwrap();
+        assert_eq!(
+            sentences(&at("agent/server.py"), true, "nuncio-data"),
+            "",
+            "programs can read their agent's folder"
+        );
     }
 }
