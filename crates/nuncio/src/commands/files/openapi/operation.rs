@@ -323,13 +323,23 @@ impl RequestParts {
         if self.required_query.is_empty() && self.optional_query.is_empty() {
             return Ok(out);
         }
+        if let ([], [(argument, text)]) = (self.required_query.as_slice(), self.optional_query.as_slice()) {
+            out.push_str(&if_given(argument, &format!("?{text}")));
+            return Ok(out);
+        }
         out.push('?');
         out.push_str(&self.required_query.join("&"));
         for (argument, text) in &self.optional_query {
-            let _ = write!(out, "{{% if args.{argument} is defined %}}&{text}{{% endif %}}");
+            out.push_str(&if_given(argument, &format!("&{text}")));
         }
         Ok(out)
     }
+}
+
+/// Template of a text that is sent only if the argument has a value. A query has no notation for null, and an empty value
+/// is not a valid number or boolean.
+fn if_given(argument: &str, text: &str) -> String {
+    format!("{{% if args.{argument} is defined and args.{argument} is not none %}}{text}{{% endif %}}")
 }
 
 /// Template of a query parameter. Lists are joined with the separator, or else repeated (style `form`).

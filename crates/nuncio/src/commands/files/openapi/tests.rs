@@ -1,3 +1,4 @@
+use nuncio_core::template::{EscapeContext, Template};
 use serde_json::{Value, json};
 
 use super::*;
@@ -38,13 +39,40 @@ fn operation_becomes_a_tool_with_path_query_and_header_arguments() {
         "name = \"list_pets\"\ntitle = \"List pets\"\n",
         "url = \"https://pets.example/v1/owners/{{ args.owner_id }}/pets?\
          {% for item in args.tag %}{% if not loop.first %}&{% endif %}tag%5B%5D={{ item }}{% endfor %}\
-         {% if args.limit is defined %}&limit={{ args.limit }}{% endif %}\"",
+         {% if args.limit is defined and args.limit is not none %}&limit={{ args.limit }}{% endif %}\"",
         "headers = { X-Trace = \"{{ args.X_Trace }}\" }",
         "required = [\"owner_id\", \"tag\", \"X_Trace\"]",
     ] {
         assert!(tools.contains(part), "{part} in\n{tools}");
     }
     assert!(!tools.contains("scope = "), "reading needs no permission: {tools}");
+}
+
+#[test]
+fn optional_query_parameter_that_is_null_or_missing_is_not_sent() {
+    let done = json!({"name": "done", "in": "query", "schema": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}});
+    let page = json!({"name": "page", "in": "query", "required": true, "schema": {"type": "integer"}});
+    let paths = json!({
+        "/one": {"get": {"operationId": "one", "parameters": [done]}},
+        "/two": {"get": {"operationId": "two", "parameters": [done, page]}},
+    });
+    let tools = import_document(&document("3.1.0", &paths)).unwrap().tools;
+    let parsed: toml::Table = tools.parse().unwrap();
+    let url = |tool: usize, args: Value| {
+        let template = parsed["tool"][tool]["run"]["http"]["url"].as_str().unwrap();
+        let template = Template::parse(template).unwrap();
+        template.render(EscapeContext::Url, json!({"args": args})).unwrap()
+    };
+    let base = "https://pets.example/v1";
+    for (tool, args, expected) in [
+        (0, json!({}), "/one"),
+        (0, json!({"done": null}), "/one"),
+        (0, json!({"done": false}), "/one?done=false"),
+        (1, json!({"page": 2, "done": null}), "/two?page=2"),
+        (1, json!({"page": 2, "done": true}), "/two?page=2&done=true"),
+    ] {
+        assert_eq!(url(tool, args), format!("{base}{expected}"));
+    }
 }
 
 #[test]
@@ -309,7 +337,7 @@ fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
     );
     for part in [
         "X-Trace = \"{{ args.X_Trace | default('') }}\"",
-        "&tags={% for item in args.tags %}{% if not loop.first %}%7C",
+        "?tags={% for item in args.tags %}{% if not loop.first %}%7C",
     ] {
         assert!(sections.tools.contains(part), "{part} in\n{}", sections.tools);
     }
