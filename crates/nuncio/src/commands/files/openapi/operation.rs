@@ -221,12 +221,13 @@ impl RequestParts {
         }
     }
 
-    /// Leaves an optional part out, and the whole operation if the part is required.
+    /// Leaves an optional part out, and the whole operation if the part is required. `what` names the part and says why it
+    /// cannot be sent.
     fn leave_out(&mut self, what: String, required: bool) -> Result<(), String> {
         if required {
             return Err(what);
         }
-        self.left_out.push(what);
+        self.left_out.push(format!("{what}; the tool is imported without it"));
         Ok(())
     }
 
@@ -385,7 +386,7 @@ fn body(
     let found = found.or_else(|| types.iter().find(|(kind, _)| kind.starts_with("text/plain")));
     let Some((kind, media)) = found else {
         let kinds: Vec<_> = types.iter().map(|(kind, _)| kind.as_str()).collect();
-        let what = format!("its request body is {}; JSON and plain text can be sent", kinds.join(", "));
+        let what = format!("its request body is {}, but only JSON and plain text can be sent", kinds.join(", "));
         return request.leave_out(what, required).map(|()| None);
     };
     let schema = converter.convert(&media["schema"])?;

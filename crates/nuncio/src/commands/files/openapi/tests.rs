@@ -203,7 +203,7 @@ fn operation_with_invalid_references_or_excessive_size_is_skipped_with_the_reaso
         "POST /gone: it refers to \"#/components/schemas/None\", which does not exist",
         "POST /deep: its schemas are nested deeper than 24 levels",
         "POST /wide: it has more than 2000 schemas",
-        "POST /form: its request body is multipart/form-data; JSON and plain text can be sent",
+        "POST /form: its request body is multipart/form-data, but only JSON and plain text can be sent",
     ] {
         assert!(skipped.contains(why), "{why} in\n{skipped}");
     }
@@ -325,12 +325,13 @@ fn part_of_an_operation_that_cannot_be_sent_is_reported_and_the_rest_is_kept() {
         sections.skipped,
         [
             "HEAD /x: tools cannot use this method",
-            "GET /x: its header \"X Bad\", whose name is not valid",
-            "GET /x: its header Host, which the server writes itself",
-            "GET /x: its optional cookie \"sid\"",
-            "GET /x: its parameter \"filter\" is an object",
-            "GET /x: its parameter \"doc\" is a document, not a value",
-            "POST /x: its request body is multipart/form-data; JSON and plain text can be sent",
+            "GET /x: its header \"X Bad\", whose name is not valid; the tool is imported without it",
+            "GET /x: its header Host, which the server writes itself; the tool is imported without it",
+            "GET /x: its optional cookie \"sid\"; the tool is imported without it",
+            "GET /x: its parameter \"filter\" is an object; the tool is imported without it",
+            "GET /x: its parameter \"doc\" is a document, not a value; the tool is imported without it",
+            "POST /x: its request body is multipart/form-data, but only JSON and plain text can be sent; the tool is \
+             imported without it",
             "GET /a/../b: it does not give a valid tool: the address \"https://pets.example/v1/a/../b\" contains `.` or `..` \
              as a segment of its path",
         ]
