@@ -139,6 +139,18 @@ fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces()
 }
 
 #[test]
+fn init_from_an_mcp_server_that_fails_shows_its_output_once() {
+    let home = TestAgentFolder::hotel();
+    fs::write(home.path("server.sh"), "echo 'the notes are missing' >&2\nexit 1\n").unwrap();
+    let command = ["init", "gone", "--from-mcp", "sh server.sh no-notes"];
+    let ran = home.nuncio(&command).run();
+    assert!(ran.stderr.contains("no-notes: the notes are missing\n"), "{ran:?}");
+    assert_eq!(ran.stderr.matches("the notes are missing").count(), 1, "{ran:?}");
+    let (_, message) = home.json_command(&command).failure();
+    assert!(message.contains("the notes are missing"), "without progress the failure quotes the output: {message}");
+}
+
+#[test]
 fn init_stops_waiting_for_an_mcp_server_after_the_configured_time() {
     let home = TestAgentFolder::hotel();
     let silent = ["init", "gone", "--from-mcp", "sh -c 'read line; read line; read line'"];

@@ -64,18 +64,24 @@ struct McpServerStderr {
     secrets: SecretValues,
     /// Permissions of the MCP server, if it is a child process.
     profile: OnceLock<Arc<ProgramPermissions>>,
+    /// Receives the lines while they are written.
+    reader: Option<mpsc::Sender<String>>,
 }
 
 impl McpServerStderr {
-    /// Adds the end of the server's standard error to a failure text, with secrets redacted.
+    /// Adds the end of the server's standard error to a failure text, with secrets redacted, unless it was already shown
+    /// while it was written.
     fn with(&self, failure: &str) -> String {
         let stderr_text = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
-        let whole = if stderr_text.is_empty() {
-            failure.to_owned()
-        } else {
-            format!("{failure}; its standard error: {stderr_text:?}")
-        };
-        self.explain(self.secrets.redact(&whole))
+        let failure = self.secrets.redact(failure);
+        if stderr_text.is_empty() {
+            return self.explain(failure);
+        }
+        let quoted = self.secrets.redact(&format!("; its standard error: {stderr_text:?}"));
+        // The quoted text may indicate the missing permission, so that it is removed afterwards.
+        let explained = self.explain(format!("{failure}{quoted}"));
+        let is_shown = self.reader.as_ref().is_some_and(|reader| !reader.is_closed());
+        if is_shown { explained.replacen(&quoted, "", 1) } else { explained }
     }
 
     /// Adds to a failure text the missing permission that the text indicates.
@@ -153,7 +159,8 @@ async fn connect(
         McpTransport::Stdio { command, .. } => secrets.command(command).map_err(ConnectError::Other)?,
         McpTransport::Http { .. } => Vec::new(),
     };
-    let output = Arc::new(McpServerStderr { tail: Mutex::default(), secrets, profile: OnceLock::new() });
+    let reader = services.mcp_start.stderr.clone();
+    let output = Arc::new(McpServerStderr { tail: Mutex::default(), secrets, profile: OnceLock::new(), reader });
     let stop = CancellationToken::new();
     let hello =
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
@@ -178,12 +185,7 @@ async fn connect(
                 return Err(ConnectError::Other("it was started without its pipes".into()));
             };
             let name = format!("{}/{}", agent.name, server.name);
-            let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(
-                name,
-                stderr,
-                Arc::clone(&output),
-                services.mcp_start.stderr.clone(),
-            )));
+            let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
             let client = serve_client_with_lifecycle_and_ct(hello, (stdout, stdin), lifecycle, stop.clone()).await;
             let client = match client {
                 Ok(client) => client,
@@ -333,13 +335,8 @@ fn headers(lines: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVal
 }
 
 /// Reads a child's standard error to its end, so that the child never blocks on writing it. Each line is logged without
-/// secrets and passed to `reader`; the end is kept for failure texts.
-async fn log_stderr(
-    server: String,
-    stderr: ChildStderr,
-    output: Arc<McpServerStderr>,
-    reader: Option<mpsc::Sender<String>>,
-) {
+/// secrets and passed to the reader; the end is kept for failure texts.
+async fn log_stderr(server: String, stderr: ChildStderr, output: Arc<McpServerStderr>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -352,7 +349,7 @@ async fn log_stderr(
         let text = printable(&String::from_utf8_lossy(&line));
         let text = output.secrets.redact(text.trim_end());
         tracing::debug!(%server, "{text}");
-        if let Some(reader) = &reader {
+        if let Some(reader) = &output.reader {
             // A full or closed channel must not block the server.
             let _ = reader.try_send(text);
         }
