@@ -139,13 +139,16 @@ fn init_shows_the_output_of_a_starting_mcp_server_and_quotes_names_with_spaces()
 }
 
 #[test]
-fn init_from_an_mcp_server_that_fails_shows_its_output_once() {
+fn init_from_an_mcp_server_that_fails_shows_its_output_once_and_names_missing_paths() {
     let home = TestAgentFolder::hotel();
     fs::write(home.path("server.sh"), "echo 'the notes are missing' >&2\nexit 1\n").unwrap();
     let command = ["init", "gone", "--from-mcp", "sh server.sh no-notes"];
     let ran = home.nuncio(&command).run();
     assert!(ran.stderr.contains("no-notes: the notes are missing\n"), "{ran:?}");
     assert_eq!(ran.stderr.matches("the notes are missing").count(), 1, "{ran:?}");
+    let here = home.path("").canonicalize().unwrap();
+    let note = format!("note: if `no-notes` is a path: it does not exist in {}\n", here.display());
+    assert!(ran.stderr.contains(&note), "{note} in {ran:?}");
     let (_, message) = home.json_command(&command).failure();
     assert!(message.contains("the notes are missing"), "without progress the failure quotes the output: {message}");
 }

@@ -7,6 +7,7 @@ use anstream::eprintln;
 use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_core::text::TextByLanguage;
 use nuncio_server::{McpServerTools, McpStartOptions, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
+use owo_colors::OwoColorize as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -31,6 +32,8 @@ pub(super) struct McpServerDraft {
     command: Vec<String>,
     /// Folder of the agent file, absolute.
     folder: PathBuf,
+    /// Arguments of the command that would be relative paths of files that do not exist.
+    missing: Vec<String>,
 }
 
 /// Starts or reaches the MCP server and imports its tools. Asks before it imports tools that may change something.
@@ -92,7 +95,7 @@ impl McpServerDraft {
             let host = url.host_str().unwrap_or_default();
             let label = host.split('.').find(|label| !matches!(*label, "www" | "mcp" | "api")).unwrap_or(host);
             let line = format!("url = {}", toml::text(text));
-            return Ok(Self { name: server_name(label), line, command: Vec::new(), folder });
+            return Ok(Self { name: server_name(label), line, command: Vec::new(), folder, missing: Vec::new() });
         }
         let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
         let is_plain = |word: &&String| !word.starts_with('-') && !word.is_empty();
@@ -102,9 +105,10 @@ impl McpServerDraft {
         let stem =
             named_by.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = server_name(stem);
+        let missing = missing_paths(&words);
         let words = absolute_paths(&words);
         let line = format!("command = {}", toml::value(&Value::from(words.clone())));
-        Ok(Self { name, line, command: words, folder })
+        Ok(Self { name, line, command: words, folder, missing })
     }
 
     /// Asks the MCP server for its tools, and shows its output while it starts.
@@ -128,8 +132,25 @@ impl McpServerDraft {
             is_program: !self.command.is_empty(),
             limit: timeout,
         };
-        let offers = progress.show(mcp_offers(&declared.agent, self.folder.clone(), executable, start), lines).await?;
-        Ok(offers.into_iter().next().unwrap_or_default())
+        let offers = progress.show(mcp_offers(&declared.agent, self.folder.clone(), executable, start), lines).await;
+        if offers.is_err() && !json {
+            self.print_missing_paths();
+        }
+        Ok(offers?.into_iter().next().unwrap_or_default())
+    }
+
+    /// Says which arguments would be paths that do not exist. Any argument may be a path, so that this is only said when
+    /// the server did not start. The server looks for relative paths in the agent's folder and names that one.
+    fn print_missing_paths(&self) {
+        let here = std::env::current_dir().unwrap_or_default();
+        for word in &self.missing {
+            eprintln!(
+                "{} if `{}` is a path: it does not exist in {}",
+                "note:".yellow().bold(),
+                clean(word),
+                here.display()
+            );
+        }
     }
 
     fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> GeneratedAgentParts {
@@ -211,10 +232,21 @@ fn split_command(text: &str) -> Result<Vec<String>, &'static str> {
 /// Makes relative paths of existing files absolute, because programs are started in the agent's folder. A word without
 /// a slash counts as a path unless it is the program, the package of a package runner or the module of an interpreter.
 fn absolute_paths(words: &[String]) -> Vec<String> {
+    words.iter().enumerate().map(|(at, word)| absolute(word, is_name(words, at))).collect()
+}
+
+/// Whether the word names a program, the package of a package runner or the module of an interpreter.
+fn is_name(words: &[String], at: usize) -> bool {
     let runs_package = words.first().is_some_and(|program| downloads_packages(program));
     let package = words.iter().skip(1).position(|word| !word.starts_with('-')).filter(|_| runs_package);
-    let is_name = |at: usize| at == 0 || Some(at - 1) == package || words[at - 1] == "-m";
-    words.iter().enumerate().map(|(at, word)| absolute(word, is_name(at))).collect()
+    at == 0 || Some(at - 1) == package || words[at - 1] == "-m"
+}
+
+/// Arguments that would be relative paths of files that do not exist.
+fn missing_paths(words: &[String]) -> Vec<String> {
+    let arguments = words.iter().enumerate().filter(|(at, word)| !is_name(words, *at) && !word.starts_with('-'));
+    let paths = arguments.map(|(_, word)| word).filter(|word| !word.is_empty() && !word.contains("://"));
+    paths.filter(|word| Path::new(word).is_relative() && !Path::new(word).exists()).cloned().collect()
 }
 
 /// Makes the word, or the value of an option such as `--root=notes`, absolute. `is_name` says that a word without a slash
@@ -270,6 +302,8 @@ mod tests {
         assert_eq!(made("node Cargo.toml --root=src"), format!("{} --root={}", at("Cargo.toml"), at("src")));
         assert_eq!(made("python3 -m src ../nuncio"), format!("-m src {}", at("../nuncio")));
         assert_eq!(made("src /tmp"), "/tmp");
+        let words = ["npx", "-y", "pkg", "no-such", "src", "/no-such", "http://localhost", "--no-such"];
+        assert_eq!(missing_paths(&words.map(str::to_owned)), ["no-such"]);
     }
 
     #[test]
