@@ -193,6 +193,7 @@ async fn init_with_a_program_as_brain_offers_it_the_imported_tools_and_keeps_the
     let shown = home.nuncio(&arguments).run();
     assert_eq!(shown.status, Some(0), "{shown:?}");
     assert!(shown.stdout.contains("Kept desk/brain.py, which exists already."), "{shown:?}");
+    assert!(shown.stdout.contains("Until brain.py calls the tools that were added"), "{shown:?}");
     assert_eq!(fs::read_to_string(home.path("desk/brain.py")).unwrap(), "# mine\n");
     assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
     let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();

@@ -24,9 +24,19 @@ pub(super) fn draft(
     folder: &Path,
     tools: Option<&GeneratedAgentParts>,
 ) -> AgentFileDraft {
-    let (example, text, file) = match language {
-        ProcessLanguage::Python => ("process-python", PYTHON, ("brain.py", PYTHON_BRAIN)),
-        ProcessLanguage::Node => ("process-node", NODE, ("brain.mjs", NODE_BRAIN)),
+    let (example, text, file, unused_tools) = match language {
+        ProcessLanguage::Python => (
+            "process-python",
+            PYTHON,
+            ("brain.py", PYTHON_BRAIN),
+            "Until brain.py calls the tools that were added, conversations cannot use them.",
+        ),
+        ProcessLanguage::Node => (
+            "process-node",
+            NODE,
+            ("brain.mjs", NODE_BRAIN),
+            "Until brain.mjs calls the tools that were added, conversations cannot use them.",
+        ),
     };
     let mut text = text
         .replace(&format!("examples/{example}"), &shell_quote(&folder.display().to_string()))
@@ -48,6 +58,6 @@ pub(super) fn draft(
         access: tools.access.clone(),
         secrets: tools.secrets.clone(),
         tools: Some(tools.names.len() + usize::from(has_clock)),
-        next: tools.next.clone(),
+        next: tools.next.iter().copied().chain([unused_tools]).collect(),
     }
 }
