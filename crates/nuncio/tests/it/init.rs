@@ -74,6 +74,15 @@ fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
     assert!(text.contains("provider = \"ollama\"\nmodel = \"qwen3:8b\"\n") && !text.contains("[secrets]"), "{text}");
     let shown = home.nuncio(&["init", "far", "--model", "openai/gpt-5"]).run();
     assert!(shown.stdout.contains("export OPENAI_API_KEY="), "{shown:?}");
+    let text = fs::read_to_string(home.path("far/agent.toml")).unwrap();
+    let own_server = text
+        .replace("key = \"OPENAI_API_KEY\"\n", "")
+        .replace("\nOPENAI_API_KEY = ", "\n# ")
+        .replace("# base_url = ", "base_url = ");
+    assert!(text.contains("# A server at base_url that needs no key: delete `key`"), "{text}");
+    assert!(!own_server.contains("OPENAI_API_KEY = ") && own_server.contains("\nbase_url = "), "{own_server}");
+    fs::write(home.path("far/agent.toml"), own_server).unwrap();
+    assert_eq!(lint_file(&home, "far")["notes"], json!([]), "the file is valid without the key");
 }
 
 #[test]

@@ -197,12 +197,16 @@ fn model_brain(model: &ModelName) -> String {
     let mut out = format!(
         "# How it thinks: a language model.\n[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = {name}\n"
     );
+    let mut without_key = String::new();
     if let Some(variable) = model.variable() {
         let _ = writeln!(out, "key = \"{variable}\"");
+        without_key =
+            format!("# A server at base_url that needs no key: delete `key`, and {variable} below [secrets].\n");
     }
     out.push_str(
         "instructions = \"You are a helpful assistant. Use your tools where they help; say so when they fail.\"\n",
     );
+    out.push_str(&without_key);
     out.push_str("# base_url = \"http://localhost:8080/v1\"   # address of another server\n# temperature = 0.7\n# max_tokens = 4096\n# window_tokens = 100000            # length of the conversation that the model sees\n");
     out
 }
