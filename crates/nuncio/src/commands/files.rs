@@ -78,13 +78,28 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
         let form = if form.is_empty() { String::new() } else { format!(" ({form})") };
         println!("  export {name}=…     a secret that it needs{form}");
     }
-    let folder = shell_quote(&folder.display().to_string());
-    println!("  nuncio lint {folder}     check it");
-    println!("  nuncio serve {folder}    serve it at http://localhost:7400");
-    for line in draft.next {
+    let shown = shell_quote(&folder.display().to_string());
+    println!("  nuncio lint {shown}     check it");
+    println!("  nuncio serve {shown}{}    serve it at http://localhost:7400", data_option(folder));
+    for line in &draft.next {
         println!("  {line}");
     }
     Ok(())
+}
+
+/// Option of `nuncio serve` for an agent in this folder; empty unless [`outside_data_name`] names a data directory.
+fn data_option(folder: &Path) -> String {
+    let name = outside_data_name(folder);
+    name.map_or_else(String::new, |name| format!(" --data {}", shell_quote(&format!("../{name}"))))
+}
+
+/// Name of a data directory beside the current folder, if that is the agent's and would contain the default one. Programs
+/// cannot list a folder that contains the data directory; Python programs, for example, could not import their modules.
+fn outside_data_name(folder: &Path) -> Option<String> {
+    let current = std::env::current_dir().ok()?;
+    let is_current = std::path::absolute(folder).is_ok_and(|folder| folder == current);
+    let name = current.file_name().filter(|_| is_current && std::env::var_os("NUNCIO_DATA").is_none())?;
+    Some(format!("{}-data", name.to_string_lossy()))
 }
 
 /// Waits for `work`, or ends it when the user interrupts the command, so that what it made is removed.

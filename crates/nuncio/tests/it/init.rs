@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::last_text;
 use crate::home::TestAgentFolder;
+use crate::process::nuncio;
 
 fn lint_file(home: &TestAgentFolder, folder: &str) -> Value {
     home.json_command(&["lint", folder]).json()["agents"][0].clone()
@@ -160,6 +161,29 @@ fn init_from_an_mcp_server_that_fails_shows_its_output_once_and_names_missing_pa
     assert!(ran.stderr.contains(&note), "{note} in {ran:?}");
     let (_, message) = home.json_command(&command).failure();
     assert!(message.contains("the notes are missing"), "without progress the failure quotes the output: {message}");
+}
+
+#[test]
+fn init_in_the_current_folder_prints_commands_with_a_data_directory_elsewhere() {
+    let home = TestAgentFolder::hotel();
+    let init = |arguments: &[&str]| {
+        let folder = home.path(arguments[0]);
+        fs::create_dir(&folder).unwrap();
+        let ran = nuncio(&[&["init"], &arguments[1..]].concat()).in_folder(&folder).run();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        (ran.stdout, fs::read_to_string(folder.join("agent.toml")).unwrap())
+    };
+    for arguments in [&["a", "--process", "python"][..], &["b b", "."], &["c", "--device"]] {
+        let (shown, file) = init(arguments);
+        let data = if arguments[0] == "b b" { "'../b b-data'".to_owned() } else { format!("../{}-data", arguments[0]) };
+        let serve = format!("nuncio serve . --data {data} ");
+        assert!(shown.contains(&serve), "{serve} in {shown}");
+        assert!(file.contains(serve.trim_end()), "{serve} in {file}");
+    }
+    let (shown, _) = init(&["d", "--device"]);
+    assert!(shown.contains("nuncio user invite NAME --data ../d-data,"), "{shown}");
+    let other = nuncio(&["init", "other"]).in_folder(&home.path(".")).run();
+    assert!(other.stdout.contains("nuncio serve other    ") && !other.stdout.contains("--data"), "{other:?}");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use super::sections::GeneratedAgentParts;
 
-/// Tools that `nuncio device run` has without further configuration.
-pub(super) fn sections() -> GeneratedAgentParts {
+/// Tools that `nuncio device run` has without further configuration. `data_option` selects the data directory in the
+/// commands of what to do next.
+pub(super) fn sections(data_option: &str) -> GeneratedAgentParts {
     GeneratedAgentParts {
         about: " that acts on a person's device: the person installs Nuncio, allows each permission, and is asked\n# \
                 before sensitive calls"
@@ -13,7 +14,9 @@ pub(super) fn sections() -> GeneratedAgentParts {
             "I can read files in the folders that you share, and show notifications on your screen. Say, for example, \
                \"read notes.txt\" or \"remind me to call Ada\"."
                 .to_owned(),
-        next: vec!["nuncio user invite NAME, while it is served: a link with which a person adds their device"],
+        next: vec![format!(
+            "nuncio user invite NAME{data_option}, while it is served: a link with which a person adds their device"
+        )],
         sections: SCOPES.to_owned(),
         tools: TOOLS.to_owned(),
         names: vec!["read_file".to_owned(), "send_notification".to_owned()],

@@ -10,9 +10,9 @@ use nuncio_core::agent::Provider;
 use nuncio_core::ids::AgentName;
 
 use super::sections::{self, GeneratedAgentParts, NeededSecret};
-use super::{device, mcp, openapi, process, toml, until_interrupted};
+use super::{data_option, device, mcp, openapi, process, toml, until_interrupted};
 use crate::cli::Init;
-use crate::output::{fault, wrong_usage};
+use crate::output::{fault, shell_quote, wrong_usage};
 
 /// The text of a generated agent file.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct AgentFileDraft {
     /// Number of tools, if it is shown.
     pub(super) tools: Option<usize>,
     /// Further lines of what to do next, each a command or key with its purpose.
-    pub(super) next: Vec<&'static str>,
+    pub(super) next: Vec<String>,
 }
 
 /// Generates an agent file; the commented starter if no start is chosen.
@@ -39,19 +39,35 @@ pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<AgentFile
     let tools = match (&options.from_mcp, &options.from_openapi) {
         (Some(text), _) => Some(until_interrupted(mcp::import(text, &name, options, json)).await??),
         (None, Some(place)) => Some(openapi::import(place, name.as_str()).await?),
-        (None, None) if options.device => Some(device::sections()),
+        (None, None) if options.device => Some(device::sections(&data_option(&options.folder))),
         (None, None) => None,
     };
-    let draft = match (options.process, tools) {
+    let mut draft = match (options.process, tools) {
         (Some(language), tools) => process::draft(language, &name, &options.folder, tools.as_ref()),
         (None, None) if model.is_none() => starter(&name),
         (None, tools) => draft(&name, model.as_ref(), tools.as_ref()),
     };
+    draft.text = with_folder(&draft.text, &options.folder);
     // An invalid generated file is a defect of this program.
     nuncio_agent_file::parse("agent.toml", &draft.text).map_err(|faults| {
         fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
     })?;
     Ok(draft)
+}
+
+/// The text with the commands in its first comment changed so that they can be run in the current folder.
+fn with_folder(text: &str, folder: &Path) -> String {
+    let shown = shell_quote(&folder.display().to_string());
+    let serve = format!("nuncio serve {shown}{}", data_option(folder));
+    if serve.contains(char::is_control) {
+        // A line break would end the comment.
+        return text.to_owned();
+    }
+    text.replacen("nuncio lint  agent.toml", &format!("nuncio lint  {shown}"), 1).replacen(
+        "nuncio serve agent.toml",
+        &serve,
+        1,
+    )
 }
 
 /// The commented starter, under the agent's own name.
@@ -89,7 +105,8 @@ fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAg
     let (skipped, count) = tools.map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
     let mut next = tools.map(|tools| tools.next.clone()).unwrap_or_default();
     if model.is_none() && tools.is_some_and(|tools| tools.intents.is_empty() && !tools.names.is_empty()) {
-        next.push("Until agent.toml has a language model or [[intent]] sections, conversations cannot use the tools.");
+        let until = "Until agent.toml has a language model or [[intent]] sections, conversations cannot use the tools.";
+        next.push(until.to_owned());
     }
     let access = tools.map(|tools| tools.access.clone()).unwrap_or_default();
     AgentFileDraft {
@@ -266,7 +283,7 @@ mod tests {
         let name = AgentName::parse("a").unwrap();
         let models = Provider::ALL.map(|provider| ModelName { provider, name: "m \"1\"".into() });
         for model in models.iter().map(Some).chain([None]) {
-            for tools in [None, Some(device::sections())] {
+            for tools in [None, Some(device::sections(""))] {
                 let text = agent_file(&name, model, tools.as_ref());
                 let declared =
                     nuncio_agent_file::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));

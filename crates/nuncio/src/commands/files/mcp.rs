@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::access::FileAccess;
 use super::sections::{self, AgentFileToolHead, GeneratedAgentParts};
 use super::start_progress::McpStartProgress;
-use super::toml;
+use super::{outside_data_name, toml};
 use crate::cli::{DEFAULT_DATA, Init};
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
@@ -174,7 +174,7 @@ impl McpServerDraft {
             tools: tools.iter().map(|offered| self.tool_section(offered)).collect(),
             names: tools.iter().map(|offered| offered.tool.name.to_string()).collect(),
             skipped,
-            access: access.sentences(&data_directory()),
+            access: access.sentences(&data_directory(&self.folder)),
             ..GeneratedAgentParts::default()
         }
     }
@@ -195,8 +195,11 @@ impl McpServerDraft {
     }
 }
 
-/// The data directory that `nuncio serve` would use from here, absolute.
-fn data_directory() -> PathBuf {
+/// The data directory that `nuncio serve` would use from here for an agent in this folder, absolute.
+fn data_directory(folder: &Path) -> PathBuf {
+    if let (Some(name), Some(around)) = (outside_data_name(folder), folder.parent()) {
+        return around.join(name);
+    }
     let path = std::env::var_os("NUNCIO_DATA").map_or_else(|| PathBuf::from(DEFAULT_DATA), PathBuf::from);
     std::path::absolute(&path).unwrap_or(path)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nuncio_core::ids::AgentName;
 
+use super::data_option;
 use super::draft::{self, AgentFileDraft};
 use super::sections::{self, GeneratedAgentParts};
 use crate::cli::ProcessLanguage;
@@ -38,8 +39,9 @@ pub(super) fn draft(
             "Until brain.mjs calls the tools that were added, conversations cannot use them.",
         ),
     };
+    let served = format!("{}{}", shell_quote(&folder.display().to_string()), data_option(folder));
     let mut text = text
-        .replace(&format!("examples/{example}"), &shell_quote(&folder.display().to_string()))
+        .replace(&format!("examples/{example}"), &served)
         .replace(&format!("name = \"{example}\""), &format!("name = \"{name}\""));
     let files = vec![file];
     let Some(tools) = tools else {
@@ -58,6 +60,6 @@ pub(super) fn draft(
         access: tools.access.clone(),
         secrets: tools.secrets.clone(),
         tools: Some(tools.names.len() + usize::from(has_clock)),
-        next: tools.next.iter().copied().chain([unused_tools]).collect(),
+        next: tools.next.iter().cloned().chain([unused_tools.to_owned()]).collect(),
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct GeneratedAgentParts {
     /// What a rule brain with these intents says that it can do.
     pub(super) help: String,
     /// Lines of what to do next.
-    pub(super) next: Vec<&'static str>,
+    pub(super) next: Vec<String>,
 }
 
 /// A secret of a generated agent, read from the environment variable of the same name.

@@ -37,10 +37,8 @@ pub(super) fn bring_your_agent(run: &mut DocumentRun) {
     let text = std::fs::read_to_string(&brain).unwrap();
     for (package, module) in [("langgraph", "langgraph"), ("openai-agents", "agents")] {
         run.prepare(&format!("python3 wheel.py {package} {module}"));
-        run.run("cd my-agent");
-        run.run("python3 -m venv .venv");
-        run.run(&format!(".venv/bin/pip install {package}"));
-        run.prepare("cd ..");
+        run.run("python3 -m venv my-agent/.venv");
+        run.run(&format!("my-agent/.venv/bin/pip install {package}"));
         std::fs::write(&brain, format!("import {module}\n{text}")).unwrap();
         run.prepare(
             "sed -i 's|^command = .*brain.py.*|command = [\".venv/bin/python\", \"brain.py\"]|' my-agent/agent.toml",
