@@ -74,43 +74,38 @@ fn same_seed_gives_the_same_history() {
     }
 }
 
-/// The promises that the first failing seed broke.
-fn found(sabotage: Sabotage) -> Vec<String> {
-    let broken = (0..200).find_map(|seed| run(seed, Some(sabotage)).err());
-    broken.map(|broken| broken.violations).unwrap_or_default()
-}
-
-fn assert_found(sabotage: Sabotage, promise: &str) {
-    let found = found(sabotage);
-    assert!(found.iter().any(|violation| violation.starts_with(promise)), "{found:?}");
+/// Whether one of the first seeds breaks a promise whose text starts so.
+fn is_found(sabotage: Sabotage, promise: &str) -> bool {
+    let mut broken = (0..200).filter_map(|seed| run(seed, Some(sabotage)).err());
+    broken.any(|run| run.violations.iter().any(|violation| violation.starts_with(promise)))
 }
 
 #[test]
 fn commit_of_an_incarnation_that_was_declared_dead_is_found() {
-    assert_found(Sabotage::NoFence, "promise 2:");
+    assert!(is_found(Sabotage::NoFence, "promise 2:"));
 }
 
 #[test]
 fn work_of_a_dead_incarnation_that_is_never_adopted_is_found() {
-    assert_found(Sabotage::NoAdoption, "promise 5:");
+    assert!(is_found(Sabotage::NoAdoption, "promise 5:"));
 }
 
 #[test]
 fn adoption_of_work_that_a_live_incarnation_runs_is_found() {
-    assert_found(Sabotage::AdoptsTheLiving, "promise 6:");
+    assert!(is_found(Sabotage::AdoptsTheLiving, "promise 6:"));
 }
 
 #[test]
 fn acknowledged_commit_that_was_not_stored_is_found() {
-    assert!(!found(Sabotage::LosesCommits).is_empty());
+    assert!(is_found(Sabotage::LosesCommits, "promise"));
 }
 
 #[test]
 fn stored_commit_that_was_reported_as_failed_is_found() {
-    assert!(!found(Sabotage::UntrueFailures).is_empty());
+    assert!(is_found(Sabotage::UntrueFailures, "promise"));
 }
 
 #[test]
 fn second_execution_for_one_idempotency_key_is_found() {
-    assert_found(Sabotage::ForgetsKeys, "promise 9:");
+    assert!(is_found(Sabotage::ForgetsKeys, "promise 9:"));
 }

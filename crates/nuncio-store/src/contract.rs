@@ -159,7 +159,7 @@ macro_rules! store_contract {
                 begun_calls_are_listed_with_their_authorization_until_finished,
                 only_the_owner_finishes_its_attempt,
                 only_the_owner_marks_an_attempt_as_started,
-                attempts_whose_program_never_started_are_counted,
+                attempts_whose_program_never_started_are_counted_once,
                 execution_may_be_created_with_its_first_attempt_begun,
                 same_idempotency_key_is_allowed_for_another_caller_or_skill,
                 claim_must_name_the_current_owner_and_attempt,

@@ -429,9 +429,10 @@ pub async fn begun_calls_are_listed_with_their_authorization_until_finished(plac
     let ((first, ada), (second, bob)) = (begun("a", 1, "ada"), begun("a", 2, "bob"));
     made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
     assert_eq!(authorizations(&*store).await, [(id("a"), 1, ada)]);
-    for _ in 0..2 {
-        made(&*store, [finish("a", 1, true), finish("b", 1, true)]).await;
-        assert_eq!(authorizations(&*store).await, []);
+    made(&*store, [finish("a", 1, true)]).await;
+    assert_eq!(authorizations(&*store).await, []);
+    for without_call in ["a", "b"] {
+        assert_eq!(refusal(&*store, [finish(without_call, 1, true)]).await, Conflict::OwnerChanged);
     }
     made(&*store, [second]).await;
     assert_eq!(authorizations(&*store).await, [(id("a"), 2, bob)]);
@@ -478,11 +479,12 @@ pub async fn only_the_owner_marks_an_attempt_as_started(place: &dyn TestDatabase
     assert!(!authorizations(&*store).await[0].2.started, "the next attempt begins unmarked");
 }
 
-pub async fn attempts_whose_program_never_started_are_counted(place: &dyn TestDatabase) {
+pub async fn attempts_whose_program_never_started_are_counted_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (attempt, started, unstarted) in [(1, false, 1), (2, true, 1), (3, false, 2)] {
         made(&*store, [begun("a", attempt, "ada").0, finish("a", attempt, started)]).await;
+        assert_eq!(refusal(&*store, [finish("a", attempt, started)]).await, Conflict::OwnerChanged, "it has ended");
         assert_eq!((read(&*store, "a").await.attempt, read(&*store, "a").await.unstarted), (attempt, unstarted));
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result
             Conflict::OwnerChanged,
             connection,
             "UPDATE executions SET call = NULL, unstarted = unstarted + ?4
-             WHERE id = ?1 AND owner = ?2 AND attempt = ?3",
+             WHERE id = ?1 AND owner = ?2 AND attempt = ?3 AND call IS NOT NULL",
             params![id.as_str(), owner.as_str(), attempt, i64::from(!started)],
         ),
         ExecutionChange::End { id, owner, attempt, state, at, kept_until } => {

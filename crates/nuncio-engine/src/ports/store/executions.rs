@@ -39,7 +39,7 @@ pub enum ExecutionChange {
     /// running call.
     MarkStarted { id: ExecutionId, owner: Incarnation, attempt: u32 },
     /// Ends the call of an attempt but not the execution. `OwnerChanged` unless `owner` has the execution, unfinished,
-    /// at `attempt`.
+    /// at `attempt` with a running call, so that of two nodes that close a dead node's call only one records its end.
     FinishAttempt {
         id: ExecutionId,
         owner: Incarnation,
