@@ -67,7 +67,7 @@ impl Cluster {
         self.crashes.len()
     }
 
-    /// The engine of a random slot; `None` if that node is down.
+    /// The engine of the node at a random place in the cluster; `None` if that node is down.
     pub(crate) fn any_engine(&self) -> Option<Engine> {
         let slot = self.scheduler.random_below(self.size());
         self.engine(slot)

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nuncio_store::SqliteStore;
+use tempfile::TempDir;
 
 pub use sabotage::Sabotage;
 
@@ -59,18 +60,19 @@ pub struct KeptRun {
     pub history: Vec<String>,
 }
 
-/// Runs the simulation of a seed with its store in `folder`, which is empty.
+/// Runs the simulation of a seed.
 ///
 /// # Errors
 /// A promise was broken, or the run did not come to an end.
-pub fn simulate(seed: u64, folder: &Path, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<BrokenRun>> {
+pub fn simulate(seed: u64, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<BrokenRun>> {
     let scheduler = Scheduler::new(seed);
     let idle = scheduler.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .on_thread_park(move || idle.step())
         .build()
         .expect("a runtime without drivers starts");
-    let file = folder.join("nuncio.db");
+    let folder = store_folder();
+    let file = folder.path().join("nuncio.db");
     std::fs::write(&file, empty_store()).expect("the folder is writable");
     let size = 1 + scheduler.random_below(3);
     let cluster = Arc::new(Cluster::new(seed, file.clone(), scheduler.clone(), size, sabotage));
@@ -94,6 +96,13 @@ pub fn simulate(seed: u64, folder: &Path, sabotage: Option<Sabotage>) -> Result<
     let violations = observer.violations();
     let history = scheduler.history();
     if violations.is_empty() { Ok(KeptRun { history }) } else { Err(Box::new(BrokenRun { seed, violations, history })) }
+}
+
+/// A folder in memory where the system has one, because a run syncs hundreds of commits.
+fn store_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(parent).expect("a temporary folder can be created")
 }
 
 /// The file of a store without data. Copying it is faster than creating it for each run.

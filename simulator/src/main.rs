@@ -1,16 +1,14 @@
 //! `cargo xtask simulate`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Parser;
 use nuncio_simulator::{Sabotage, simulate};
 
 /// Run several engines on one store under a seeded scheduler, with faults, and check their promises
 #[derive(Parser)]
 struct Cli {
-    /// Number of seeds to run
+    /// How many consecutive seeds to run
     #[arg(long, default_value_t = 2000)]
     seeds: u64,
     /// The first seed; a random one if absent
@@ -27,7 +25,7 @@ struct Cli {
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     if let Some(seed) = cli.seed {
-        return Ok(match simulate(seed, temporary_folder()?.path(), cli.sabotage) {
+        return Ok(match simulate(seed, cli.sabotage) {
             Ok(kept) => {
                 kept.history.iter().for_each(|event| println!("{event}"));
                 println!("seed {seed} kept all promises");
@@ -49,10 +47,7 @@ fn main() -> anyhow::Result<ExitCode> {
                     (worker..cli.seeds)
                         .step_by(usize::try_from(workers).expect("it was a usize"))
                         .map(|offset| first.wrapping_add(offset))
-                        .find_map(|seed| {
-                            let folder = temporary_folder().expect("a temporary folder can be created");
-                            simulate(seed, folder.path(), cli.sabotage).err()
-                        })
+                        .find_map(|seed| simulate(seed, cli.sabotage).err())
                 })
             })
             .collect();
@@ -68,11 +63,4 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn random_seed() -> u64 {
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
-}
-
-/// A folder in memory where there is one, because a run syncs hundreds of commits.
-fn temporary_folder() -> anyhow::Result<tempfile::TempDir> {
-    let memory = PathBuf::from("/dev/shm");
-    let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).context("no temporary folder")
 }

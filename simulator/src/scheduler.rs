@@ -18,7 +18,7 @@ const MAX_STEPS: usize = 60_000;
 /// Start of every run: 2026-11-15T11:00:00Z.
 const START: i64 = 1_794_740_400_000;
 
-/// What happens to a port call.
+/// Whether a port call succeeds, and for one that fails, whether it had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallFate {
     Succeeds,

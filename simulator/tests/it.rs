@@ -3,25 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 
 use std::ops::Range;
-use std::path::PathBuf;
 
-use nuncio_simulator::{BrokenRun, KeptRun, Sabotage, simulate};
-use tempfile::TempDir;
-
-/// A folder in memory where there is one, because a run syncs hundreds of commits.
-fn folder() -> TempDir {
-    let memory = PathBuf::from("/dev/shm");
-    let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).unwrap()
-}
-
-fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<BrokenRun>> {
-    simulate(seed, folder().path(), sabotage)
-}
+use nuncio_simulator::{Sabotage, simulate};
 
 fn all_keep_their_promises(seeds: Range<u64>) {
     for seed in seeds {
-        if let Err(broken) = run(seed, None) {
+        if let Err(broken) = simulate(seed, None) {
             panic!("{broken}\nrepeat it with `cargo xtask simulate --seed {seed}`");
         }
     }
@@ -70,13 +57,13 @@ fn promises_hold_for_seeds_1750_to_1999() {
 #[test]
 fn same_seed_gives_the_same_history() {
     for seed in 0..100 {
-        assert_eq!(run(seed, None).unwrap(), run(seed, None).unwrap(), "seed {seed}");
+        assert_eq!(simulate(seed, None).unwrap(), simulate(seed, None).unwrap(), "seed {seed}");
     }
 }
 
 /// Whether one of the first seeds breaks a promise whose text starts so.
 fn is_found(sabotage: Sabotage, promise: &str) -> bool {
-    let mut broken = (0..200).filter_map(|seed| run(seed, Some(sabotage)).err());
+    let mut broken = (0..200).filter_map(|seed| simulate(seed, Some(sabotage)).err());
     broken.any(|run| run.violations.iter().any(|violation| violation.starts_with(promise)))
 }
 

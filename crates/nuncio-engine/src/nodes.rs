@@ -31,13 +31,13 @@ pub enum StoreSharing {
 /// Numbers of what was adopted from dead incarnations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AdoptedWorkReport {
-    /// Turns that were closed.
+    /// Number of running turns that were ended as interrupted.
     pub turns: usize,
-    /// Calls that were closed.
+    /// Number of started calls that were ended as interrupted.
     pub calls: usize,
-    /// Approvals that were closed.
+    /// Number of pending approvals that were expired.
     pub approvals: usize,
-    /// Executions that are continued.
+    /// Number of unfinished executions that this node runs from now on.
     pub executions: usize,
 }
 

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn permission_for_a_day_mentions_a_conversation_only_for_calls_of_one() {
+    fn permission_for_24_hours_mentions_a_conversation_only_for_calls_within_a_conversation() {
         let source = |conversation: Option<&str>| CallSource {
             caller: "local".to_owned(),
             app: None,

@@ -23,7 +23,6 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 500;
 
 impl ExecutionService {
-    /// Starts the maintenance loop.
     pub(crate) fn start_maintenance(self: &Arc<Self>) {
         let executions = Arc::clone(self);
         self.context.tasks.spawn(async move { executions.maintenance_loop().await });

@@ -17,7 +17,7 @@ const CODES: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn unknown_paths_and_methods_of_skill_sharing_get_its_error_format() {
+async fn unknown_paths_and_methods_below_skills_are_refused_in_the_error_format_of_skill_sharing() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[tool("fine", "cat", OPEN)])).start().await;
     for path in [
         "/skills",

@@ -123,24 +123,24 @@ mod tests {
     }
 
     #[test]
-    fn refused_folder_around_the_data_directory_gets_a_hint_about_the_data_option() {
+    fn refused_folder_that_contains_the_data_directory_gets_a_hint_about_the_option_data() {
         let reach = |read: &[&str], write: &[&str]| ConfinementRules {
             read: read.iter().map(PathBuf::from).collect(),
             write: write.iter().map(PathBuf::from).collect(),
-            hidden: Some("/srv/work/nuncio-data".into()),
+            hidden: Some("/srv/shop/nuncio-data".into()),
             ..ConfinementRules::default()
         };
-        let listed = "EACCES: permission denied, scandir '/srv/work'";
-        for reach in [reach(&["/srv/work"], &[]), reach(&[], &["/srv"])] {
+        let listed = "EACCES: permission denied, scandir '/srv/shop'";
+        for reach in [reach(&["/srv/shop"], &[]), reach(&[], &["/srv"])] {
             let said = find(listed, &reach).unwrap();
-            assert!(said.contains("cannot list /srv/work") && said.contains("--data"), "{said}");
+            assert!(said.contains("cannot list /srv/shop") && said.contains("--data"), "{said}");
         }
-        let new = find("EACCES: permission denied, open '/srv/work/new.txt'", &reach(&[], &["/srv/work"])).unwrap();
+        let new = find("EACCES: permission denied, open '/srv/shop/new.txt'", &reach(&[], &["/srv/shop"])).unwrap();
         assert!(new.contains("new entries") && new.contains("--data"), "{new}");
         // Other refusals beside the data directory keep their own hints.
-        let said = find("EACCES: permission denied, open '/srv/work/a.txt'", &reach(&["/srv/work"], &[])).unwrap();
-        assert!(said.contains("may not change /srv/work/a.txt"), "{said}");
-        let said = find("EACCES: permission denied, open '/srv/work/nuncio-data/x'", &reach(&["/srv/work"], &[]));
+        let said = find("EACCES: permission denied, open '/srv/shop/a.txt'", &reach(&["/srv/shop"], &[])).unwrap();
+        assert!(said.contains("may not change /srv/shop/a.txt"), "{said}");
+        let said = find("EACCES: permission denied, open '/srv/shop/nuncio-data/x'", &reach(&["/srv/shop"], &[]));
         assert!(said.unwrap().contains("programs can never access"));
         assert!(find(listed, &reach(&[], &[])).unwrap().contains("allow.read"));
     }

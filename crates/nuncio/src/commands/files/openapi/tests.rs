@@ -276,7 +276,8 @@ fn parameter_that_is_also_a_credential_is_sent_once() {
 }
 
 #[test]
-fn cookie_credentials_share_a_header_and_two_credentials_in_another_header_skip_the_operation() {
+fn several_cookie_credentials_are_imported_in_one_header_and_operations_with_two_credentials_in_another_header_are_skipped()
+ {
     let schemes = json!({
         "a": {"type": "apiKey", "in": "cookie", "name": "sid"},
         "b": {"type": "apiKey", "in": "cookie", "name": "csrf"},
