@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use nuncio_test_postgres::PostgresServer;
 
 /// Reference server of the MCP project, with which the MCP runner is tested.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
@@ -207,6 +208,14 @@ pub(crate) fn desktop() -> anyhow::Result<()> {
         apt_install(&["dbus", "xvfb", "xclip", "dunst", "gnome-keyring"])?;
     }
     Ok(())
+}
+
+/// Starts a PostgreSQL server for the tests; installs PostgreSQL by apt if it is missing and that is permitted.
+pub(crate) fn postgres() -> anyhow::Result<PostgresServer> {
+    if nuncio_test_postgres::installed_programs().is_none() || found("psql").is_none() {
+        apt_install(&["postgresql"])?;
+    }
+    Ok(PostgresServer::start())
 }
 
 /// Path of a Python below `tools` with this package and extras; installs them if they are missing.

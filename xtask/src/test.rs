@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::{Context as _, bail};
+use nuncio_test_postgres::PostgresServer;
 
 use crate::report::{self, TestOutcome};
 use crate::{deny, needs, schema, tidy};
@@ -61,11 +62,12 @@ fn run_tests(root: &Path, tools: &TestPrograms, rest: &[String]) -> anyhow::Resu
     outcome
 }
 
-/// Target folder, and paths of the programs that tests need besides Rust.
+/// Target folder, paths of the programs that tests need besides Rust, and a PostgreSQL server.
 #[derive(Debug)]
 pub(crate) struct TestPrograms {
     pub(crate) target: PathBuf,
     variables: Vec<(&'static str, PathBuf)>,
+    postgres: PostgresServer,
 }
 
 impl TestPrograms {
@@ -93,11 +95,12 @@ impl TestPrograms {
             ("NUNCIO_TEST_SEALING", needs::sealing(&tools)?),
         ];
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-        Ok(Self { target, variables })
+        Ok(Self { target, variables, postgres: needs::postgres()? })
     }
 
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        self.variables.iter().map(|(name, path)| (*name, path.clone().into_os_string())).collect()
+        let paths = self.variables.iter().map(|(name, path)| (*name, path.clone().into_os_string()));
+        paths.chain([("NUNCIO_TEST_POSTGRES", self.postgres.url("postgres").into())]).collect()
     }
 }
 

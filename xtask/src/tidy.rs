@@ -67,6 +67,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("nuncio-testkit", &["nuncio-a2h", "nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-server"]),
+    ("nuncio-test-postgres", &[]),
     ("nuncio-conformance", &[]),
     (
         "nuncio",
@@ -102,7 +103,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-skill",
         ],
     ),
-    ("xtask", &["nuncio-agent-file", "nuncio-core", "nuncio-skill"]),
+    ("xtask", &["nuncio-agent-file", "nuncio-core", "nuncio-skill", "nuncio-test-postgres"]),
 ];
 
 /// Workspace crates that a protocol front may depend on. A crate with `src/server/front.rs` is a front.

@@ -1,12 +1,14 @@
-//! The engine's `Store` port on SQLite, the contract tests for every store, and the file store for the keys of agents
-//! and devices.
+//! The engine's `Store` port on SQLite and on PostgreSQL, the contract tests for every store, and the file store for the
+//! keys of agents and devices.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
 #[cfg(feature = "contract")]
 pub mod contract;
 mod key_store;
+mod postgres;
 mod sqlite;
 
 pub use key_store::SqliteKeyStore;
+pub use postgres::{PostgresAddress, PostgresStore};
 pub use sqlite::{SqliteStore, full_check, quick_check};

@@ -1,4 +1,4 @@
-//! The store contract on SQLite, and tests of its file.
+//! The store contract on SQLite and PostgreSQL, and tests of SQLite's file.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -8,6 +8,10 @@ mod crash;
 mod damage;
 #[path = "it/file.rs"]
 mod file;
+#[path = "it/postgres.rs"]
+mod postgres;
+#[path = "it/postgres_server.rs"]
+mod postgres_server;
 
 mod contract {
     use std::sync::Arc;

@@ -1,0 +1,11 @@
+//! PostgreSQL servers and databases for tests.
+//!
+//! PostgreSQL refuses to run as root, so as root its programs run as the user `postgres`.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod database;
+mod server;
+
+pub use database::PostgresDatabase;
+pub use server::{PostgresServer, installed_programs};
