@@ -237,6 +237,8 @@ codes! {
     DataDirInUse = "data_dir_in_use",
     /// The data directory or a file in it is not usable.
     DataDirUnusable = "data_dir_unusable",
+    /// The key of `--secret-key` or `NUNCIO_SECRET_KEY` is not usable.
+    SecretKeyInvalid = "secret_key_invalid",
     /// The key for a device's stored data is missing or wrong.
     StorageLocked = "storage_locked",
     DiskFull = "disk_full",

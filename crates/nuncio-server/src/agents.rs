@@ -163,6 +163,7 @@ impl AgentPublisher {
                 // The path is absolute, since programs are started in its folder. An embedded file has no folder.
                 let path = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
                 if let Some(folder) = path.as_deref().and_then(Path::parent) {
+                    self.programs.check_secret_key(&declared.agent, folder)?;
                     self.runners.set_base_dir(name.clone(), folder.to_owned());
                     if let Some(note) = self.programs.note_on_folders(&declared.agent, folder) {
                         tracing::warn!("{note}");

@@ -12,7 +12,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use crate::data::DataDir;
+use crate::data::{AUDIT_KEY, DataDir};
 use crate::error::OperatorError;
 
 mod file;
@@ -43,7 +43,7 @@ impl AuditCheckpoints {
     pub(crate) fn open(data: &DataDir) -> Result<Self, OperatorError> {
         Ok(Self {
             file: AuditCheckpointFile::new(data.path()),
-            key: data.signing_key("audit.key")?,
+            key: data.signing_key(AUDIT_KEY)?,
             writing: Mutex::new(()),
         })
     }

@@ -16,11 +16,15 @@ use crate::error::OperatorError;
 
 mod files;
 mod hotel;
+mod secret_key;
 
 pub(crate) use files::PrivateFiles;
 pub(crate) use hotel::move_hotel;
+pub use secret_key::{SECRET_KEY_VARIABLE, SecretKeySource};
 
 const SECRET_KEY: &str = "secret.key";
+/// Name of the key that signs audit checkpoints. Each data directory has its own.
+pub(crate) const AUDIT_KEY: &str = "audit.key";
 /// Name of a new directory's key file until its database exists.
 const FIRST_SECRET_KEY: &str = "secret.key.first";
 
@@ -47,6 +51,7 @@ pub(crate) const LOCK_TRIES: u64 = 600;
 pub struct DataDir {
     path: PathBuf,
     lock: File,
+    secret_key: SecretKeySource,
 }
 
 impl Drop for DataDir {
@@ -76,7 +81,7 @@ impl DataDir {
             .open(path.join("lock"))
             .map_err(|error| unusable("the lock file", &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, lock }),
+            Ok(()) => Ok(Self { path, lock, secret_key: SecretKeySource::DataDirectory }),
             Err(fs::TryLockError::WouldBlock) => {
                 let message = format!(
                     "another process uses the data directory {}; stop it, or choose another with --data",
@@ -86,6 +91,13 @@ impl DataDir {
             }
             Err(fs::TryLockError::Error(error)) => Err(unusable("locking it", &error)),
         }
+    }
+
+    /// Takes the secret key from the given source.
+    #[must_use]
+    pub fn with_secret_key(mut self, source: SecretKeySource) -> Self {
+        self.secret_key = source;
+        self
     }
 
     /// Opens the data directory for a server. Waits and logs while its disk is full, and for a limited time while a
@@ -151,6 +163,16 @@ impl DataDir {
         let incomplete =
             |what: &str| OperatorError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
         let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
+        if let Some(key) = self.secret_key.read()? {
+            // The key is elsewhere, so a file that every server leaves here says that there was a database.
+            if !has_database && files.read(AUDIT_KEY)?.is_some() {
+                return Err(incomplete(
+                    "contains an audit.key but no database: restore nuncio.db from a backup, or remove audit.key too to \
+                     start without the earlier keys and records",
+                ));
+            }
+            return Ok(key);
+        }
         let bytes = match (files.read(SECRET_KEY)?, has_database) {
             (Some(key), true) => key,
             (Some(_), false) => {

@@ -35,7 +35,7 @@ mod webhooks;
 
 pub use access_state::KeylessAccess;
 pub use agents::{AgentSource, load as load_agents};
-pub use data::DataDir;
+pub use data::{DataDir, SECRET_KEY_VARIABLE, SecretKeySource};
 pub use endpoint::{ListenAddress, TlsFiles};
 pub use environment::{EnvironmentFindings, check_environment};
 pub use error::OperatorError;

@@ -12,6 +12,8 @@ use crate::error::OperatorError;
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramRules {
     pub(crate) data: PathBuf,
+    /// The file of the secret key, if it is outside the data directory.
+    pub(crate) secret_key_file: Option<PathBuf>,
     /// Whether the operator accepts programs that cannot be confined.
     pub(crate) unconfined: bool,
 }
@@ -26,6 +28,28 @@ impl ProgramRules {
         refuse_approvers(agents, confinement())
     }
 
+    /// Refuses an agent whose programs could read the file of the secret key: it is in their folder or in one that they
+    /// may use. The data directory, where the key is otherwise, is out of their reach.
+    pub(crate) fn check_secret_key(&self, agent: &Agent, folder: &Path) -> Result<(), OperatorError> {
+        let Some(file) = self.secret_key_file.as_ref().and_then(|file| file.canonicalize().ok()) else { return Ok(()) };
+        if agent.programs().next().is_none() {
+            return Ok(());
+        }
+        match reachable_folders(agent, folder).find(|folder| file.starts_with(folder)) {
+            None => Ok(()),
+            Some(around) => {
+                let message = format!(
+                    "the secret key {} is in {}, where programs of agent {} could read it; move the file out of the \
+                     folders of agents",
+                    file.display(),
+                    around.display(),
+                    agent.name
+                );
+                Err(OperatorError::new(Code::SecretKeyInvalid, message))
+            }
+        }
+    }
+
     /// Warning for an agent whose own folder, or a folder that it allows, contains the data directory: programs get
     /// access to the other entries one by one, so they cannot list the folder itself.
     pub(crate) fn note_on_folders(&self, agent: &Agent, folder: &Path) -> Option<String> {
@@ -33,11 +57,7 @@ impl ProgramRules {
         if agent.programs().next().is_none() || !confinement().files {
             return None;
         }
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let allowed = agent.allow.read.iter().chain(&agent.allow.write);
-        let allowed = allowed.filter_map(|path| resolve_allowed(path, folder, home.as_deref()));
-        let mut around: Vec<_> =
-            folder.canonicalize().into_iter().chain(allowed).filter(|folder| data.starts_with(folder)).collect();
+        let mut around: Vec<_> = reachable_folders(agent, folder).filter(|folder| data.starts_with(folder)).collect();
         around.sort();
         around.dedup();
         let folders: Vec<_> = around.iter().map(|folder| folder.display().to_string()).collect();
@@ -52,6 +72,14 @@ impl ProgramRules {
             )
         })
     }
+}
+
+/// The agent's folder and what its file allows, as far as they exist.
+fn reachable_folders<'a>(agent: &'a Agent, folder: &'a Path) -> impl Iterator<Item = PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let allowed = agent.allow.read.iter().chain(&agent.allow.write);
+    let allowed = allowed.filter_map(move |path| resolve_allowed(path, folder, home.as_deref()));
+    folder.canonicalize().into_iter().chain(allowed)
 }
 
 fn refuse_approvers<'a>(
@@ -142,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("agent/data");
         std::fs::create_dir_all(&data).unwrap();
-        let rules = ProgramRules { data, unconfined: false };
+        let rules = ProgramRules { data, secret_key_file: None, unconfined: false };
         let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
         let note = |agent: &Agent, subfolder: &str| rules.note_on_folders(agent, &folder.path().join(subfolder));
         let text = note(&program, "agent").unwrap();
@@ -173,5 +201,25 @@ mod tests {
         for alone in [&program, &asks] {
             refuse_approvers([alone].into_iter(), NO_LANDLOCK).unwrap();
         }
+    }
+
+    #[test]
+    fn secret_key_that_programs_of_an_agent_could_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("agent")).unwrap();
+        let file = folder.path().join("agent/secret.key");
+        std::fs::write(&file, "").unwrap();
+        let rules = |file| ProgramRules { data: PathBuf::new(), secret_key_file: file, unconfined: false };
+        let program = "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n";
+        let runs = agent("runs", program);
+        let inside = rules(Some(file));
+        let error = inside.check_secret_key(&runs, &folder.path().join("agent")).unwrap_err();
+        assert_eq!(error.code, Code::SecretKeyInvalid);
+        assert!(error.message.contains("agent runs"), "{error}");
+        assert_eq!(inside.check_secret_key(&agent("plain", ""), &folder.path().join("agent")), Ok(()));
+        assert_eq!(inside.check_secret_key(&runs, &folder.path().join("elsewhere")), Ok(()));
+        let allowed = agent("allowed", &format!("[allow]\nread = [{:?}]\n{program}", folder.path()));
+        assert!(inside.check_secret_key(&allowed, &folder.path().join("elsewhere")).is_err());
+        assert_eq!(rules(None).check_secret_key(&runs, &folder.path().join("agent")), Ok(()));
     }
 }

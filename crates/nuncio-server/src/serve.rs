@@ -39,7 +39,7 @@ use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
 use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::AuditCheckpoints;
-use crate::data::DataDir;
+use crate::data::{DataDir, SecretKeySource};
 use crate::dids::{Dids, PublicUrlSource};
 use crate::endpoint::{ListenAddress, TlsFiles, bind, listen_failed, read_file, tls_acceptor};
 use crate::error::OperatorError;
@@ -63,6 +63,7 @@ use crate::webhooks::WebhookSigner;
 pub struct ServeOptions {
     pub agents: AgentSource,
     pub data: PathBuf,
+    pub secret_key: SecretKeySource,
     pub listen: ListenAddress,
     pub settings: Settings,
     /// Whether to serve other machines without keys (`--open`).
@@ -220,6 +221,8 @@ impl Server {
         check_agents(&options.agents, &settings.a2h.rules()?.presets)?;
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
+        let secret_key_file = options.secret_key.file();
+        let data = data.with_secret_key(options.secret_key);
         refuse_damage(&data).await?;
         let metrics = Arc::new(Metrics::new());
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
@@ -299,7 +302,7 @@ impl Server {
         let directory_publisher =
             DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
         let hosting = HostDescription::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
-        let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
+        let programs = ProgramRules { data: data.path().to_owned(), secret_key_file, unconfined: options.unconfined };
         let mut publisher = AgentPublisher {
             engine: engine.clone(),
             runners,

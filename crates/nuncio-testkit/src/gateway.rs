@@ -16,7 +16,9 @@ use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, ListenAddress, OperatorError, ServeOptions, Server, SystemClock};
+use nuncio_server::{
+    AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, SystemClock,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,6 +32,7 @@ pub struct GatewayBuilder {
     agents: TempDir,
     source: Option<PathBuf>,
     data: Option<Arc<TempDir>>,
+    secret_key: SecretKeySource,
     settings: Settings,
     open: bool,
     dev: bool,
@@ -68,6 +71,7 @@ impl Gateway {
             agents: tempfile::tempdir().unwrap(),
             source: None,
             data: None,
+            secret_key: SecretKeySource::DataDirectory,
             settings: Settings::default(),
             open: false,
             dev: false,
@@ -234,6 +238,12 @@ impl GatewayBuilder {
     }
 
     #[must_use]
+    pub fn secret_key(mut self, source: SecretKeySource) -> Self {
+        self.secret_key = source;
+        self
+    }
+
+    #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
@@ -291,6 +301,7 @@ impl GatewayBuilder {
         let server = Server::start(ServeOptions {
             agents: AgentSource::Path(source.clone()),
             data: data.path().to_owned(),
+            secret_key: self.secret_key,
             listen: ListenAddress { host: host.to_owned(), port: self.port },
             settings: self.settings,
             open: self.open,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use nuncio_server::{ListenAddress, McpStartOptions};
+use nuncio_server::{ListenAddress, McpStartOptions, OperatorError, SECRET_KEY_VARIABLE, SecretKeySource};
 
 mod caller_key;
 mod device;
@@ -241,6 +241,21 @@ pub(crate) struct DataDirOption {
     /// Data directory
     #[arg(long = "data", value_name = "DIR", default_value = DEFAULT_DATA, env = "NUNCIO_DATA", global = true)]
     pub(crate) path: PathBuf,
+    /// Key that encrypts stored secrets, 32 bytes; or set NUNCIO_SECRET_KEY, in base64 [default: secret.key in the data
+    /// directory]
+    #[arg(long = "secret-key", value_name = "FILE", global = true)]
+    secret_key_file: Option<PathBuf>,
+}
+
+impl DataDirOption {
+    pub(crate) fn secret_key(&self) -> Result<SecretKeySource, OperatorError> {
+        let variable = match std::env::var_os(SECRET_KEY_VARIABLE) {
+            // Text that is not Unicode is no base64 either.
+            Some(text) => Some(text.into_string().unwrap_or_else(|_| "?".to_owned())),
+            None => None,
+        };
+        SecretKeySource::chosen(self.secret_key_file.as_deref(), variable.as_deref())
+    }
 }
 
 /// A group of commands on one data directory.

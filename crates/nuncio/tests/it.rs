@@ -83,6 +83,8 @@ mod registry;
 mod reload;
 #[path = "it/repeated_kills.rs"]
 mod repeated_kills;
+#[path = "it/secret_key.rs"]
+mod secret_key;
 #[path = "it/shell.rs"]
 mod shell;
 #[path = "it/shutdown.rs"]

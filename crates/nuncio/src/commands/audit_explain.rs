@@ -11,13 +11,14 @@ use nuncio_server::admin::replies::AuditRecordList;
 use owo_colors::OwoColorize as _;
 
 use super::operator::{carry_out, parsed};
+use crate::cli::DataDirOption;
 use crate::output::{AlreadyReported, cell, fault, text};
 
 mod device;
 
 use device::DeviceAuditExport;
 
-pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
+pub(super) async fn explain(data: &DataDirOption, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let mut call = parsed(CallId::parse(call))?;
     let device = with.map(DeviceAuditExport::read).transpose()?;
     let mut explanation = explanation_of(data, &call).await?;
@@ -59,13 +60,13 @@ pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: 
     if changed.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
-async fn explanation_of(data: &Path, call: &CallId) -> anyhow::Result<CallExplanation> {
+async fn explanation_of(data: &DataDirOption, call: &CallId) -> anyhow::Result<CallExplanation> {
     let reply = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
     Ok(serde_json::from_value(reply)?)
 }
 
 /// The call of the audit record with this number; `None` if there is no such record.
-async fn call_of_record(data: &Path, seq: u64) -> anyhow::Result<Option<CallId>> {
+async fn call_of_record(data: &DataDirOption, seq: u64) -> anyhow::Result<Option<CallId>> {
     let Some(after) = seq.checked_sub(1) else { return Ok(None) };
     let command = AdminCommand::AuditList { after: Some(after), limit: 1, filter: AuditFilter::default() };
     let list: AuditRecordList = serde_json::from_value(carry_out(data, command).await?)?;

@@ -91,7 +91,7 @@ const CLOSES_LATER: &str = "This is the first key of this data directory. From t
 /// terminal, otherwise prints a note.
 /// Returns the effect of a new key on requests, for the note after it is created.
 async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow::Result<&'static str> {
-    let reply = match ask_or_lock(&data.path, &AdminCommand::KeyList).await? {
+    let reply = match ask_or_lock(data, &AdminCommand::KeyList).await? {
         ServerReplyOrDataDir::Server(reply) => reply,
         // The lock ends with this command.
         ServerReplyOrDataDir::ThisProcess(data) => carry_out_in(data, AdminCommand::KeyList).await?,

@@ -1,6 +1,5 @@
 //! The operator's commands, which the running server executes, or this process while no server runs.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ use crate::output::{cell, counted, fault, fitted_list, text, text_of_all, text_o
 
 /// Runs a command in the running server, or in this process if no server runs. Creates a missing data directory only
 /// for commands that add something.
-pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
+pub(super) async fn carry_out(data: &DataDirOption, command: AdminCommand) -> anyhow::Result<Value> {
     let may_create = matches!(
         command,
         AdminCommand::KeyCreate(_)
@@ -39,8 +38,8 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
             | AdminCommand::RegistryFollow { .. }
             | AdminCommand::RegistryAdd { .. }
     );
-    if !may_create && matches!(data.try_exists(), Ok(false)) {
-        let message = format!("there is no data directory {}; name one with --data", data.display());
+    if !may_create && matches!(data.path.try_exists(), Ok(false)) {
+        let message = format!("there is no data directory {}; name one with --data", data.path.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
     match ask_or_lock(data, &command).await? {
@@ -60,12 +59,16 @@ pub(super) fn minute_text(at: Timestamp) -> String {
 }
 
 /// Sends a command to the running server, or locks the data directory; says so if it has to wait for another process.
-pub(super) async fn ask_or_lock(data: &Path, command: &AdminCommand) -> anyhow::Result<ServerReplyOrDataDir> {
+pub(super) async fn ask_or_lock(data: &DataDirOption, command: &AdminCommand) -> anyhow::Result<ServerReplyOrDataDir> {
     let report_wait = || {
-        let note = format!("Waiting for another process that uses the data directory {}.", data.display());
+        let note = format!("Waiting for another process that uses the data directory {}.", data.path.display());
         eprintln!("{}", note.dimmed());
     };
-    Ok(admin::ask_or_lock(data, command, &SystemClock, report_wait).await?)
+    let secret_key = data.secret_key()?;
+    Ok(match admin::ask_or_lock(&data.path, command, &SystemClock, report_wait).await? {
+        ServerReplyOrDataDir::ThisProcess(data) => ServerReplyOrDataDir::ThisProcess(data.with_secret_key(secret_key)),
+        reply @ ServerReplyOrDataDir::Server(_) => reply,
+    })
 }
 
 /// Turns the parse error of a command-line value into wrong usage.
@@ -118,7 +121,7 @@ pub(super) async fn run_command<R: DeserializeOwned>(
     json: bool,
     print: impl FnOnce(R),
 ) -> anyhow::Result<()> {
-    print_reply(json, carry_out(&data.path, command).await?, print)
+    print_reply(json, carry_out(data, command).await?, print)
 }
 
 pub(crate) async fn grant(
@@ -216,7 +219,7 @@ pub(crate) async fn audit(
             run_command(&data, command, json, |list| audit_list::print(&list, is_filtered)).await
         }
         AuditSubcommand::Explain { call, with } => {
-            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await
+            super::audit_explain::explain(&data, &call, with.as_deref(), json).await
         }
         AuditSubcommand::Prune { before } => {
             let command = AdminCommand::AuditPrune { before: parsed(moment(&before))? };

@@ -41,10 +41,12 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         tracing::warn!(%error, "other programs of this account can read this process's memory");
     }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let secret_key = flags.data.secret_key()?;
     let data = flags.data.path;
     let starting = Server::start(ServeOptions {
         agents,
         data: data.clone(),
+        secret_key,
         listen: flags.listen,
         settings,
         open: flags.open,

@@ -1,7 +1,5 @@
 //! `nuncio store`: checks the stored data for damage.
 
-use std::path::Path;
-
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
@@ -10,7 +8,7 @@ use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
 use owo_colors::OwoColorize as _;
 
 use super::operator::ask_or_lock;
-use crate::cli::{DataDirCommand, StoreSubcommand};
+use crate::cli::{DataDirCommand, DataDirOption, StoreSubcommand};
 use crate::commands::chat::clean::clean;
 use crate::output::{AlreadyReported, fault};
 
@@ -18,7 +16,7 @@ pub(crate) async fn run(
     DataDirCommand { command: StoreSubcommand::Check, data }: DataDirCommand<StoreSubcommand>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let found = check(&data.path).await?;
+    let found = check(&data).await?;
     if json {
         println!("{}", serde_json::json!({"intact": found.problems.is_empty(), "problems": found.problems}));
     } else if found.problems.is_empty() {
@@ -34,9 +32,9 @@ pub(crate) async fn run(
 
 /// Checks the database in the running server, or in this process when no server runs. This process opens the database
 /// only for reading, because writing could make damage worse.
-async fn check(data: &Path) -> anyhow::Result<StoreCheckResult> {
-    if !data.join("nuncio.db").exists() {
-        let message = format!("there is no database in {}; name a data directory with --data", data.display());
+async fn check(data: &DataDirOption) -> anyhow::Result<StoreCheckResult> {
+    if !data.path.join("nuncio.db").exists() {
+        let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
     let data = match ask_or_lock(data, &AdminCommand::StoreCheck).await? {

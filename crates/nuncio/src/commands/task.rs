@@ -48,7 +48,7 @@ pub(crate) async fn run(
             let output = match output {
                 Some(text) => from_json(&text)?,
                 None => {
-                    let shown = carry_out(&data.path, AdminCommand::TaskShow { id: task.clone() }).await?;
+                    let shown = carry_out(&data, AdminCommand::TaskShow { id: task.clone() }).await?;
                     let TaskDetails { task, .. } = serde_json::from_value(shown)?;
                     parsed(result::parse(task.form.as_ref(), &fields))?
                 }
@@ -79,7 +79,7 @@ async fn change_task(
         Ok(error) => error.into(),
         Err(error) => error,
     };
-    let reply = carry_out(&data.path, command).await.map_err(with_advice)?;
+    let reply = carry_out(data, command).await.map_err(with_advice)?;
     print_reply(json, reply, |ChangedTask { task }| print(task))
 }
 

@@ -10,7 +10,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::{interrupted, print_output};
-use crate::cli::Invoke;
+use crate::cli::{DataDirOption, Invoke};
 use crate::commands::operator::{carry_out, parsed};
 use crate::output;
 
@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Sends a message, and prints the answer unless `--no-wait` is given.
 pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.signer.agent.as_deref().unwrap_or_default()))?;
-    let data = &options.signer.data.path;
+    let data = &options.signer.data;
     let command = AdminCommand::MessageSend { agent, to: options.target.clone(), text: text.to_owned() };
     let SentMessage { letter: sent } = serde_json::from_value(carry_out(data, command).await?)?;
     let id = &sent.id;
@@ -39,7 +39,7 @@ pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Res
 /// Waits for the answer to a message and prints it.
 pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.signer.agent.as_deref().unwrap_or_default()))?;
-    let data = &options.signer.data.path;
+    let data = &options.signer.data;
     let until = Instant::now() + options.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);
     let answer = tokio::select! {
         answer = answer(data, &agent, id, until) => answer?,
@@ -53,7 +53,7 @@ pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Resu
     Ok(())
 }
 
-async fn answer(data: &std::path::Path, agent: &AgentName, id: &str, until: Instant) -> anyhow::Result<Option<String>> {
+async fn answer(data: &DataDirOption, agent: &AgentName, id: &str, until: Instant) -> anyhow::Result<Option<String>> {
     loop {
         let command = AdminCommand::MessageShow { agent: agent.clone(), id: id.to_owned() };
         let SentMessage { letter: sent } = serde_json::from_value(carry_out(data, command).await?)?;
