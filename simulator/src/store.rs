@@ -252,6 +252,17 @@ impl AuditStore for SimulatedStore {
 }
 
 #[async_trait]
+impl KeyringStore for SimulatedStore {
+    async fn keyring_entry(&self, name: &str) -> Result<Option<KeyringEntry>, StoreError> {
+        self.read("keyring_entry", self.inner.keyring_entry(name)).await
+    }
+
+    async fn keyring(&self) -> Result<Vec<KeyringEntry>, StoreError> {
+        self.read("keyring", self.inner.keyring()).await
+    }
+}
+
+#[async_trait]
 impl NodeStore for SimulatedStore {
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         self.read("nodes", self.inner.nodes()).await

@@ -239,6 +239,8 @@ codes! {
     DataDirUnusable = "data_dir_unusable",
     /// The key of `--secret-key` or `NUNCIO_SECRET_KEY` is not usable.
     SecretKeyInvalid = "secret_key_invalid",
+    /// The secret key is not the one under which the store was sealed.
+    SecretKeyWrong = "secret_key_wrong",
     /// The key for a device's stored data is missing or wrong.
     StorageLocked = "storage_locked",
     DiskFull = "disk_full",

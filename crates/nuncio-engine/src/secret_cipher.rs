@@ -1,6 +1,7 @@
 //! Encryption of stored secrets: AES-256-GCM with the server's key, bound to the name of the record with the secret.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -8,9 +9,10 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::ports::Entropy;
 
-/// Encrypts and decrypts stored secrets.
+/// Encrypts and decrypts stored secrets. Clones share the key.
+#[derive(Clone)]
 pub struct SecretCipher {
-    key: LessSafeKey,
+    key: Arc<LessSafeKey>,
 }
 
 /// Length of the server's encryption key, in bytes.
@@ -20,7 +22,7 @@ impl SecretCipher {
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         let key = UnboundKey::new(&AES_256_GCM, key).expect("the key has the algorithm's length");
-        Self { key: LessSafeKey::new(key) }
+        Self { key: Arc::new(LessSafeKey::new(key)) }
     }
 
     /// Encrypts a secret so that it opens only for `place`, the name of its record, such as a session's option.

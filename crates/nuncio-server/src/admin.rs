@@ -335,12 +335,12 @@ impl AdminApi {
             }
             AdminCommand::DidLinks => reply(DidLinkList { links: engine.access().did_links().await? }),
             AdminCommand::DidShow { agent } => reply(self.dids.show(agent.as_ref())?),
-            AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject)?),
+            AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject).await?),
             AdminCommand::DidMove { .. } if self.server().is_some() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
                 Err(OperatorError::new(Code::DataDirInUse, message))
             }
-            AdminCommand::DidMove { to } => reply(self.dids.move_to(&to)?),
+            AdminCommand::DidMove { to } => reply(self.dids.move_to(&to).await?),
             AdminCommand::AuditList { after, limit, filter } => {
                 let limit = limit.min(MAX_LISTED_RECORDS);
                 let listed = match after {

@@ -62,6 +62,9 @@ impl Drop for DataDir {
 }
 
 impl DataDir {
+    /// Name of the database file.
+    pub(crate) const DATABASE: &str = "nuncio.db";
+
     /// Opens the data directory, creating it if needed. Fails at once if another process has locked it.
     pub fn open(path: &Path) -> Result<Self, OperatorError> {
         let unusable = |what: &str, error: &std::io::Error| {
@@ -152,7 +155,7 @@ impl DataDir {
 
     #[must_use]
     pub fn database(&self) -> PathBuf {
-        self.path.join("nuncio.db")
+        self.path.join(Self::DATABASE)
     }
 
     /// The key that encrypts stored secrets. A new directory gets one, and [`DataDir::keep_secret_key`] gives its file
@@ -170,6 +173,14 @@ impl DataDir {
                     "contains an audit.key but no database: restore nuncio.db from a backup, or remove audit.key too to \
                      start without the earlier keys and records",
                 ));
+            }
+            if files.read(SECRET_KEY)?.is_some_and(|own| own != key) {
+                let message = format!(
+                    "{} contains another secret.key than the one that was given; remove it, if it is not the key of \
+                     this store",
+                    self.path.display()
+                );
+                return Err(OperatorError::new(Code::SecretKeyWrong, message));
             }
             return Ok(key);
         }
@@ -212,8 +223,7 @@ impl DataDir {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// The Ed25519 key in a file, created at first use: `audit.key` signs checkpoints, `webhook.key` webhooks, and
-    /// `people.key` the tokens of people's devices.
+    /// The Ed25519 key in a file, created at first use.
     pub(crate) fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, OperatorError> {
         let files = self.private_files();
         let bytes = match files.read(name)? {

@@ -1,11 +1,11 @@
-//! The DIDs of this server and of its agents: keys on disk with one file per subject, documents in memory.
+//! The DIDs of this server and of its agents: keys in the keyring with one entry per subject, documents in memory.
 //!
 //! The DID of the service is the bare domain (`did:wba:HOST%3APORT`). That of an agent ends in the fingerprint of its
 //! key, so that a new key makes a new DID. A retired DID stays published as deactivated and names its successor.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
@@ -16,37 +16,42 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::EngineError;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::fetch::FetchRequest;
+use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_identity::{AccessTokenService, BoundDidDocument, Did};
+use tokio::sync::Mutex;
 
-use crate::data::{DataDir, PrivateFiles};
+use crate::data::{DataDir, SecretKeySource};
 use crate::error::OperatorError;
+use crate::keyring::{Keyring, StoredKey, damaged, open_all};
 use crate::system::SystemEntropy;
 
 mod admin;
 mod base;
+mod files;
 mod own;
 mod routes;
 
 pub(crate) use base::PublicUrlSource;
+pub(crate) use files::key_files;
 pub use own::{DidSubject, OwnDid};
 #[cfg(test)]
 pub(crate) use routes::paths;
 pub(crate) use routes::{OPENAPI, routes};
 
-use base::{DidBaseUrl, RecordedDidBaseUrl, url_changed};
-use own::{DidHistory, PublishedDidDocument};
+use base::{BASE_ENTRY, DidBaseUrl, RecordedDidBaseUrl, url_changed};
+use own::{AGENT_ENTRIES, DidHistory, PublishedDidDocument};
 
 /// Validity of an access token that a DID caller gets for a valid signature.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The DIDs of a data directory. Clones share their state.
+/// The DIDs of a store. Clones share their state.
 #[derive(Clone)]
 pub struct Dids {
     inner: Arc<DidsShared>,
 }
 
 struct DidsShared {
-    files: PrivateFiles,
+    keyring: Keyring,
     clock: Arc<dyn Clock>,
     /// The URL that the DIDs are made of, or why there are no DIDs.
     base: Result<DidBaseUrl, String>,
@@ -72,20 +77,22 @@ struct CurrentOrRetiredDid {
 }
 
 impl Dids {
-    /// Opens the DIDs of a data directory for a server at `base`, if it has a lasting URL. Creates the DID of the service
-    /// if there is none.
-    pub(crate) fn open(
-        files: PrivateFiles,
+    /// Opens the DIDs of a store for a server at `base`, if it has a lasting URL. Creates the DID of the service if there
+    /// is none.
+    pub(crate) async fn open(
+        keyring: Keyring,
         base: Option<&str>,
         chosen: PublicUrlSource,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OperatorError> {
         let no_url = || "it listens on all addresses and has no lasting URL; give it one with --public-url".to_owned();
-        let dids = Self::load(files, base.ok_or_else(no_url).and_then(DidBaseUrl::at), clock)?;
-        let recorded = RecordedDidBaseUrl::read(&dids.inner.files)?;
+        let stored = keyring.all().await?;
+        let dids = Self::load(keyring, &stored, base.ok_or_else(no_url).and_then(DidBaseUrl::at), clock)?;
+        let recorded = recorded_base(&stored)?;
         let did_base = match (&dids.inner.base, recorded) {
             (Ok(did_base), recorded) => {
-                dids.check_address(did_base, chosen, recorded)?;
+                let revision = stored.get(BASE_ENTRY).map_or(0, |entry| entry.revision);
+                dids.check_address(did_base, chosen, recorded, revision).await?;
                 did_base
             }
             (Err(why), Some(before)) if before.chosen == PublicUrlSource::ByOperator => {
@@ -98,49 +105,53 @@ impl Dids {
                 return Ok(dids);
             }
         };
-        dids.ensure(&DidSubject::Service, did_base)?;
+        dids.ensure(&DidSubject::Service, did_base).await?;
         Ok(dids)
     }
 
     /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
-    pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
-        let none = "no server has created any yet; `nuncio serve` creates them".to_owned();
-        let did_base = RecordedDidBaseUrl::read(&files)?.map_or(Err(none), |recorded| DidBaseUrl::at(&recorded.base));
-        Self::load(files, did_base, clock)
+    pub(crate) async fn open_offline(keyring: Keyring, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
+        let stored = keyring.all().await?;
+        Self::load(keyring, &stored, last_base(&stored)?, clock)
     }
 
     fn load(
-        files: PrivateFiles,
+        keyring: Keyring,
+        stored: &BTreeMap<String, StoredKey>,
         did_base: Result<DidBaseUrl, String>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OperatorError> {
         let now = clock.now();
-        let mut state =
-            DidState { service: DidHistory::read(&DidSubject::Service, &files, now)?, ..DidState::default() };
-        for name in files.stems("keys/agents", ".json")? {
-            let Ok(name) = AgentName::parse(&name) else { continue };
-            let history = DidHistory::read(&DidSubject::Agent(name.clone()), &files, now)?;
-            state.agents.extend(history.map(|history| (name, history)));
+        let mut state = DidState::default();
+        for (entry, key) in stored {
+            let Some(subject) = subject_of(entry) else { continue };
+            let history = DidHistory::parse(&subject, key.content.as_bytes(), key.revision, now);
+            state.insert(subject, history.map_err(|why| damaged(entry, &why))?);
         }
         state.refresh_derived(did_base.as_ref().ok());
         let (state, changing) = (RwLock::new(state), Mutex::default());
-        Ok(Self { inner: Arc::new(DidsShared { files, clock, base: did_base, state, changing }) })
+        Ok(Self { inner: Arc::new(DidsShared { keyring, clock, base: did_base, state, changing }) })
     }
 
-    /// Checks that the DIDs on disk were made for this URL. They are moved to it if no operator chose the URL.
-    fn check_address(
+    /// Checks that the stored DIDs were made for this URL. They are moved to it if no operator chose the URL. `revision`
+    /// is that of the recorded URL.
+    async fn check_address(
         &self,
         did_base: &DidBaseUrl,
         chosen: PublicUrlSource,
         recorded: Option<RecordedDidBaseUrl>,
+        revision: u64,
     ) -> Result<(), OperatorError> {
         let misplaced: Vec<_> =
             self.key_histories().into_iter().filter(|(_, history)| history.base != did_base.base).collect();
         let now = RecordedDidBaseUrl { base: did_base.base.clone(), chosen };
         match recorded {
-            None if misplaced.is_empty() => return now.write(&self.inner.files),
+            None if misplaced.is_empty() => return now.write(&self.inner.keyring, revision).await,
             Some(before) if before.base == did_base.base && misplaced.is_empty() => {
-                return if before.chosen == chosen { Ok(()) } else { now.write(&self.inner.files) };
+                return match before.chosen == chosen {
+                    true => Ok(()),
+                    false => now.write(&self.inner.keyring, revision).await,
+                };
             }
             Some(before) if before.may_follow(did_base, chosen) => {
                 if before.base != did_base.base && !misplaced.is_empty() {
@@ -152,39 +163,45 @@ impl Dids {
             _ => return Err(url_changed(&misplaced[0].1.base, &did_base.base)),
         }
         for (subject, history) in misplaced {
-            self.put(&subject, history.follow(&subject, did_base))?;
+            self.put(&subject, history.follow(&subject, did_base)).await?;
         }
-        now.write(&self.inner.files)
+        now.write(&self.inner.keyring, revision).await
     }
 
     /// Creates a DID for an agent that is about to be served, unless it has one.
-    pub(crate) fn admit(&self, name: &AgentName) -> Result<(), OperatorError> {
+    pub(crate) async fn admit(&self, name: &AgentName) -> Result<(), OperatorError> {
         match &self.inner.base {
-            Ok(did_base) => self.ensure(&DidSubject::Agent(name.clone()), did_base),
+            Ok(did_base) => self.ensure(&DidSubject::Agent(name.clone()), did_base).await,
             Err(_) => Ok(()),
         }
     }
 
-    fn ensure(&self, subject: &DidSubject, did_base: &DidBaseUrl) -> Result<(), OperatorError> {
-        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn ensure(&self, subject: &DidSubject, did_base: &DidBaseUrl) -> Result<(), OperatorError> {
+        let _changing = self.inner.changing.lock().await;
         if self.key_history(subject).is_some() {
             return Ok(());
         }
-        self.put(subject, DidHistory::begin(subject, did_base, &SystemEntropy, self.inner.clock.now()))
+        let now = self.inner.clock.now();
+        let new = || DidHistory::begin(subject, did_base, &SystemEntropy, now).to_stored();
+        // Another node may create one at the same time.
+        let stored = self.inner.keyring.read_or_create(&subject.entry(), new).await?;
+        let history = DidHistory::parse(subject, stored.content.as_bytes(), stored.revision, now);
+        self.publish(subject, history.map_err(|why| damaged(&subject.entry(), &why))?);
+        Ok(())
     }
 
     /// Stores a key history, then publishes its DIDs.
-    fn put(&self, subject: &DidSubject, history: DidHistory) -> Result<(), OperatorError> {
-        history.write(subject, &self.inner.files)?;
-        let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
-        match subject {
-            DidSubject::Service => state.service = Some(history),
-            DidSubject::Agent(name) => {
-                state.agents.insert(name.clone(), history);
-            }
-        }
-        state.refresh_derived(self.inner.base.as_ref().ok());
+    async fn put(&self, subject: &DidSubject, mut history: DidHistory) -> Result<(), OperatorError> {
+        let content = history.to_stored();
+        history.revision = self.inner.keyring.replace(&subject.entry(), &content, history.revision).await?;
+        self.publish(subject, history);
         Ok(())
+    }
+
+    fn publish(&self, subject: &DidSubject, history: DidHistory) {
+        let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.insert(subject.clone(), history);
+        state.refresh_derived(self.inner.base.as_ref().ok());
     }
 
     fn state(&self) -> RwLockReadGuard<'_, DidState> {
@@ -251,15 +268,63 @@ impl AgentSigners for Dids {
     }
 }
 
-/// A signer with the key file of an agent in a data directory, for commands of its owner. Works whether a server runs
-/// or not, and changes nothing.
+/// A signer with the key of an agent in a data directory, for commands of its owner. Works whether a server runs or not,
+/// and changes nothing.
 pub fn signer_of(
     data: &Path,
+    secret_key: &SecretKeySource,
     agent: &AgentName,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn RequestSigner>, OperatorError> {
-    let dids = Dids::open_offline(DataDir::files_of(data)?, clock)?;
-    Ok(Arc::new(dids.signer(&DidSubject::Agent(agent.clone()))?))
+    let subject = DidSubject::Agent(agent.clone());
+    let stored = stored_keys(data, secret_key, &*clock)?;
+    let unavailable = |why: &str| {
+        let message = format!("{subject} has no DID: {why}; `nuncio did show` lists the existing DIDs");
+        OperatorError::new(Code::DidUnavailable, message)
+    };
+    last_base(&stored)?.map_err(|why| unavailable(&why))?;
+    let entry = subject.entry();
+    let key = stored.get(&entry).ok_or_else(|| unavailable("it has never been served here"))?;
+    let history = DidHistory::parse(&subject, key.content.as_bytes(), key.revision, clock.now());
+    let own = history.map_err(|why| damaged(&entry, &why))?.current;
+    Ok(Arc::new(KeySigner::new(own.did().clone(), own.key().clone(), clock, Arc::new(SystemEntropy))))
+}
+
+/// The keys of a data directory that another process may use. Those of an earlier version are in files.
+fn stored_keys(
+    data: &Path,
+    secret_key: &SecretKeySource,
+    clock: &dyn Clock,
+) -> Result<BTreeMap<String, StoredKey>, OperatorError> {
+    let files = DataDir::files_of(data)?;
+    let in_files = key_files(&files, clock.now())?.into_iter();
+    let mut stored: BTreeMap<_, _> =
+        in_files.map(|key| (key.name, StoredKey { content: key.content, revision: 0 })).collect();
+    let entries = nuncio_store::read_keyring(&data.join(DataDir::DATABASE))?;
+    if !entries.is_empty() {
+        let cipher = SecretCipher::new(&secret_key.read_existing(&files)?);
+        stored.extend(open_all(&cipher, entries)?);
+    }
+    Ok(stored)
+}
+
+fn recorded_base(stored: &BTreeMap<String, StoredKey>) -> Result<Option<RecordedDidBaseUrl>, OperatorError> {
+    let recorded = stored.get(BASE_ENTRY).map(|entry| RecordedDidBaseUrl::parse(entry.content.as_bytes()));
+    recorded.transpose().map_err(|why| damaged(BASE_ENTRY, &why))
+}
+
+/// The URL of the last server, or why there are no DIDs.
+fn last_base(stored: &BTreeMap<String, StoredKey>) -> Result<Result<DidBaseUrl, String>, OperatorError> {
+    let none = "no server has created any yet; `nuncio serve` creates them".to_owned();
+    Ok(recorded_base(stored)?.map_or(Err(none), |recorded| DidBaseUrl::at(&recorded.base)))
+}
+
+/// The subject of an entry in the keyring; `None` for another entry.
+fn subject_of(entry: &str) -> Option<DidSubject> {
+    match entry.strip_prefix(AGENT_ENTRIES) {
+        Some(name) => AgentName::parse(name).ok().map(DidSubject::Agent),
+        None => (entry == DidSubject::Service.entry()).then_some(DidSubject::Service),
+    }
 }
 
 impl HostDids for Dids {
@@ -285,6 +350,15 @@ impl HostDids for Dids {
 }
 
 impl DidState {
+    fn insert(&mut self, subject: DidSubject, history: DidHistory) {
+        match subject {
+            DidSubject::Service => self.service = Some(history),
+            DidSubject::Agent(name) => {
+                self.agents.insert(name, history);
+            }
+        }
+    }
+
     fn history(&self, subject: &DidSubject) -> Option<&DidHistory> {
         match subject {
             DidSubject::Service => self.service.as_ref(),

@@ -75,7 +75,7 @@ impl HostDescription {
         for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
         }
-        self.dids.admit(&agent.name)
+        self.dids.admit(&agent.name).await
     }
 
     async fn admit_skill(&self, agent: &Agent, tool: Option<&Tool>, skill: &Skill) -> Result<(), OperatorError> {

@@ -18,6 +18,7 @@ mod error;
 mod fronts;
 mod hosting;
 mod http;
+mod keyring;
 mod listen;
 mod memory;
 mod messages;

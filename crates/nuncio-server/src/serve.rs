@@ -22,7 +22,7 @@ use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::{Clock, Meter};
+use nuncio_engine::ports::{Clock, Meter, Store};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, EngineLimits, EnginePorts};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
@@ -40,12 +40,13 @@ use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::AuditCheckpoints;
 use crate::data::{DataDir, SecretKeySource};
-use crate::dids::{Dids, PublicUrlSource};
+use crate::dids::{Dids, PublicUrlSource, key_files};
 use crate::endpoint::{ListenAddress, TlsFiles, bind, listen_failed, read_file, tls_acceptor};
 use crate::error::OperatorError;
 use crate::fronts::{self, ProtocolDependencies};
 use crate::hosting::{HostDescription, check_documents};
 use crate::http::{self, RequestObserver, client_address::TrustedProxies};
+use crate::keyring::{Keyring, PEOPLE_KEY, WEBHOOK_KEY, import_key_files};
 use crate::listen::{
     ConnectionAcceptor, ConnectionLimits, ConnectionTimeouts, Connections, ServerRuntimes, raise_descriptor_limit,
 };
@@ -116,11 +117,11 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
         meter: Arc::new(NoopMeter),
         stop: CancellationToken::new(),
     };
-    let AssembledEngine { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
+    let AssembledEngine { engine, fetch, peers, keyring, .. } = assemble(&data, &settings, &with).await?;
     engine.access().load().await?;
-    let dids = Dids::open_offline(data.private_files(), clock)?;
+    let dids = Dids::open_offline(keyring.clone(), clock).await?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
-    let invites = admin::InviteServerIdentity { key: public_key(&data.signing_key("people.key")?), url: None };
+    let invites = admin::InviteServerIdentity { key: public_key(&keyring.signing_key(PEOPLE_KEY).await?), url: None };
     let checkpoints = Arc::new(AuditCheckpoints::open(&data)?);
     let host = admin::AdminProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
@@ -150,10 +151,15 @@ struct AssembledEngine {
     runners: Arc<ToolRunner>,
     peers: Arc<AgentPeers>,
     fetch: Arc<GuardedFetch>,
+    keyring: Keyring,
 }
 
 /// Opens the store and connects the engine to the implementations of its ports.
-fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Result<AssembledEngine, OperatorError> {
+async fn assemble(
+    data: &DataDir,
+    settings: &Settings,
+    with: &AssemblyOptions,
+) -> Result<AssembledEngine, OperatorError> {
     install_crypto();
     let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
@@ -175,13 +181,18 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let secret_key = data.secret_key(&*entropy)?;
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
     data.keep_secret_key()?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let cipher = SecretCipher::new(&secret_key);
+    let keyring = Keyring::open(Arc::clone(&store), cipher.clone()).await?;
+    let files = data.private_files();
+    import_key_files(&keyring, &files, key_files(&files, with.clock.now())?).await?;
     let ports = EnginePorts {
-        store: Arc::new(store),
+        store,
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(LocalBrainFactory::new(&runners)),
         runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
-        cipher: SecretCipher::new(&secret_key),
+        cipher,
         entropy,
         meter: Arc::clone(&with.meter),
     };
@@ -198,7 +209,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
     let weak_peers = Arc::downgrade(&peers);
     runners.set_peers(weak_peers);
-    Ok(AssembledEngine { engine, runners, peers, fetch })
+    Ok(AssembledEngine { engine, runners, peers, fetch, keyring })
 }
 
 /// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only
@@ -234,7 +245,7 @@ impl Server {
             meter: Arc::clone(&metrics) as _,
             stop: stop.clone(),
         };
-        let AssembledEngine { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
+        let AssembledEngine { engine, runners, peers, fetch, keyring } = assemble(&data, settings, &with).await?;
         // Read before recovery adds records, so that records cut off the end are noticed.
         let audit_head = engine.records().audit_head().await?;
         engine.nodes().join(&host_name(), env!("CARGO_PKG_VERSION"), StoreSharing::Exclusive).await?;
@@ -262,7 +273,7 @@ impl Server {
         let public_url = options.public_url.map(|url| url.to_string());
         let did_url = public_url.clone().or_else(|| server_url::for_dids(&addresses, tls.is_some()));
         let base = public_url.unwrap_or_else(|| server_url::by_listening(&addresses, tls.is_some()));
-        let dids = Dids::open(data.private_files(), did_url.as_deref(), source, Arc::clone(&with.clock))?;
+        let dids = Dids::open(keyring.clone(), did_url.as_deref(), source, Arc::clone(&with.clock)).await?;
         runners.set_signers(Arc::new(dids.clone()));
         let localhost = match (with.dev, &with.extra_ca) {
             (true, Some(_)) => LocalhostDidPolicy::HttpsOrHttp,
@@ -274,7 +285,8 @@ impl Server {
         let resolver =
             DidResolver::new(Arc::clone(&host_dids) as _, Arc::clone(&fetch) as _, Arc::clone(&with.clock), localhost);
         let did_auth = Arc::new(DidAuthenticator::new(host_dids, resolver, engine.clone(), &base));
-        let people = Arc::new(PersonTokenIssuer::new(data.signing_key("people.key")?, &base, Arc::clone(&with.clock)));
+        let people_key = keyring.signing_key(PEOPLE_KEY).await?;
+        let people = Arc::new(PersonTokenIssuer::new(people_key, &base, Arc::clone(&with.clock)));
         let bodies = BodyLimits {
             bytes: settings.limits.body_bytes,
             time: Duration::from_secs(settings.limits.body_seconds),
@@ -338,8 +350,8 @@ impl Server {
         }
         engine.webhooks().resume_webhooks().await?;
         engine.nodes().start();
-        let signer =
-            Arc::new(WebhookSigner::new(data.signing_key("webhook.key")?, settings.webhooks.secret()?.as_deref()));
+        let webhook_key = keyring.signing_key(WEBHOOK_KEY).await?;
+        let signer = Arc::new(WebhookSigner::new(webhook_key, settings.webhooks.secret()?.as_deref()));
         checkpoints.begin(&engine).await;
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));

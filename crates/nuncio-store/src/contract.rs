@@ -23,6 +23,7 @@ pub mod erasure;
 pub mod executions;
 pub mod followed;
 pub mod idempotency;
+pub mod keyring;
 pub mod mail;
 pub mod messages;
 pub mod nodes;
@@ -93,6 +94,12 @@ macro_rules! store_contract {
                 reading_messages_starts_at_the_given_number,
                 messages_before_a_number_are_read_newest_first_up_to_the_limit,
                 unknown_message_fields_are_preserved,
+            }
+            keyring {
+                keyring_entry_round_trips,
+                second_keyring_entry_of_a_name_is_refused,
+                keyring_entry_is_replaced_only_from_the_revision_that_was_read,
+                only_one_of_many_concurrent_keyring_entries_is_created,
             }
             idempotency {
                 idempotency_record_round_trips,

@@ -11,4 +11,4 @@ mod sqlite;
 
 pub use key_store::SqliteKeyStore;
 pub use postgres::{PostgresAddress, PostgresStore};
-pub use sqlite::{SqliteStore, full_check, quick_check};
+pub use sqlite::{SqliteStore, full_check, quick_check, read_keyring};

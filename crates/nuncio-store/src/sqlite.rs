@@ -17,6 +17,7 @@ mod directory;
 mod drafts;
 mod executions;
 mod forget;
+mod keyring;
 mod mail;
 mod migrations;
 mod nodes;
@@ -41,7 +42,7 @@ use nuncio_core::ids::Incarnation;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::store::{Change, Store, StoreCheckResult, StoreError};
+use nuncio_engine::ports::store::{Change, KeyringEntry, Store, StoreCheckResult, StoreError};
 
 use readers::ReaderPool;
 use writer::Writer;
@@ -113,6 +114,12 @@ impl Store for SqliteStore {
     fn queued(&self) -> usize {
         self.writer.queued()
     }
+}
+
+/// Reads the keys of a store without opening it for writing, while another process may use it. Empty if the store does
+/// not exist, or an earlier version wrote it.
+pub fn read_keyring(path: &Path) -> Result<Vec<KeyringEntry>, StoreError> {
+    keyring::read_unopened(path)
 }
 
 /// Checks an unopened store for damage: quickly, and only in part if it is large.

@@ -15,6 +15,7 @@ mod direct_messages;
 mod directory;
 mod drafts;
 mod executions;
+mod keyring;
 mod keys;
 mod nodes;
 mod records;
@@ -32,6 +33,7 @@ pub use direct_messages::{
 pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
 pub use drafts::{ProtocolDraftChange, ProtocolDraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
+pub use keyring::{KeyringChange, KeyringEntry, KeyringStore};
 pub use keys::{ApiKey, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
 pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
@@ -125,6 +127,7 @@ changes! {
     Consent(ConsentChange),
     Relay(RelayChange),
     Node(NodeChange),
+    Keyring(KeyringChange),
 }
 
 #[async_trait]
@@ -147,6 +150,7 @@ pub trait Store:
     + KeyBundleStore
     + WebhookStore
     + NodeStore
+    + KeyringStore
     + fmt::Debug
     + Send
     + Sync

@@ -59,6 +59,19 @@ impl PrivateFiles {
         Ok(())
     }
 
+    pub(crate) fn remove(&self, name: &str) -> Result<(), OperatorError> {
+        let path = self.path.join(name);
+        let folder = path.parent().unwrap_or(&self.path);
+        fs::remove_file(&path)
+            .and_then(|()| File::open(folder)?.sync_all())
+            .map_err(|error| self.broken(name, &error.to_string()))
+    }
+
+    /// Removes a folder if nothing is in it.
+    pub(crate) fn remove_empty_folder(&self, name: &str) {
+        let _ = fs::remove_dir(self.path.join(name));
+    }
+
     /// Names of the files in a folder that end in `ending`, with the ending removed; empty if there is no such folder.
     pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, OperatorError> {
         let failed = |error: std::io::Error| self.broken(folder, &error.to_string());

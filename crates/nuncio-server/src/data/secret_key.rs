@@ -9,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_engine::secret_cipher::KEY_BYTES;
 
 use super::files::PrivateFiles;
+use super::{FIRST_SECRET_KEY, SECRET_KEY};
 use crate::error::OperatorError;
 
 /// Environment variable with the key in base64.
@@ -62,6 +63,22 @@ impl SecretKeySource {
             Self::Given(key) => Ok(Some(*key)),
             Self::File(file) => read_file(file).map(Some),
         }
+    }
+
+    /// Reads the key, for a data directory with these files. Creates none.
+    pub(crate) fn read_existing(&self, files: &PrivateFiles) -> Result<[u8; KEY_BYTES], OperatorError> {
+        if let Some(key) = self.read()? {
+            return Ok(key);
+        }
+        let bytes = match files.read(SECRET_KEY)? {
+            Some(bytes) => Some(bytes),
+            None => files.read(FIRST_SECRET_KEY)?,
+        };
+        let bytes = bytes.ok_or_else(|| {
+            let message = "the data directory has no secret.key; restore it, or name the key with --secret-key";
+            OperatorError::new(Code::DataDirIncomplete, message)
+        })?;
+        bytes.try_into().map_err(|_| files.broken(SECRET_KEY, "it does not contain a key of 32 bytes"))
     }
 }
 

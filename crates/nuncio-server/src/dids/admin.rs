@@ -1,11 +1,9 @@
 //! Admin commands for DIDs: show them, rotate a key, move all of them to another address.
 
-use std::sync::PoisonError;
-
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 
-use super::base::{DidBaseUrl, PublicUrlSource, RecordedDidBaseUrl};
+use super::base::{BASE_ENTRY, DidBaseUrl, PublicUrlSource, RecordedDidBaseUrl};
 use super::{DidHistory, DidSubject, Dids};
 use crate::admin::replies::{DidInfo, DidList, RotatedDids};
 use crate::error::OperatorError;
@@ -33,32 +31,37 @@ impl Dids {
 
     /// Gives a subject a new key. An agent then has a new DID, which its old document names; the service keeps its DID,
     /// and its tokens become invalid.
-    pub fn rotate(&self, subject: &DidSubject) -> Result<RotatedDids, OperatorError> {
-        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub async fn rotate(&self, subject: &DidSubject) -> Result<RotatedDids, OperatorError> {
+        let _changing = self.inner.changing.lock().await;
         let (Ok(did_base), Some(history)) = (&self.inner.base, self.key_history(subject)) else {
             return Err(self.unavailable(subject).into());
         };
         let next = history.rotate(subject, did_base, &SystemEntropy, self.inner.clock.now());
-        self.put(subject, next.clone())?;
+        self.put(subject, next.clone()).await?;
         Ok(RotatedDids { public_url: None, rotated: vec![did_info(subject, &next)] })
     }
 
     /// Moves every DID to another public URL, each with a new key. Only while no server runs, since a running one would
     /// continue with the old URL. DIDs that were moved already stay, so an interrupted move can be repeated.
-    pub(crate) fn move_to(&self, base: &str) -> Result<RotatedDids, OperatorError> {
-        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) async fn move_to(&self, base: &str) -> Result<RotatedDids, OperatorError> {
+        let _changing = self.inner.changing.lock().await;
         let did_base = DidBaseUrl::at(base).map_err(|why| OperatorError::new(Code::DidUnavailable, why))?;
         let mut moved = Vec::new();
         for (subject, history) in self.key_histories() {
             let next = match history.base == did_base.base {
                 true => history,
-                false => history.rotate(&subject, &did_base, &SystemEntropy, self.inner.clock.now()),
+                false => {
+                    let next = history.rotate(&subject, &did_base, &SystemEntropy, self.inner.clock.now());
+                    self.put(&subject, next.clone()).await?;
+                    next
+                }
             };
-            self.put(&subject, next.clone())?;
             moved.push(did_info(&subject, &next));
         }
+        let revision = self.inner.keyring.read(BASE_ENTRY).await?.map_or(0, |entry| entry.revision);
         RecordedDidBaseUrl { base: did_base.base.clone(), chosen: PublicUrlSource::ByOperator }
-            .write(&self.inner.files)?;
+            .write(&self.inner.keyring, revision)
+            .await?;
         Ok(RotatedDids { public_url: Some(did_base.base), rotated: moved })
     }
 }

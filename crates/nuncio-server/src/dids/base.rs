@@ -6,10 +6,11 @@ use nuncio_identity::{Did, SigningKey};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use crate::data::PrivateFiles;
 use crate::error::OperatorError;
+use crate::keyring::Keyring;
 
-const FILE: &str = "keys/home.json";
+/// Name of the entry in the keyring.
+pub(super) const BASE_ENTRY: &str = "did/base";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DidBaseUrl {
@@ -67,7 +68,7 @@ pub(crate) enum PublicUrlSource {
     ByListening,
 }
 
-/// The public URL that the DIDs on disk were made for.
+/// The public URL that the stored DIDs were made for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordedDidBaseUrl {
@@ -76,14 +77,14 @@ pub(super) struct RecordedDidBaseUrl {
 }
 
 impl RecordedDidBaseUrl {
-    /// Reads the recorded URL; `None` before the first DID.
-    pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, OperatorError> {
-        let Some(bytes) = files.read(FILE)? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(|fault| files.broken(FILE, &fault.to_string()))
+    pub(super) fn parse(content: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(content).map_err(|fault| fault.to_string())
     }
 
-    pub(super) fn write(&self, files: &PrivateFiles) -> Result<(), OperatorError> {
-        files.write(FILE, &serde_json::to_vec(self).expect("a recorded base is JSON"))
+    /// Stores the URL in place of the one at `revision`, which is 0 before the first DID.
+    pub(super) async fn write(&self, keyring: &Keyring, revision: u64) -> Result<(), OperatorError> {
+        let content = serde_json::to_string(self).expect("a recorded base is JSON");
+        keyring.replace(BASE_ENTRY, &content, revision).await.map(drop)
     }
 
     /// Whether the DIDs may be moved to another URL without the operator: no operator chose either URL, and both are on

@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::DidBaseUrl;
-use crate::data::PrivateFiles;
-use crate::error::OperatorError;
 
 /// Profiles that DID documents list for the message service; its capabilities method returns the current ones.
 const PROFILES: &[&str] = &["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.direct.base.v1"];
 const SECURITY_PROFILES: &[&str] = &["transport-protected"];
+
+/// Beginning of the names of agents' entries in the keyring.
+pub(super) const AGENT_ENTRIES: &str = "did/agents/";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,10 +30,11 @@ pub enum DidSubject {
 }
 
 impl DidSubject {
-    pub(super) fn file(&self) -> String {
+    /// Name of the subject's entry in the keyring.
+    pub(super) fn entry(&self) -> String {
         match self {
-            Self::Service => "keys/service.json".to_owned(),
-            Self::Agent(name) => format!("keys/agents/{name}.json"),
+            Self::Service => "did/service".to_owned(),
+            Self::Agent(name) => format!("{AGENT_ENTRIES}{name}"),
         }
     }
 
@@ -146,6 +148,8 @@ pub(super) struct DidHistory {
     pub(super) current: Arc<OwnDid>,
     /// Documents of retired DIDs, oldest first. Their keys are deleted.
     pub(super) retired: Vec<PublishedDidDocument>,
+    /// Revision of the stored form; 0 if it was never stored.
+    pub(super) revision: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -160,7 +164,7 @@ struct DidHistoryRecord {
 impl DidHistory {
     pub(super) fn begin(subject: &DidSubject, did_base: &DidBaseUrl, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let current = Arc::new(OwnDid::fresh(subject, did_base, entropy, now));
-        Self { base: did_base.base.clone(), current, retired: Vec::new() }
+        Self { base: did_base.base.clone(), current, retired: Vec::new(), revision: 0 }
     }
 
     /// Rotates to a new key. If that changes the DID, the old one is retired.
@@ -181,42 +185,35 @@ impl DidHistory {
         }
         // After a move back to an earlier domain, the service's DID of that domain is current again.
         retired.retain(|old| old.bound.did() != next.did());
-        Self { base: did_base.base.clone(), current: Arc::new(next), retired }
+        Self { base: did_base.base.clone(), current: Arc::new(next), retired, revision: self.revision }
     }
 
     pub(super) fn follow(&self, subject: &DidSubject, did_base: &DidBaseUrl) -> Self {
         let OwnDid { key, since, .. } = &*self.current;
         let current = Arc::new(OwnDid::new(subject, did_base, key.clone(), *since));
-        Self { base: did_base.base.clone(), current, retired: self.retired.clone() }
+        Self { base: did_base.base.clone(), current, retired: self.retired.clone(), revision: self.revision }
     }
 
-    /// Reads the key history of a subject, whatever public URL it was made for.
-    pub(super) fn read(
-        subject: &DidSubject,
-        files: &PrivateFiles,
-        now: Timestamp,
-    ) -> Result<Option<Self>, OperatorError> {
-        let file = subject.file();
-        let Some(bytes) = files.read(&file)? else { return Ok(None) };
-        let broken = |why: &str| files.broken(&file, &format!("it is damaged: {why}"));
+    /// Reads the stored form of a key history, whatever public URL it was made for. The error contains nothing of it.
+    pub(super) fn parse(subject: &DidSubject, content: &[u8], revision: u64, now: Timestamp) -> Result<Self, String> {
         // The parser's message could contain parts of the key, so only the line number is reported.
         let record: DidHistoryRecord =
-            serde_json::from_slice(&bytes).map_err(|fault| broken(&format!("line {} is wrong", fault.line())))?;
-        let key = SigningKey::from_pem(&record.key).map_err(|fault| broken(&fault.to_string()))?;
-        let did_base = DidBaseUrl::at(&record.base).map_err(|why| broken(&why))?;
+            serde_json::from_slice(content).map_err(|fault| format!("line {} is wrong", fault.line()))?;
+        let key = SigningKey::from_pem(&record.key).map_err(|fault| fault.to_string())?;
+        let did_base = DidBaseUrl::at(&record.base)?;
         let old = |document: Value| {
             let did = document["id"].as_str().and_then(|id| Did::parse(id).ok()).ok_or("an old document has no DID")?;
             PublishedDidDocument::new(&did, document, now)
         };
-        let retired = record.retired.into_iter().map(old).collect::<Result<_, String>>().map_err(|why| broken(&why))?;
+        let retired = record.retired.into_iter().map(old).collect::<Result<_, String>>()?;
         let current = Arc::new(OwnDid::new(subject, &did_base, key, record.since));
-        Ok(Some(Self { base: did_base.base, current, retired }))
+        Ok(Self { base: did_base.base, current, retired, revision })
     }
 
-    pub(super) fn write(&self, subject: &DidSubject, files: &PrivateFiles) -> Result<(), OperatorError> {
+    pub(super) fn to_stored(&self) -> String {
         let OwnDid { key, since, .. } = &*self.current;
         let retired = self.retired.iter().map(|old| Value::Object(old.bound.document().whole().clone())).collect();
         let record = DidHistoryRecord { base: self.base.clone(), since: *since, key: key.to_pem(), retired };
-        files.write(&subject.file(), &serde_json::to_vec_pretty(&record).expect("a record is JSON"))
+        serde_json::to_string_pretty(&record).expect("a record is JSON")
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::problem::SqlError;
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, mail, nodes,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, keyring, mail, nodes,
     people, relations, relayed, sessions, tasks, webhooks,
 };
 
@@ -25,6 +25,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::CachedAuditHead, chang
         Change::Consent(change) => apply_consent(connection, change),
         Change::Relay(change) => apply_relay(connection, change),
         Change::Node(change) => nodes::apply(connection, change),
+        Change::Keyring(change) => keyring::apply(connection, change),
     }
 }
 

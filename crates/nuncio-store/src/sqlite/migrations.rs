@@ -27,6 +27,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0018_key_rotation.sql"),
     include_str!("migrations/0019_failure_texts.sql"),
     include_str!("migrations/0020_nodes.sql"),
+    include_str!("migrations/0021_keyring.sql"),
 ];
 
 /// Migrates to the current schema, or refuses a newer one.

@@ -51,7 +51,8 @@ fn agreement_file() -> Option<PathBuf> {
 fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
     let Some(agent) = &signer.agent else { return Ok(None) };
     let agent = parsed(AgentName::parse(agent))?;
-    Ok(Some(signer_of(&signer.data.path, &agent, Arc::new(SystemClock))?))
+    let secret_key = signer.data.secret_key()?;
+    Ok(Some(signer_of(&signer.data.path, &secret_key, &agent, Arc::new(SystemClock))?))
 }
 
 /// Whether a target can only be an agent: a DID, or a URL that ends with the file name of agent descriptions.

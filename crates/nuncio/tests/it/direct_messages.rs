@@ -113,7 +113,7 @@ fn invoke_with_the_as_option_signs_with_the_did_of_that_agent() {
         (last["code"].as_str().unwrap().to_owned(), ran)
     };
     assert_eq!(code, "auth_required", "nobody is not let in");
-    // `--as` reads the key from the data directory, so signing needs no running server.
+    // `--as` reads the key from the store, so signing needs no running server.
     let data = a.data().display().to_string();
     let signed = [&call[..], &["--as", "script", "--data", &data]].concat();
     let printed = events(&b.json_command(&signed));
@@ -124,8 +124,8 @@ fn invoke_with_the_as_option_signs_with_the_did_of_that_agent() {
         let ran = b.json_command(&[command, &["--as", "script", "--data", &data]].concat());
         assert_eq!(ran.status, Some(0), "{command:?}: {ran:?}");
     }
-    // A key file that others can read is refused, and an agent that was never served has no DID.
-    let key = a.data().join("keys/agents/script.json");
+    // A secret key that others can read is refused, and an agent that was never served has no DID.
+    let key = a.data().join("secret.key");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, message) = b.json_command(&["show", &ad, "--as", "script", "--data", &data]).failure();
     assert_eq!(code, "data_dir_unusable", "{message}");

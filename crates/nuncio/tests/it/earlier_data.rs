@@ -116,6 +116,29 @@ async fn data_of_an_earlier_version_is_readable_and_its_audit_chain_verifies() {
     assert_eq!(data.home.json_command(&["store", "check"]).json()["intact"], true);
 }
 
+#[test]
+fn key_files_of_an_earlier_version_move_into_the_store_and_stay_the_same_keys() {
+    let data = EarlierVersionData::copied();
+    let server = || data.home.serve().arg("--public-url").arg("http://localhost:47400").arg("agents").start();
+    let command = |arguments: &[&str]| data.home.json_command(arguments);
+    let files = ["people.key", "webhook.key", "keys"];
+    assert!(files.iter().all(|name| data.home.data().join(name).exists()));
+    server().stop();
+    assert!(files.iter().all(|name| !data.home.data().join(name).exists()));
+    let shown = command(&["did", "show"]).json();
+    let dids: Vec<_> = shown["dids"].as_array().unwrap().iter().map(|one| one["did"].as_str().unwrap()).collect();
+    let agents = [
+        "guarded:e1_-M04Cnmu1az4fkU0W4-fzVeywVHdZSE0K-jNz8Rh5UY",
+        "hotel-assistant:e1_m3kNUeQZY45sYJaPhiRS6Eb5Gru5_eZCUzfWOWKLtWQ",
+        "script:e1_RCvMJmw98EBzxw-xrxr7VZT-ATAQBjfUixmZI_wGWmw",
+        "warehouse:e1_u9nwrJeF7mBPLVIgcj2UB1TFbA6i0ZADgaudhgUnLhI",
+    ];
+    let agents = agents.map(|agent| format!("did:wba:localhost%3A47400:agents:{agent}"));
+    assert_eq!(dids, [&["did:wba:localhost%3A47400".to_owned()][..], &agents].concat());
+    server().stop();
+    assert_eq!(command(&["did", "show"]).json(), shown);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn data_of_an_earlier_version_opens_a_second_time_and_takes_new_turns() {
     let data = EarlierVersionData::copied();

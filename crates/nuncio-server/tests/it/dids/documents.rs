@@ -1,4 +1,4 @@
-//! The published DID documents, and the files of their keys.
+//! The published DID documents, and where their keys are stored.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
+use nuncio_engine::ports::Store as _;
+use nuncio_engine::ports::store::{KeyringChange, KeyringEntry, KeyringStore as _};
 use nuncio_identity::{Did, DidDocumentBinding};
-use nuncio_testkit::Gateway;
+use nuncio_store::SqliteStore;
+use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
 
 use super::{desk_did, dids, document, get, path_of};
@@ -87,42 +90,129 @@ async fn did_documents_are_identical_after_a_restart() {
     assert!(seen[0].0.as_str().starts_with(&format!("did:wba:agents.example.com:agents:{DESK}:e1_")));
 }
 
-#[tokio::test]
-async fn did_key_files_are_readable_by_their_owner_only() {
+/// Data directory with the key files that an earlier version wrote, here for the agent `desk`.
+fn earlier_directory() -> Arc<TempDir> {
+    const EARLIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nuncio/tests/fixtures/data-c83e809/server");
     let data = directory();
-    public(&data).await.stop().await;
-    let mode = |name: &str| fs::metadata(data.path().join(name)).unwrap().permissions().mode() & 0o777;
-    let file = format!("keys/agents/{DESK}.json");
-    assert_eq!(["keys", "keys/agents"].map(mode), [0o700, 0o700]);
-    assert_eq!([file.as_str(), "keys/service.json", "keys/home.json"].map(mode), [0o600; 3]);
-
-    for (name, wrong) in [(file.as_str(), 0o644), ("keys/service.json", 0o640), ("keys/home.json", 0o604)] {
-        fs::set_permissions(data.path().join(name), Permissions::from_mode(wrong)).unwrap();
-        let refused = Gateway::builder().agent(DESK, &desk(&[])).public_url(PUBLIC).data(Arc::clone(&data));
-        let error = refused.try_start().await.unwrap_err();
-        assert_eq!(error.code, Code::DataDirUnusable);
-        assert!(error.message.contains(name) && error.message.contains("chmod 600"), "{error}");
-        fs::set_permissions(data.path().join(name), Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir_all(data.path().join("keys/agents")).unwrap();
+    for (from, to) in [
+        ("people.key", "people.key"),
+        ("webhook.key", "webhook.key"),
+        ("keys/home.json", "keys/home.json"),
+        ("keys/service.json", "keys/service.json"),
+        ("keys/agents/script.json", AGENT_FILE),
+    ] {
+        fs::copy(format!("{EARLIER}/{from}"), data.path().join(to)).unwrap();
+        fs::set_permissions(data.path().join(to), Permissions::from_mode(0o600)).unwrap();
     }
-    public(&data).await.stop().await;
+    data
+}
+
+const AGENT_FILE: &str = "keys/agents/desk.json";
+const KEY_FILES: [&str; 5] = ["people.key", "webhook.key", "keys/home.json", "keys/service.json", AGENT_FILE];
+
+fn at_loopback(data: &Arc<TempDir>) -> GatewayBuilder {
+    Gateway::builder().agent(DESK, &desk(&[])).data(Arc::clone(data))
 }
 
 #[tokio::test]
-async fn damaged_did_key_is_reported_and_never_replaced() {
+async fn keys_are_sealed_in_the_store_and_in_no_file() {
     let data = directory();
     public(&data).await.stop().await;
-    let file = data.path().join(format!("keys/agents/{DESK}.json"));
+    assert!(KEY_FILES.iter().all(|file| !data.path().join(file).exists()) && !data.path().join("keys").exists());
+    let store = SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
+    let names: Vec<_> = store.keyring().await.unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["check", "did/agents/desk", "did/base", "did/service", "people", "webhook"]);
+    drop(store);
+    let bytes = fs::read(data.path().join("nuncio.db")).unwrap();
+    assert!(!bytes.windows(11).any(|window| window == b"PRIVATE KEY"));
+}
+
+#[tokio::test]
+async fn key_files_of_an_earlier_version_move_into_the_store() {
+    let data = earlier_directory();
+    let gateway = at_loopback(&data).start().await;
+    assert!(KEY_FILES.iter().all(|file| !data.path().join(file).exists()) && !data.path().join("keys").exists());
+    let did = desk_did(&gateway);
+    assert_eq!(did.segments().last().unwrap(), "e1_RCvMJmw98EBzxw-xrxr7VZT-ATAQBjfUixmZI_wGWmw");
+    gateway.stop().await;
+    let gateway = at_loopback(&data).start().await;
+    assert_eq!(desk_did(&gateway).segments().last(), did.segments().last(), "the key is the same");
+}
+
+#[tokio::test]
+async fn interrupted_move_of_key_files_is_finished_at_the_next_start() {
+    let data = earlier_directory();
+    let copies = KEY_FILES.map(|file| fs::read(data.path().join(file)).unwrap());
+    at_loopback(&data).start().await.stop().await;
+    let restore = |file: &str, content: &[u8]| {
+        fs::create_dir_all(data.path().join("keys/agents")).unwrap();
+        fs::write(data.path().join(file), content).unwrap();
+        fs::set_permissions(data.path().join(file), Permissions::from_mode(0o600)).unwrap();
+    };
+    // The crash came after the commit, before the files were removed. The DIDs follow the port, so their entries differ
+    // from the files by now, and such files stay.
+    KEY_FILES.iter().zip(&copies).for_each(|(file, content)| restore(file, content));
+    at_loopback(&data).start().await.stop().await;
+    let left: Vec<_> = KEY_FILES.into_iter().filter(|file| data.path().join(file).exists()).collect();
+    assert_eq!(left, ["keys/home.json", "keys/service.json", AGENT_FILE]);
+}
+
+#[tokio::test]
+async fn key_file_readable_by_others_is_not_moved() {
+    for file in KEY_FILES {
+        let data = earlier_directory();
+        fs::set_permissions(data.path().join(file), Permissions::from_mode(0o640)).unwrap();
+        let error = at_loopback(&data).try_start().await.unwrap_err();
+        assert_eq!(error.code, Code::DataDirUnusable);
+        assert!(error.message.contains(file) && error.message.contains("chmod 600"), "{error}");
+        assert!(KEY_FILES.iter().all(|file| data.path().join(file).exists()), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn damaged_key_file_is_reported_and_neither_moved_nor_replaced() {
+    let data = earlier_directory();
+    let file = data.path().join(AGENT_FILE);
     let whole = fs::read_to_string(&file).unwrap();
-    let other = whole.replace(PUBLIC, "https://127.0.0.1");
+    let other = whole.replace("http://localhost:47400", "https://127.0.0.1");
     for damaged in ["", "{}", &whole[..whole.len() / 2], &whole.replace("PRIVATE KEY", "PUBLIC KEY"), &other] {
         fs::write(&file, damaged).unwrap();
-        let refused = Gateway::builder().agent(DESK, &desk(&[])).public_url(PUBLIC).data(Arc::clone(&data));
-        let error = refused.try_start().await.unwrap_err();
+        let error = at_loopback(&data).try_start().await.unwrap_err();
         assert_eq!(error.code, Code::DataDirUnusable, "{error}");
         let secret = whole.split("-----").nth(2).unwrap().trim_matches(['\\', 'n']);
         assert!(!error.message.contains(secret), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), damaged);
     }
+    fs::write(&file, &whole).unwrap();
+    fs::write(data.path().join("people.key"), "no key").unwrap();
+    let error = at_loopback(&data).try_start().await.unwrap_err();
+    assert!(error.message.contains("people.key"), "{error}");
+    assert!(KEY_FILES.iter().all(|file| data.path().join(file).exists()), "nothing was moved");
+}
+
+#[tokio::test]
+async fn damaged_stored_key_is_reported_and_never_replaced() {
+    let data = directory();
+    public(&data).await.stop().await;
+    let open = || SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
+    for name in ["did/agents/desk", "did/base", "did/service", "people", "webhook"] {
+        let store = open();
+        let entry = store.keyring_entry(name).await.unwrap().unwrap();
+        let (sealed, revision) = (entry.sealed.clone(), entry.revision);
+        let damaged = |sealed: &str, revision| KeyringEntry { name: name.into(), sealed: sealed.into(), revision };
+        let put = |entry| vec![KeyringChange::Replace(entry).into()];
+        store.commit(put(damaged(&sealed[..sealed.len() - 4], revision + 1))).await.unwrap();
+        drop(store);
+        let refused = Gateway::builder().agent(DESK, &desk(&[])).public_url(PUBLIC).data(Arc::clone(&data));
+        let error = refused.try_start().await.unwrap_err();
+        assert_eq!(error.code, Code::StoreDamaged, "{error}");
+        assert!(error.message.contains(name), "{error}");
+        let store = open();
+        assert_eq!(store.keyring_entry(name).await.unwrap().unwrap().revision, revision + 1);
+        store.commit(put(damaged(&sealed, revision + 2))).await.unwrap();
+    }
+    public(&data).await.stop().await;
 }
 
 #[tokio::test]

@@ -6,11 +6,14 @@ use nuncio_anp::client::RequestSigner as _;
 use nuncio_auth::DidCheckResult;
 use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
+use nuncio_engine::ports::Store as _;
 use nuncio_engine::ports::fetch::FetchRequest;
+use nuncio_engine::ports::store::{KeyringChange, KeyringEntry, KeyringStore as _};
 use nuncio_identity::{AuthError, Did};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::dids::DidSubject;
 use nuncio_server::{DataDir, SystemClock, open_engine};
+use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
 
@@ -186,12 +189,13 @@ async fn changed_public_url_is_refused_until_dids_are_moved() {
 async fn interrupted_did_move_is_detected_and_can_be_finished() {
     let data = directory();
     at("https://old.example.com", &data).start().await.stop().await;
-    let home = data.path().join("keys/home.json");
-    let before = std::fs::read(&home).unwrap();
+    let store = || SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
+    let before = store().keyring_entry("did/base").await.unwrap().unwrap();
     let to = "https://new.example.com".to_owned();
     let moved = offline(&data, AdminCommand::DidMove { to: to.clone() }).await.unwrap();
     // The state after a crash before the last step.
-    std::fs::write(&home, before).unwrap();
+    let undone = KeyringEntry { revision: before.revision + 2, ..before };
+    store().commit(vec![KeyringChange::Replace(undone).into()]).await.unwrap();
     for url in ["https://old.example.com", "https://new.example.com"] {
         assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
     }

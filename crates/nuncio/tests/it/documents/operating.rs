@@ -57,7 +57,6 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.run("umask 077");
     run.run("mkdir backup");
     run.run("find ");
-    run.run("cp -a ");
     run.run("sqlite3 ");
     run.run("nuncio store check --data backup");
     run.run("nuncio audit verify --data backup");

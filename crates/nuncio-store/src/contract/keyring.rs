@@ -1,0 +1,54 @@
+//! Contract checks for the keyring: several nodes that create a key at once get the same one.
+
+use nuncio_engine::ports::store::{Change, Conflict, KeyringChange, KeyringEntry};
+
+use super::{TestDatabase, assert_one_winner, made, race, refusal};
+
+fn entry(name: &str, sealed: &str, revision: u64) -> KeyringEntry {
+    KeyringEntry { name: name.to_owned(), sealed: sealed.to_owned(), revision }
+}
+
+fn create(name: &str, sealed: &str) -> Change {
+    KeyringChange::Create(entry(name, sealed, 1)).into()
+}
+
+fn replace(name: &str, sealed: &str, revision: u64) -> Change {
+    KeyringChange::Replace(entry(name, sealed, revision)).into()
+}
+
+pub async fn keyring_entry_round_trips(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    assert_eq!(store.keyring_entry("people").await.unwrap(), None);
+    made(&*store, [create("webhook", "w"), create("people", "p")]).await;
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(store.keyring_entry("people").await.unwrap(), Some(entry("people", "p", 1)));
+    assert_eq!(store.keyring().await.unwrap(), [entry("people", "p", 1), entry("webhook", "w", 1)]);
+}
+
+pub async fn second_keyring_entry_of_a_name_is_refused(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    made(&*store, [create("people", "first")]).await;
+    assert_eq!(refusal(&*store, [create("other", "o"), create("people", "second")]).await, Conflict::Exists);
+    assert_eq!(store.keyring().await.unwrap(), [entry("people", "first", 1)]);
+}
+
+pub async fn keyring_entry_is_replaced_only_from_the_revision_that_was_read(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    assert_eq!(refusal(&*store, [replace("people", "b", 2)]).await, Conflict::Missing);
+    made(&*store, [create("people", "a")]).await;
+    for revision in [1, 3] {
+        assert_eq!(refusal(&*store, [replace("people", "b", revision)]).await, Conflict::Moved);
+    }
+    made(&*store, [replace("people", "b", 2)]).await;
+    assert_eq!(refusal(&*store, [replace("people", "c", 2)]).await, Conflict::Moved);
+    assert_eq!(store.keyring().await.unwrap(), [entry("people", "b", 2)]);
+}
+
+pub async fn only_one_of_many_concurrent_keyring_entries_is_created(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let outcomes = race(&store, (0..32).map(|n| vec![create("people", &n.to_string())])).await;
+    assert_one_winner(&outcomes, Conflict::Exists);
+    let winner = outcomes.iter().position(Result::is_ok).unwrap();
+    assert_eq!(store.keyring_entry("people").await.unwrap().unwrap().sealed, winner.to_string());
+}
