@@ -3,6 +3,7 @@
 //! The store works with threads of its own. Each call is therefore run to its end on the simulating thread, so that
 //! nothing else happens meanwhile and the order of events depends on the scheduler alone.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::pin::pin;
@@ -248,6 +249,13 @@ impl AuditStore for SimulatedStore {
 
     async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<RedactedLedgerEntry>, StoreError> {
         self.read("erased_ledger", self.inner.erased_ledger(relation)).await
+    }
+}
+
+#[async_trait]
+impl StoreInfoStore for SimulatedStore {
+    async fn store_info(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        self.read("store_info", self.inner.store_info()).await
     }
 }
 

@@ -136,8 +136,8 @@ impl DidAuthenticator {
     /// bodies: a client may use one nonce in both.
     pub async fn use_nonce(&self, purpose: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
         let Some(nonce) = &verified.nonce else { return Ok(()) };
-        let until = self.policy.remember_until(verified.created);
-        match self.engine.access().use_nonce(&format!("{purpose}\n{}", verified.key_id), nonce, until).await {
+        let validity = verified.created..self.policy.remember_until(verified.created);
+        match self.engine.access().use_nonce(&format!("{purpose}\n{}", verified.key_id), nonce, validity).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(AuthError::Nonce("the nonce was used before; sign again with a new one")),
             Err(error) => {

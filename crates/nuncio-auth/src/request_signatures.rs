@@ -11,6 +11,8 @@
 //! inputs. While a secret is being replaced, a request may carry several signatures, separated by commas. A bare hex
 //! digest over the body alone is accepted only if the operator allows it, since it can be replayed.
 
+use std::ops::Range;
+
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method};
 use nuncio_core::digest::Digest;
@@ -85,7 +87,7 @@ impl SignatureVerifier {
                 Err(needs_version_2(head.method))
             }
             ReceivedSignature::Full { tags, timestamp, nonce } => {
-                let end = self.acceptance_end(timestamp)?;
+                let validity = self.validity(timestamp)?;
                 // The signature covers the target as the client sent it.
                 let target = head.uri.path_and_query().map_or("/", PathAndQuery::as_str).as_bytes();
                 let (timestamp, method, nonce_bytes) = (timestamp.as_bytes(), head.method.as_str(), nonce.as_bytes());
@@ -96,7 +98,7 @@ impl SignatureVerifier {
                     false => self.find_signer(&tags.v2, &by_v2)?,
                     true => self.find_signer(&tags.v1, &by_v1)?,
                 };
-                match self.engine.access().use_nonce(&format!("signature\n{key}"), nonce, end).await {
+                match self.engine.access().use_nonce(&format!("signature\n{key}"), nonce, validity).await {
                     Ok(true) => Ok(caller),
                     Ok(false) => Err(format!("this {NONCE} was used before; use a new one for each request")),
                     Err(error) => {
@@ -108,8 +110,8 @@ impl SignatureVerifier {
         }
     }
 
-    /// The time until which a request with this timestamp is accepted.
-    fn acceptance_end(&self, timestamp: &str) -> Result<Timestamp, String> {
+    /// The time from a request's timestamp until it is no longer accepted.
+    fn validity(&self, timestamp: &str) -> Result<Range<Timestamp>, String> {
         let now = unix_seconds(self.engine.now());
         let is_canonical = timestamp.len() <= 12 && timestamp.bytes().all(|byte| byte.is_ascii_digit());
         let signed: Option<i64> = timestamp.parse().ok().filter(|_| is_canonical);
@@ -119,7 +121,8 @@ impl SignatureVerifier {
                 "{TIMESTAMP} is {signed} and the time here is {now}; they may differ by {WINDOW_SECONDS} seconds"
             ));
         }
-        Ok(Timestamp::from_millis((signed + WINDOW_SECONDS).saturating_mul(1000)))
+        let at = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1000));
+        Ok(at(signed)..at(signed + WINDOW_SECONDS))
     }
 
     /// The key that made one of the signatures. A signature names no key, so every key is tried.

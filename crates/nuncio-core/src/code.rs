@@ -245,6 +245,12 @@ codes! {
     StorageLocked = "storage_locked",
     DiskFull = "disk_full",
     StoreDamaged = "store_damaged",
+    /// The store was copied to another one, which is used instead.
+    StoreMoved = "store_moved",
+    /// Only an empty store can be filled from a backup or another store.
+    StoreNotEmpty = "store_not_empty",
+    /// The file is not a backup of a store, is damaged, or was written by a newer version.
+    StoreBackupInvalid = "store_backup_invalid",
     /// The listen address is not usable.
     ListenFailed = "listen_failed",
     /// Listening beyond loopback requires keys.

@@ -1,6 +1,7 @@
 //! API keys and grants: which caller may use which permission scope of which agent.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
 use futures_util::StreamExt as _;
@@ -15,6 +16,7 @@ use nuncio_core::time::Timestamp;
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
+use crate::ports::store::info::SIGNATURES_SINCE;
 use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
 use crate::publish::AgentService;
 use crate::secret_cipher::SecretCipher;
@@ -248,6 +250,10 @@ impl AccessControl {
     pub(crate) async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store.keys().await?;
         let grants = self.store.grants().await?;
+        if let Some(since) = self.context.store.store_info().await?.get(SIGNATURES_SINCE) {
+            // A time that cannot be read refuses all signatures.
+            self.context.signatures_since.store(since.parse().unwrap_or(i64::MAX), Ordering::Relaxed);
+        }
         self.table.replace(keys, grants, &self.context.cipher);
         self.links.replace(self.store.links().await?);
         self.reload_consents().await

@@ -1,6 +1,7 @@
 //! Parts that all services share: clock, randomness, limits, background tasks and shutdown.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -40,6 +41,9 @@ pub(crate) struct EngineContext {
     /// This start of the process, as the owner of the work that it runs.
     pub(crate) incarnation: Incarnation,
     pub(crate) tasks: BackgroundTasks,
+    /// Time in milliseconds before which signatures are refused, because the store was restored and does not know the
+    /// nonces that were used until then.
+    pub(crate) signatures_since: AtomicI64,
     /// Cancelled when the server stops; no new turns begin.
     pub(crate) closing: CancellationToken,
     /// Cancelled when the grace period of running turns ends.

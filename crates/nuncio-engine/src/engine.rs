@@ -1,7 +1,7 @@
 //! The engine: assembles the services from the ports.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -169,6 +169,7 @@ impl Engine {
             limits,
             compute: ComputePool::default(),
             incarnation,
+            signatures_since: AtomicI64::new(i64::MIN),
             tasks: BackgroundTasks::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),

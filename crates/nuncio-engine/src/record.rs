@@ -21,6 +21,7 @@ mod forget;
 mod list;
 mod prune;
 mod redaction;
+mod rewind;
 
 pub use explain::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
 pub use forget::PersonErasureReport;

@@ -19,6 +19,9 @@ mod file;
 
 use file::AuditCheckpointFile;
 
+/// Name of the file of the checkpoints in the data directory.
+pub(crate) const CHECKPOINTS_FILE: &str = "audit-checkpoints.jsonl";
+
 /// Longest time until a checkpoint covers a new audit record while the server runs.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 

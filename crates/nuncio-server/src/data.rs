@@ -212,6 +212,11 @@ impl DataDir {
         bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not contain a key of 32 bytes"))
     }
 
+    /// The secret key of a data directory that has one. Creates none.
+    pub(crate) fn existing_secret_key(&self) -> Result<[u8; KEY_BYTES], OperatorError> {
+        self.secret_key.read_existing(&self.private_files())
+    }
+
     /// Gives the key file of a new directory its final name, now that the database exists.
     pub fn keep_secret_key(&self) -> Result<(), OperatorError> {
         let first = self.path.join(FIRST_SECRET_KEY);

@@ -8,6 +8,7 @@ mod agent_hooks;
 mod agent_peers;
 mod agents;
 mod anp_identities;
+pub mod backup;
 mod checkpoints;
 pub mod command_socket;
 mod data;

@@ -22,6 +22,7 @@ use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
+use nuncio_engine::ports::store::info::{COPYING_FROM, MOVED_TO};
 use nuncio_engine::ports::{Clock, Meter, Store};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, EngineLimits, EnginePorts};
@@ -182,6 +183,7 @@ async fn assemble(
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
     data.keep_secret_key()?;
     let store: Arc<dyn Store> = Arc::new(store);
+    refuse_moved(&*store).await?;
     let cipher = SecretCipher::new(&secret_key);
     let keyring = Keyring::open(Arc::clone(&store), cipher.clone()).await?;
     let files = data.private_files();
@@ -206,10 +208,24 @@ async fn assemble(
     let engine = Engine::new(ports, limits, standing);
     let seals = AgentKeyStoreFolder { path: data.path().join("seals"), secret: secret_key };
     let relays = settings.a2h.relay.clone();
+    engine.records().record_rewind().await?;
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
     let weak_peers = Arc::downgrade(&peers);
     runners.set_peers(weak_peers);
     Ok(AssembledEngine { engine, runners, peers, fetch, keyring })
+}
+
+/// Refuses a store that is used elsewhere, or that is not complete.
+async fn refuse_moved(store: &dyn Store) -> Result<(), OperatorError> {
+    let info = store.store_info().await?;
+    let message = match (info.get(MOVED_TO), info.get(COPYING_FROM)) {
+        (Some(to), _) => format!("this store was copied to {to} and is used there; open that one"),
+        (None, Some(from)) => {
+            format!("this store is an unfinished copy of {from}; repeat the `nuncio store copy` command that began it")
+        }
+        (None, None) => return Ok(()),
+    };
+    Err(OperatorError::new(Code::StoreMoved, message))
 }
 
 /// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only

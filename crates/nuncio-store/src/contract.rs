@@ -100,6 +100,7 @@ macro_rules! store_contract {
                 second_keyring_entry_of_a_name_is_refused,
                 keyring_entry_is_replaced_only_from_the_revision_that_was_read,
                 only_one_of_many_concurrent_keyring_entries_is_created,
+                store_info_is_put_replaced_and_removed,
             }
             idempotency {
                 idempotency_record_round_trips,

@@ -5,10 +5,11 @@
 
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod dump;
 mod key_store;
 mod postgres;
 mod sqlite;
 
 pub use key_store::SqliteKeyStore;
 pub use postgres::{PostgresAddress, PostgresStore};
-pub use sqlite::{SqliteStore, full_check, quick_check, read_keyring};
+pub use sqlite::{SCHEMA_VERSION, SqliteSnapshot, SqliteStore, SqliteTarget, full_check, quick_check, read_keyring};

@@ -19,6 +19,7 @@ mod directory;
 mod drafts;
 mod executions;
 mod forget;
+mod info;
 mod keyring;
 mod lanes;
 mod mail;

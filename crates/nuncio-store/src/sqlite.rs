@@ -15,8 +15,10 @@ mod connection;
 mod direct_messages;
 mod directory;
 mod drafts;
+mod dump;
 mod executions;
 mod forget;
+mod info;
 mod keyring;
 mod mail;
 mod migrations;
@@ -44,6 +46,8 @@ use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::{Change, KeyringEntry, Store, StoreCheckResult, StoreError};
 
+pub use dump::{SqliteSnapshot, SqliteTarget};
+pub use migrations::SCHEMA_VERSION;
 use readers::ReaderPool;
 use writer::Writer;
 

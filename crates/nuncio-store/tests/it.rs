@@ -6,6 +6,8 @@
 mod crash;
 #[path = "it/damage.rs"]
 mod damage;
+#[path = "it/dump.rs"]
+mod dump;
 #[path = "it/file.rs"]
 mod file;
 #[path = "it/postgres.rs"]

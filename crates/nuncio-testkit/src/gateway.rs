@@ -16,9 +16,7 @@ use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
-use nuncio_server::{
-    AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, SystemClock,
-};
+use nuncio_server::{AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, SystemClock};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;

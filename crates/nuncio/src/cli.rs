@@ -72,6 +72,26 @@ pub(crate) enum Command {
     Audit(DataDirCommand<AuditSubcommand>),
     /// Check the stored data for damage
     Store(DataDirCommand<StoreSubcommand>),
+    /// Write everything in the store into a file, also while the server runs; the secret key is not in it
+    #[command(
+        after_help = "Keep secret.key apart from the backup: without it, the secrets in the backup cannot be read.\nThe folders programs/ and seals/, and nuncio.toml, are not in a backup."
+    )]
+    Backup {
+        /// File to write, which must not exist
+        file: PathBuf,
+        #[command(flatten)]
+        data: DataDirOption,
+    },
+    /// Restore a backup into a data directory that contains only secret.key
+    #[command(
+        after_help = "Unused invites and one-time grants, open approvals and signatures made before the restore are void.\nAgents make new keys for people's devices, and people see that these keys changed."
+    )]
+    Restore {
+        /// File that `nuncio backup` wrote
+        file: PathBuf,
+        #[command(flatten)]
+        data: DataDirOption,
+    },
     /// Talk to an agent on any AAP server
     Chat(Chat),
     /// List the skills and agents that a host offers

@@ -3,6 +3,7 @@
 mod agent;
 mod audit_explain;
 mod audit_list;
+mod backup;
 pub(crate) mod chat;
 mod confirm;
 mod consumer;
@@ -48,6 +49,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Did(did) => did::run(did, json).await,
         Command::Audit(audit) => operator::audit(audit, json).await,
         Command::Store(command) => store::run(command, json).await,
+        Command::Backup { file, data } => backup::back_up(&file, &data, json).await,
+        Command::Restore { file, data } => backup::restore(&file, &data, json).await,
         Command::Chat(options) => chat::run(options, json).await,
         Command::Discover(options) => discover::run(&options, json).await,
         Command::Show(options) => show::run(&options, json).await,

@@ -37,6 +37,8 @@ mod anp_sdk_server;
 mod approve;
 #[path = "it/audit.rs"]
 mod audit;
+#[path = "it/backup.rs"]
+mod backup;
 #[path = "it/brains.rs"]
 mod brains;
 #[path = "it/bring_your_agent.rs"]

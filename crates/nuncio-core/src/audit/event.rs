@@ -109,4 +109,6 @@ pub enum AuditEvent {
     OperatorOrderFailed,
     /// A person's data was erased; `person` is their pseudonym from then on.
     PersonForgotten,
+    /// The store was restored from a backup; what happened after the backup is missing.
+    StoreRewound,
 }

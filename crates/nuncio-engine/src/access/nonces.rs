@@ -1,6 +1,8 @@
 //! Single-use nonces of signed requests. A nonce is stored before the request is accepted, so that neither a restart
 //! nor another node accepts the request again.
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nuncio_core::digest::Digest;
@@ -16,13 +18,14 @@ use crate::ports::store::{Conflict, ConsentChange, StoreError};
 const NONCE_MARGIN: Duration = Duration::from_secs(600);
 
 impl AccessControl {
-    /// Marks a nonce signed by `owner` as used; returns false if it was used before. `counts_until` is the end of the
-    /// signature's validity.
+    /// Marks a nonce signed by `owner` as used; returns false if it was used before, or if that is not known because
+    /// the store was restored after the signature was made. `validity` is the time from the signature to the end of its
+    /// validity.
     ///
     /// # Errors
     /// The nonce could not be stored; the caller must then refuse the request.
-    pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
-        Ok(use_nonce(&self.context, owner, nonce, counts_until).await?)
+    pub async fn use_nonce(&self, owner: &str, nonce: &str, validity: Range<Timestamp>) -> Result<bool, EngineError> {
+        Ok(use_nonce(&self.context, owner, nonce, validity).await?)
     }
 }
 
@@ -30,9 +33,12 @@ pub(crate) async fn use_nonce(
     context: &EngineContext,
     owner: &str,
     nonce: &str,
-    counts_until: Timestamp,
+    validity: Range<Timestamp>,
 ) -> Result<bool, StoreError> {
+    if validity.start.as_millis() < context.signatures_since.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
     let digest = Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes());
-    let used = ConsentChange::UseNonce { digest, now: context.now(), kept_until: counts_until.after(NONCE_MARGIN) };
+    let used = ConsentChange::UseNonce { digest, now: context.now(), kept_until: validity.end.after(NONCE_MARGIN) };
     context.commit_one(used).await.made_unless(Conflict::Exists)
 }

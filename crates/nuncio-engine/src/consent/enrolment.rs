@@ -216,8 +216,8 @@ impl PersonService {
         if !Ed25519Verifier.holds(&device.key, &assertion.message(), signature) {
             return no("the signature is not valid under its key");
         }
-        let valid_until = assertion.at.after(rules.assertion_window);
-        match use_nonce(&self.context, device.id.as_str(), &assertion.nonce, valid_until).await? {
+        let validity = assertion.at..assertion.at.after(rules.assertion_window);
+        match use_nonce(&self.context, device.id.as_str(), &assertion.nonce, validity).await? {
             true => Ok(device),
             false => no("the same request was sent before; use a new nonce"),
         }

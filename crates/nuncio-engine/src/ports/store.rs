@@ -15,6 +15,7 @@ mod direct_messages;
 mod directory;
 mod drafts;
 mod executions;
+pub mod info;
 mod keyring;
 mod keys;
 mod nodes;
@@ -33,6 +34,7 @@ pub use direct_messages::{
 pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
 pub use drafts::{ProtocolDraftChange, ProtocolDraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
+pub use info::{StoreInfoChange, StoreInfoStore};
 pub use keyring::{KeyringChange, KeyringEntry, KeyringStore};
 pub use keys::{ApiKey, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
@@ -128,6 +130,7 @@ changes! {
     Relay(RelayChange),
     Node(NodeChange),
     Keyring(KeyringChange),
+    Info(StoreInfoChange),
 }
 
 #[async_trait]
@@ -151,6 +154,7 @@ pub trait Store:
     + WebhookStore
     + NodeStore
     + KeyringStore
+    + StoreInfoStore
     + fmt::Debug
     + Send
     + Sync

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use nuncio_core::Code;
 use nuncio_engine::record::AuditCheckpoint;
 
+use super::CHECKPOINTS_FILE;
 use crate::data::{PrivateFiles, private};
 use crate::error::OperatorError;
 
-const FILE: &str = "audit-checkpoints.jsonl";
 /// Start of every line of the checkpoint file.
 const LINE_START: &[u8] = b"{\"seq\":";
 
@@ -22,7 +22,7 @@ pub(super) struct AuditCheckpointFile {
 
 impl AuditCheckpointFile {
     pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: PrivateFiles::new(folder), path: folder.join(FILE) }
+        Self { folder: PrivateFiles::new(folder), path: folder.join(CHECKPOINTS_FILE) }
     }
 
     /// All checkpoints in the file. An incomplete last line was torn by a crash or a full disk and is left out.
@@ -70,7 +70,7 @@ impl AuditCheckpointFile {
 
     /// Replaces all lines of the file. After a crash the file holds either the old lines or the new ones.
     pub(super) fn replace(&self, checkpoints: &[AuditCheckpoint]) -> Result<(), OperatorError> {
-        self.folder.write(FILE, &checkpoints.iter().flat_map(line).collect::<Vec<_>>())
+        self.folder.write(CHECKPOINTS_FILE, &checkpoints.iter().flat_map(line).collect::<Vec<_>>())
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {
@@ -81,7 +81,7 @@ impl AuditCheckpointFile {
     }
 
     fn failed(&self, error: &io::Error) -> OperatorError {
-        self.folder.broken(FILE, &error.to_string())
+        self.folder.broken(CHECKPOINTS_FILE, &error.to_string())
     }
 }
 

@@ -1,6 +1,7 @@
-//! Contract checks for the keyring: several nodes that create a key at once get the same one.
+//! Contract checks for the keyring (nodes that create a key at once get the same one) and for what the store says about
+//! itself.
 
-use nuncio_engine::ports::store::{Change, Conflict, KeyringChange, KeyringEntry};
+use nuncio_engine::ports::store::{Change, Conflict, KeyringChange, KeyringEntry, StoreInfoChange};
 
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
@@ -51,4 +52,19 @@ pub async fn only_one_of_many_concurrent_keyring_entries_is_created(place: &dyn 
     assert_one_winner(&outcomes, Conflict::Exists);
     let winner = outcomes.iter().position(Result::is_ok).unwrap();
     assert_eq!(store.keyring_entry("people").await.unwrap().unwrap().sealed, winner.to_string());
+}
+
+pub async fn store_info_is_put_replaced_and_removed(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let put =
+        |name: &str, value: &str| Change::from(StoreInfoChange::Put { name: name.to_owned(), value: value.to_owned() });
+    let remove = |name: &str| Change::from(StoreInfoChange::Remove { name: name.to_owned() });
+    let read = async || store.store_info().await.unwrap().into_iter().collect::<Vec<_>>();
+    let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(read().await, []);
+    made(&*store, [put("origin", "a"), put("moved_to", "b"), put("origin", "c")]).await;
+    assert_eq!(read().await, [entry("moved_to", "b"), entry("origin", "c")]);
+    made(&*store, [remove("origin")]).await;
+    assert_eq!(refusal(&*store, [remove("origin")]).await, Conflict::Missing);
+    assert_eq!(read().await, [entry("moved_to", "b")]);
 }

@@ -4,8 +4,8 @@ use nuncio_engine::ports::store::{Change, ConsentChange, RelayChange};
 
 use super::writes::{Translated, Writes};
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, keyring, mail, nodes,
-    people, relations, relayed, sessions, tasks, webhooks,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
+    mail, nodes, people, relations, relayed, sessions, tasks, webhooks,
 };
 
 /// Appends the statements of one change.
@@ -25,6 +25,7 @@ pub(super) fn translate(change: &Change, head: &mut audit::AuditHead, out: &mut 
         Change::Relay(change) => translate_relay(change, out),
         Change::Node(change) => nodes::translate(change, out),
         Change::Keyring(change) => keyring::translate(change, out),
+        Change::Info(change) => info::translate(change, out),
     }
 }
 

@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::problem::SqlError;
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, keyring, mail, nodes,
-    people, relations, relayed, sessions, tasks, webhooks,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
+    mail, nodes, people, relations, relayed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
@@ -26,6 +26,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::CachedAuditHead, chang
         Change::Relay(change) => apply_relay(connection, change),
         Change::Node(change) => nodes::apply(connection, change),
         Change::Keyring(change) => keyring::apply(connection, change),
+        Change::Info(change) => info::apply(connection, change),
     }
 }
 

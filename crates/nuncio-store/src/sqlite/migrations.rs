@@ -30,10 +30,31 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0021_keyring.sql"),
 ];
 
+/// Number of the last migration.
+#[expect(clippy::cast_possible_truncation, reason = "there are few steps")]
+pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
+
 /// Migrates to the current schema, or refuses a newer one.
 pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
+    run_steps(connection, STEPS)
+}
+
+/// Migrates a new database to an earlier schema.
+pub(super) fn run_to(connection: &Connection, version: u32) -> Result<(), StoreError> {
+    let steps = usize::try_from(version).ok().and_then(|version| STEPS.get(..version));
+    run_steps(connection, steps.ok_or_else(|| SqlError::Damaged(newer(version.into())))?)
+}
+
+fn newer(version: i64) -> String {
+    format!(
+        "its schema is version {version}, and this version of Nuncio supports versions up to {}; use the newer Nuncio that wrote it",
+        STEPS.len()
+    )
+}
+
+fn run_steps(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE").map_err(SqlError::from)?;
-    match run_migrations(connection) {
+    match run_migrations(connection, steps) {
         Ok(()) => Ok(connection.execute_batch("COMMIT").map_err(SqlError::from)?),
         Err(problem) => {
             // Closing the connection, which the caller does now, rolls back as well.
@@ -43,18 +64,15 @@ pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-fn run_migrations(connection: &Connection) -> Result<(), SqlError> {
+fn run_migrations(connection: &Connection, steps: &[&str]) -> Result<(), SqlError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let Some(missing) = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)) else {
-        return Err(SqlError::Damaged(format!(
-            "its schema is version {version}, and this version of Nuncio supports versions up to {}; use the newer Nuncio that wrote it",
-            STEPS.len()
-        )));
+    let Some(missing) = usize::try_from(version).ok().and_then(|version| steps.get(version..)) else {
+        return Err(SqlError::Damaged(newer(version)));
     };
     for step in missing {
         connection.execute_batch(step)?;
     }
-    connection.pragma_update(None, "user_version", STEPS.len() as i64)?;
+    connection.pragma_update(None, "user_version", steps.len() as i64)?;
     Ok(())
 }
 

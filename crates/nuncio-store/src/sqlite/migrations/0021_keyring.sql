@@ -4,3 +4,9 @@ CREATE TABLE keyring (
     sealed   TEXT    NOT NULL,
     revision INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- What a store says about itself, such as where it was copied to.
+CREATE TABLE store_info (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -54,15 +54,14 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.run("nuncio audit list --after");
     explain(run);
 
-    run.run("umask 077");
-    run.run("mkdir backup");
-    run.run("find ");
-    run.run("sqlite3 ");
-    run.run("nuncio store check --data backup");
-    run.run("nuncio audit verify --data backup");
+    run.run("nuncio backup nuncio.backup");
+    run.run("cp -p \"$NUNCIO_DATA/secret.key\"");
     run.shell.stop(&server);
     run.run("mv ");
-    run.run("cp -a backup");
+    run.run("mkdir -m 700");
+    run.run("cp -p nuncio.secret.key");
+    run.run("nuncio restore nuncio.backup");
+    run.run("nuncio store check");
     run.run("nuncio audit verify");
 
     run.leave_out("cargo install", "it compiles the program, for minutes");
