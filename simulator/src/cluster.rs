@@ -155,7 +155,7 @@ impl Cluster {
     /// Starts as a server does that finds the work of its earlier starts.
     async fn join(&self, node: &RunningNode, ended: &[Incarnation]) -> Result<(), EngineError> {
         let engine = &node.engine;
-        engine.nodes().join("host", "1", StoreSharing::Shared).await?;
+        engine.nodes().join("host", "1", StoreSharing::Shared, None).await?;
         for incarnation in ended {
             engine.nodes().declare_dead(incarnation).await?;
         }

@@ -276,6 +276,10 @@ impl NodeStore for SimulatedStore {
         self.read("nodes", self.inner.nodes()).await
     }
 
+    async fn lease_end(&self, incarnation: &Incarnation) -> Result<Option<Timestamp>, StoreError> {
+        self.read("lease_end", self.inner.lease_end(incarnation)).await
+    }
+
     async fn orphaned_owners(&self) -> Result<Vec<Incarnation>, StoreError> {
         let owners = self.read("orphaned_owners", self.inner.orphaned_owners()).await?;
         Ok(match self.sabotage {

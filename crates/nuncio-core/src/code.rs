@@ -235,6 +235,8 @@ codes! {
     /// The data directory has a database without its key, or a key without its database.
     DataDirIncomplete = "data_dir_incomplete",
     DataDirInUse = "data_dir_in_use",
+    /// A server on another machine or with another data directory uses the store.
+    StoreInUse = "store_in_use",
     /// The data directory or a file in it is not usable.
     DataDirUnusable = "data_dir_unusable",
     /// The key of `--secret-key` or `NUNCIO_SECRET_KEY` is not usable.

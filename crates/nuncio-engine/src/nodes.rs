@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_core::Code;
 use nuncio_core::ids::Incarnation;
 
 use crate::approve::ApprovalService;
@@ -11,8 +12,11 @@ use crate::context::EngineContext;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
-use crate::ports::store::{NodeChange, NodeRecord, NodeState, NodeStore};
+use crate::ports::store::{Conflict, NodeChange, NodeRecord, NodeState, NodeStore, StoreError};
 use crate::tasks::TaskInbox;
+
+/// Interval at which a node renews its lease, which is five times as long.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Interval between searches for the work of dead nodes.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(6);
@@ -25,6 +29,9 @@ const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub enum StoreSharing {
     /// This process holds the lock of the data directory, so all earlier incarnations are dead.
     Exclusive,
+    /// Other processes may open the store, but only one node at a time may serve it: it renews a lease, and a second one
+    /// is refused.
+    OneNode,
     Shared,
 }
 
@@ -58,8 +65,15 @@ impl NodeService {
         &self.context.incarnation
     }
 
-    /// Registers this incarnation. Its commits are refused from the moment it is declared dead.
-    pub async fn join(&self, host: &str, version: &str, sharing: StoreSharing) -> Result<(), EngineError> {
+    /// Registers this incarnation. Its commits are refused from the moment it is declared dead. `previous` is an earlier
+    /// incarnation of this node, which cannot run any more.
+    pub async fn join(
+        &self,
+        host: &str,
+        version: &str,
+        sharing: StoreSharing,
+        previous: Option<Incarnation>,
+    ) -> Result<(), EngineError> {
         let now = self.context.now();
         let node = NodeRecord {
             incarnation: self.context.incarnation.clone(),
@@ -69,13 +83,59 @@ impl NodeService {
             state: NodeState::Alive,
         };
         let mut changes = vec![NodeChange::Forget(now.before(NODE_RETENTION)).into()];
-        if sharing == StoreSharing::Exclusive {
-            changes.push(NodeChange::DeclareAllDead.into());
+        changes.extend(previous.map(|previous| NodeChange::DeclareDead(previous).into()));
+        match sharing {
+            StoreSharing::Exclusive => {
+                changes.extend([NodeChange::DeclareAllDead.into(), NodeChange::Join(node).into()])
+            }
+            StoreSharing::OneNode => changes.push(NodeChange::JoinAlone(node).into()),
+            StoreSharing::Shared => changes.push(NodeChange::Join(node).into()),
         }
-        changes.push(NodeChange::Join(node).into());
-        self.context.commit(changes).await?;
+        match self.context.commit(changes).await {
+            Err(StoreError::Conflict(Conflict::OtherNodeAlive)) => return Err(self.other_node().await?),
+            other => other?,
+        }
         self.context.store.fence(&self.context.incarnation);
+        if sharing == StoreSharing::OneNode {
+            let heartbeat = heartbeat(Arc::clone(&self.context));
+            self.context.tasks.spawn(heartbeat);
+        }
         Ok(())
+    }
+
+    /// Why this process may not serve the store, or run a command on it, while another node is alive.
+    async fn other_node(&self) -> Result<EngineError, StoreError> {
+        let other = self.store.nodes().await?.into_iter().rfind(|node| node.state == NodeState::Alive);
+        let Some(other) = other else {
+            return Ok(EngineError::new(Code::StoreInUse, "another node was using the store; try again"));
+        };
+        let until = self.store.lease_end(&other.incarnation).await?;
+        let until =
+            until.map_or_else(String::new, |until| format!(", whose lease ends at {until} unless it is renewed"));
+        let message = format!(
+            "a server on {}, started at {}, uses this store{until}; stop it, or wait until its lease has ended: several \
+             nodes on one store are not supported yet",
+            other.host, other.started_at
+        );
+        Ok(EngineError::new(Code::StoreInUse, message))
+    }
+
+    /// Fails while a node with a lease uses the store: it would not see what another process changes.
+    pub async fn refuse_other_nodes(&self) -> Result<(), EngineError> {
+        for node in self.store.nodes().await? {
+            let is_alive = node.state == NodeState::Alive && node.incarnation != self.context.incarnation;
+            if is_alive
+                && self.store.lease_end(&node.incarnation).await?.is_some_and(|until| until > self.context.now())
+            {
+                return Err(self.other_node().await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends this incarnation, so that the next node need not wait for its lease.
+    pub async fn leave(&self) -> Result<(), EngineError> {
+        self.declare_dead(&self.context.incarnation).await
     }
 
     /// All nodes that are not forgotten, in the order of their start.
@@ -124,6 +184,24 @@ impl NodeService {
                 Ok(report) => tracing::warn!(?report, "adopted the work of a node that died"),
                 Err(error) => tracing::error!(%error, "the work of a dead node could not be adopted; it is retried"),
             }
+        }
+    }
+}
+
+/// Renews the lease until this node ends.
+async fn heartbeat(context: Arc<EngineContext>) {
+    loop {
+        let pause = context.clock.sleep_until(context.now().after(HEARTBEAT_INTERVAL));
+        if context.closing.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+        match context.commit_one(NodeChange::RenewLease(context.incarnation.clone())).await {
+            Ok(()) => {}
+            Err(StoreError::Fenced) => {
+                tracing::error!("{}", StoreError::Fenced);
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "the lease of this node could not be renewed; it is tried again"),
         }
     }
 }

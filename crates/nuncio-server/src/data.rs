@@ -17,10 +17,12 @@ use crate::error::OperatorError;
 mod files;
 mod hotel;
 mod secret_key;
+mod store_location;
 
 pub(crate) use files::PrivateFiles;
 pub(crate) use hotel::move_hotel;
 pub use secret_key::{SECRET_KEY_VARIABLE, SecretKeySource};
+pub use store_location::StoreLocation;
 
 const SECRET_KEY: &str = "secret.key";
 /// Name of the key that signs audit checkpoints. Each data directory has its own.
@@ -52,6 +54,7 @@ pub struct DataDir {
     path: PathBuf,
     lock: File,
     secret_key: SecretKeySource,
+    store: StoreLocation,
 }
 
 impl Drop for DataDir {
@@ -84,7 +87,9 @@ impl DataDir {
             .open(path.join("lock"))
             .map_err(|error| unusable("the lock file", &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, lock, secret_key: SecretKeySource::DataDirectory }),
+            Ok(()) => {
+                Ok(Self { path, lock, secret_key: SecretKeySource::DataDirectory, store: StoreLocation::default() })
+            }
             Err(fs::TryLockError::WouldBlock) => {
                 let message = format!(
                     "another process uses the data directory {}; stop it, or choose another with --data",
@@ -101,6 +106,18 @@ impl DataDir {
     pub fn with_secret_key(mut self, source: SecretKeySource) -> Self {
         self.secret_key = source;
         self
+    }
+
+    /// Uses the store at the given location.
+    #[must_use]
+    pub fn with_store(mut self, store: StoreLocation) -> Self {
+        self.store = store;
+        self
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &StoreLocation {
+        &self.store
     }
 
     /// Opens the data directory for a server. Waits and logs while its disk is full, and for a limited time while a
@@ -165,10 +182,11 @@ impl DataDir {
         let files = self.private_files();
         let incomplete =
             |what: &str| OperatorError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
-        let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
+        let is_here = self.store.is_in_data_directory();
+        let has_database = is_here && fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
         if let Some(key) = self.secret_key.read()? {
             // The key is elsewhere, so a file that every server leaves here says that there was a database.
-            if !has_database && files.read(AUDIT_KEY)?.is_some() {
+            if is_here && !has_database && files.read(AUDIT_KEY)?.is_some() {
                 return Err(incomplete(
                     "contains an audit.key but no database: restore nuncio.db from a backup, or remove audit.key too to \
                      start without the earlier keys and records",
@@ -186,6 +204,8 @@ impl DataDir {
         }
         let bytes = match (files.read(SECRET_KEY)?, has_database) {
             (Some(key), true) => key,
+            // The store contains a check value, so a wrong key is noticed.
+            (Some(key), false) if !is_here => key,
             (Some(_), false) => {
                 return Err(incomplete(
                     "contains a secret.key but no database: restore nuncio.db from a backup, or remove secret.key too \

@@ -37,7 +37,7 @@ mod webhooks;
 
 pub use access_state::KeylessAccess;
 pub use agents::{AgentSource, load as load_agents};
-pub use data::{DataDir, SECRET_KEY_VARIABLE, SecretKeySource};
+pub use data::{DataDir, SECRET_KEY_VARIABLE, SecretKeySource, StoreLocation};
 pub use endpoint::{ListenAddress, TlsFiles};
 pub use environment::{EnvironmentFindings, check_environment};
 pub use error::OperatorError;

@@ -18,6 +18,7 @@ use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
+use nuncio_core::ids::Incarnation;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
@@ -28,7 +29,7 @@ use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, EngineLimits, EnginePorts};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::{BodyBudget, BodyLimits};
-use nuncio_store::SqliteStore;
+use nuncio_store::{PostgresStore, SqliteStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,7 +41,7 @@ use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
 use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::AuditCheckpoints;
-use crate::data::{DataDir, SecretKeySource};
+use crate::data::{DataDir, SecretKeySource, StoreLocation};
 use crate::dids::{Dids, PublicUrlSource, key_files};
 use crate::endpoint::{ListenAddress, TlsFiles, bind, listen_failed, read_file, tls_acceptor};
 use crate::error::OperatorError;
@@ -61,11 +62,15 @@ use crate::settings::{LoopbackAccess, RelaySetting, Settings};
 use crate::system::{SystemEntropy, host_name};
 use crate::webhooks::WebhookSigner;
 
+/// File of the data directory with the incarnation of the last server of a shared store.
+const INCARNATION: &str = "incarnation";
+
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     pub agents: AgentSource,
     pub data: PathBuf,
     pub secret_key: SecretKeySource,
+    pub store: StoreLocation,
     pub listen: ListenAddress,
     pub settings: Settings,
     /// Whether to serve other machines without keys (`--open`).
@@ -104,7 +109,7 @@ pub struct Server {
     did_auth: Arc<DidAuthenticator>,
     dids: Dids,
     peers: Arc<AgentPeers>,
-    _data: DataDir,
+    data: DataDir,
 }
 
 /// Opens the engine of a data directory for operator commands that run while no server does.
@@ -119,6 +124,7 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
         stop: CancellationToken::new(),
     };
     let AssembledEngine { engine, fetch, peers, keyring, .. } = assemble(&data, &settings, &with).await?;
+    engine.nodes().refuse_other_nodes().await?;
     engine.access().load().await?;
     let dids = Dids::open_offline(keyring.clone(), clock).await?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
@@ -155,6 +161,28 @@ struct AssembledEngine {
     keyring: Keyring,
 }
 
+async fn open_store(data: &DataDir, meter: Arc<dyn Meter>) -> Result<Arc<dyn Store>, OperatorError> {
+    Ok(match data.store() {
+        StoreLocation::DataDirectory => Arc::new(SqliteStore::open_counted(&data.database(), meter)?),
+        StoreLocation::Postgres(address) => Arc::new(PostgresStore::open_counted((**address).clone(), meter).await?),
+    })
+}
+
+/// Registers this process as a node of its store. The incarnation is kept in the data directory, so that the next
+/// process knows that this one does not run any more.
+async fn join(engine: &Engine, data: &DataDir) -> Result<(), OperatorError> {
+    let nodes = engine.nodes();
+    let (host, version) = (host_name(), env!("CARGO_PKG_VERSION"));
+    if data.store().is_in_data_directory() {
+        return Ok(nodes.join(&host, version, StoreSharing::Exclusive, None).await?);
+    }
+    let files = data.private_files();
+    let previous = files.read(INCARNATION)?.and_then(|name| Incarnation::parse(&String::from_utf8(name).ok()?).ok());
+    nodes.join(&host, version, StoreSharing::OneNode, previous).await?;
+    files.write(INCARNATION, nodes.incarnation().as_str().as_bytes())?;
+    Ok(())
+}
+
 /// Opens the store and connects the engine to the implementations of its ports.
 async fn assemble(
     data: &DataDir,
@@ -180,9 +208,8 @@ async fn assemble(
     let runners = Arc::new(runners.with_agreement_file(data.path().join("agreements.json")));
     let entropy = Arc::new(SystemEntropy);
     let secret_key = data.secret_key(&*entropy)?;
-    let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
+    let store = open_store(data, Arc::clone(&with.meter)).await?;
     data.keep_secret_key()?;
-    let store: Arc<dyn Store> = Arc::new(store);
     refuse_moved(&*store).await?;
     let cipher = SecretCipher::new(&secret_key);
     let keyring = Keyring::open(Arc::clone(&store), cipher.clone()).await?;
@@ -249,7 +276,7 @@ impl Server {
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
         let secret_key_file = options.secret_key.file();
-        let data = data.with_secret_key(options.secret_key);
+        let data = data.with_secret_key(options.secret_key).with_store(options.store);
         refuse_damage(&data).await?;
         let metrics = Arc::new(Metrics::new());
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
@@ -264,7 +291,7 @@ impl Server {
         let AssembledEngine { engine, runners, peers, fetch, keyring } = assemble(&data, settings, &with).await?;
         // Read before recovery adds records, so that records cut off the end are noticed.
         let audit_head = engine.records().audit_head().await?;
-        engine.nodes().join(&host_name(), env!("CARGO_PKG_VERSION"), StoreSharing::Exclusive).await?;
+        join(&engine, &data).await?;
         engine.load_recent_calls().await?;
         engine.access().load().await?;
 
@@ -437,21 +464,7 @@ impl Server {
             tasks.spawn(job);
         }
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self {
-            engine,
-            addresses,
-            exposure,
-            tls,
-            tasks,
-            stop,
-            done,
-            closed,
-            grace,
-            did_auth,
-            dids,
-            peers,
-            _data: data,
-        })
+        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, dids, peers, data })
     }
 
     #[must_use]
@@ -507,6 +520,11 @@ impl Server {
         self.closed.cancel();
         self.tasks.wait().await;
         self.peers.close().await;
+        if !self.data.store().is_in_data_directory()
+            && let Err(error) = self.engine.nodes().leave().await
+        {
+            tracing::warn!(%error, "the lease of this node ends by itself, in 15 seconds");
+        }
     }
 }
 
@@ -519,6 +537,9 @@ fn check_agents(source: &AgentSource, presets: &ScopePresets) -> Result<(), Oper
 
 /// Refuses to serve a store that is damaged. Only a part of a large database is checked.
 async fn refuse_damage(data: &DataDir) -> Result<(), OperatorError> {
+    if !data.store().is_in_data_directory() {
+        return Ok(());
+    }
     let database = data.database();
     let checked = tokio::task::spawn_blocking(move || nuncio_store::quick_check(&database)).await;
     let found =

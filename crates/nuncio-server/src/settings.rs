@@ -36,6 +36,8 @@ pub use registry::RegistrySettings;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// Address of a PostgreSQL database; without one, everything is stored in the data directory.
+    pub store: Option<String>,
     pub limits: LimitSettings,
     pub access: AccessSettings,
     pub http: HttpSettings,
@@ -318,6 +320,7 @@ const OTHER_KEYS: &[&str] = &[
     "registry.max_agents_per_host",
     "log.level",
     "log.format",
+    "store",
     "metrics.open",
     "retention.sessions_days",
     "retention.audit_days",

@@ -52,6 +52,8 @@ mod oauth;
 mod openapi;
 #[path = "it/operators.rs"]
 mod operators;
+#[path = "it/postgres.rs"]
+mod postgres;
 #[path = "it/registry.rs"]
 mod registry;
 #[path = "it/request_heads.rs"]

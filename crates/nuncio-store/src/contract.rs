@@ -78,6 +78,7 @@ macro_rules! store_contract {
             }
             nodes {
                 node_round_trips_and_registers_once,
+                joining_alone_is_refused_while_another_node_is_alive,
                 declaring_all_dead_leaves_nodes_that_join_afterwards_alive,
                 only_dead_nodes_that_started_before_the_limit_are_forgotten,
                 commits_of_a_dead_incarnation_are_refused_and_change_nothing,

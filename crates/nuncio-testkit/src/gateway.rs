@@ -16,7 +16,9 @@ use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, SystemClock};
+use nuncio_server::{
+    AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, StoreLocation, SystemClock,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -31,6 +33,7 @@ pub struct GatewayBuilder {
     source: Option<PathBuf>,
     data: Option<Arc<TempDir>>,
     secret_key: SecretKeySource,
+    store: StoreLocation,
     settings: Settings,
     open: bool,
     dev: bool,
@@ -70,6 +73,7 @@ impl Gateway {
             source: None,
             data: None,
             secret_key: SecretKeySource::DataDirectory,
+            store: StoreLocation::DataDirectory,
             settings: Settings::default(),
             open: false,
             dev: false,
@@ -236,6 +240,12 @@ impl GatewayBuilder {
     }
 
     #[must_use]
+    pub fn store(mut self, store: StoreLocation) -> Self {
+        self.store = store;
+        self
+    }
+
+    #[must_use]
     pub fn secret_key(mut self, source: SecretKeySource) -> Self {
         self.secret_key = source;
         self
@@ -300,6 +310,7 @@ impl GatewayBuilder {
             agents: AgentSource::Path(source.clone()),
             data: data.path().to_owned(),
             secret_key: self.secret_key,
+            store: self.store,
             listen: ListenAddress { host: host.to_owned(), port: self.port },
             settings: self.settings,
             open: self.open,

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use nuncio_server::{ListenAddress, McpStartOptions, OperatorError, SECRET_KEY_VARIABLE, SecretKeySource};
+use nuncio_server::{
+    ListenAddress, McpStartOptions, OperatorError, SECRET_KEY_VARIABLE, SecretKeySource, StoreLocation,
+};
 
 mod caller_key;
 mod device;
@@ -265,9 +267,17 @@ pub(crate) struct DataDirOption {
     /// directory]
     #[arg(long = "secret-key", value_name = "FILE", global = true)]
     secret_key_file: Option<PathBuf>,
+    /// PostgreSQL database with everything that is stored: postgres://USER@HOST/DATABASE?sslmode=verify-full; or set
+    /// NUNCIO_STORE [default: a SQLite file in the data directory]
+    #[arg(long = "store", value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
 }
 
 impl DataDirOption {
+    pub(crate) fn store(&self) -> Result<StoreLocation, OperatorError> {
+        StoreLocation::chosen(self.store.as_deref(), &self.path)
+    }
+
     pub(crate) fn secret_key(&self) -> Result<SecretKeySource, OperatorError> {
         let variable = match std::env::var_os(SECRET_KEY_VARIABLE) {
             // Text that is not Unicode is no base64 either.

@@ -90,6 +90,8 @@ pub enum Conflict {
     /// The execution is over, owned by another incarnation, or at another attempt.
     #[error("the execution is over or run by another process")]
     OwnerChanged,
+    #[error("another node uses the store")]
+    OtherNodeAlive,
     #[error("the draft was decided in the meantime")]
     DraftMoved,
     #[error("the task was changed in the meantime")]

@@ -250,7 +250,7 @@ async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterSt
         meter: Arc::clone(reaper) as _,
     };
     let engine = Engine::new(ports, EngineLimits::default(), Vec::new());
-    engine.nodes().join("host", "1", StoreSharing::Exclusive).await.unwrap();
+    engine.nodes().join("host", "1", StoreSharing::Exclusive, None).await.unwrap();
     engine.access().load().await.unwrap();
     let agent = nuncio_agent_file::parse("agent.toml", AGENT).unwrap().agent;
     engine.agents().publish(agent).await.unwrap();

@@ -46,6 +46,16 @@ pub async fn node_round_trips_and_registers_once(place: &dyn TestDatabase) {
     assert_eq!(states(&*store).await, [("a".to_owned(), NodeState::Dead)]);
 }
 
+pub async fn joining_alone_is_refused_while_another_node_is_alive(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let join_alone = |name: &str| Change::from(NodeChange::JoinAlone(record(name)));
+    made(&*store, [join_alone("a"), Change::from(NodeChange::RenewLease(node("a")))]).await;
+    assert_eq!(refusal(&*store, [join_alone("b")]).await, Conflict::OtherNodeAlive);
+    assert_eq!(states(&*store).await, [("a".to_owned(), NodeState::Alive)]);
+    made(&*store, [declare_dead("a"), join_alone("b")]).await;
+    assert_eq!(refusal(&*store, [declare_dead("b"), join_alone("a")]).await, Conflict::Exists);
+}
+
 pub async fn declaring_all_dead_leaves_nodes_that_join_afterwards_alive(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [join("a"), join("b")]).await;

@@ -2,13 +2,17 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::Incarnation;
+use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, NodeChange, NodeRecord, NodeState, NodeStore, StoreError};
 use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::problem::SqlError;
 use super::rows;
-use super::writes::{Refusal, SqlWrite, Translated, Writes, params};
+use super::writes::{Refusal, SqlValue, SqlWrite, Translated, Writes, params};
+
+/// Time for which an incarnation may own work after it renewed its lease, in milliseconds.
+const LEASE_MILLIS: i64 = 15_000;
 
 /// SQL that selects the owners of unfinished work.
 const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
@@ -19,11 +23,23 @@ const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
 
 pub(super) fn translate(change: &NodeChange, out: &mut Writes) -> Translated {
     let write = match change {
-        NodeChange::Join(node) => SqlWrite::one_or(
-            Conflict::Exists,
-            "INSERT INTO nodes (incarnation, host, version, started_at, state) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (incarnation) DO NOTHING",
-            params![node.incarnation.as_str(), &node.host, &node.version, node.started_at, node.state.as_str()],
+        NodeChange::Join(node) => {
+            out.push(SqlWrite::one_or(
+                Conflict::Exists,
+                "INSERT INTO nodes (incarnation, host, version, started_at, state) VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (incarnation) DO NOTHING",
+                columns(node),
+            ));
+            begin_lease(&node.incarnation)
+        }
+        NodeChange::JoinAlone(node) => {
+            join_alone(node, out);
+            begin_lease(&node.incarnation)
+        }
+        NodeChange::RenewLease(incarnation) => SqlWrite::any(
+            "UPDATE leases SET until = (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + $2
+             WHERE incarnation = $1",
+            params![incarnation.as_str(), LEASE_MILLIS],
         ),
         NodeChange::DeclareAllDead => {
             let sql = "SELECT pg_advisory_xact_lock(1852141673, hashtext(incarnation)) FROM nodes
@@ -45,6 +61,46 @@ pub(super) fn translate(change: &NodeChange, out: &mut Writes) -> Translated {
     Ok(())
 }
 
+fn columns(node: &NodeRecord) -> Vec<SqlValue> {
+    params![node.incarnation.as_str(), &node.host, &node.version, node.started_at, node.state.as_str()]
+}
+
+fn begin_lease(incarnation: &Incarnation) -> SqlWrite {
+    SqlWrite::any(
+        "INSERT INTO leases (incarnation, until)
+         VALUES ($1, (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + $2)",
+        params![incarnation.as_str(), LEASE_MILLIS],
+    )
+}
+
+/// Declares nodes without a lease dead, and registers a node if no other is alive. One process at a time does this.
+fn join_alone(node: &NodeRecord, out: &mut Writes) {
+    out.push(SqlWrite::any("SELECT pg_advisory_xact_lock(1852141673, 0)", Vec::new()));
+    let lock = "SELECT pg_advisory_xact_lock(1852141673, hashtext(incarnation)) FROM nodes
+         WHERE state = 'alive' AND NOT EXISTS
+             (SELECT 1 FROM leases WHERE leases.incarnation = nodes.incarnation
+              AND until >= (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT)
+         ORDER BY incarnation";
+    out.push(SqlWrite::any(lock, Vec::new()));
+    let declare = "UPDATE nodes SET state = 'dead'
+         WHERE state = 'alive' AND NOT EXISTS
+             (SELECT 1 FROM leases WHERE leases.incarnation = nodes.incarnation
+              AND until >= (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT)";
+    out.push(SqlWrite::any(declare, Vec::new()));
+    let refusal = Refusal::Queries(
+        vec![(
+            "SELECT 1 FROM nodes WHERE state = 'alive' AND incarnation <> $1",
+            params![node.incarnation.as_str()],
+            Conflict::OtherNodeAlive,
+        )],
+        Conflict::Exists,
+    );
+    let insert = "INSERT INTO nodes (incarnation, host, version, started_at, state)
+         SELECT $1::TEXT, $2::TEXT, $3::TEXT, $4::BIGINT, $5::TEXT
+         WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE state = 'alive') ON CONFLICT (incarnation) DO NOTHING";
+    out.push(SqlWrite::one_or_refused(refusal, insert, columns(node)));
+}
+
 /// Statements that fail unless the incarnation is alive. It cannot be declared dead until the transaction is over.
 pub(super) fn check_alive(incarnation: &Incarnation) -> [SqlWrite; 2] {
     let lock = "SELECT pg_advisory_xact_lock_shared(1852141673, hashtext($1))";
@@ -61,6 +117,11 @@ impl NodeStore for PostgresStore {
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         let sql = "SELECT incarnation, host, version, started_at, state FROM nodes ORDER BY started_at, incarnation";
         self.readers.all(sql, Vec::new(), read).await
+    }
+
+    async fn lease_end(&self, incarnation: &Incarnation) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT until FROM leases WHERE incarnation = $1";
+        self.readers.first(sql, params![incarnation.as_str()], |row| rows::moment(row, 0)).await
     }
 
     async fn orphaned_owners(&self) -> Result<Vec<Incarnation>, StoreError> {

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::Incarnation;
+use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, NodeChange, NodeRecord, NodeState, NodeStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
@@ -18,19 +19,16 @@ const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
 
 pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), SqlError> {
     match change {
-        NodeChange::Join(node) => execute_or(
-            Conflict::Exists,
-            connection,
-            "INSERT INTO nodes (incarnation, host, version, started_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (incarnation) DO NOTHING",
-            params![
-                node.incarnation.as_str(),
-                node.host,
-                node.version,
-                node.started_at.as_millis(),
-                node.state.as_str()
-            ],
-        ),
+        NodeChange::Join(node) => join(connection, node),
+        NodeChange::JoinAlone(node) => {
+            let sql = "SELECT 1 FROM nodes WHERE state = 'alive' AND incarnation <> ?1";
+            if exists(connection, sql, [node.incarnation.as_str()])? {
+                return Err(Conflict::OtherNodeAlive.into());
+            }
+            join(connection, node)
+        }
+        // The lock of the data directory takes the place of leases.
+        NodeChange::RenewLease(_) => Ok(()),
         NodeChange::DeclareAllDead => run(connection, "UPDATE nodes SET state = 'dead' WHERE state <> 'dead'", []),
         NodeChange::DeclareDead(incarnation) => {
             run(connection, "UPDATE nodes SET state = 'dead' WHERE incarnation = ?1", [incarnation.as_str()])
@@ -40,6 +38,16 @@ pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), 
             run(connection, sql, [before.as_millis()])
         }
     }
+}
+
+fn join(connection: &Connection, node: &NodeRecord) -> Result<(), SqlError> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO nodes (incarnation, host, version, started_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (incarnation) DO NOTHING",
+        params![node.incarnation.as_str(), node.host, node.version, node.started_at.as_millis(), node.state.as_str()],
+    )
 }
 
 /// Fails unless the incarnation is alive.
@@ -53,6 +61,10 @@ impl NodeStore for SqliteStore {
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         let sql = "SELECT incarnation, host, version, started_at, state FROM nodes ORDER BY started_at, incarnation";
         self.readers.all(sql, [], read).await
+    }
+
+    async fn lease_end(&self, _: &Incarnation) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
     }
 
     async fn orphaned_owners(&self) -> Result<Vec<Incarnation>, StoreError> {

@@ -105,19 +105,37 @@ async fn only_one_of_two_stores_begins_each_turn_and_the_audit_chain_stays_whole
 async fn node_declared_dead_by_another_store_commits_nothing_more() {
     let database = PostgresDatabase::create();
     let (first, second) = (open(database.url()).await.unwrap(), open(database.url()).await.unwrap());
-    let joined = NodeRecord {
-        incarnation: node("a"),
-        host: "host".to_owned(),
-        version: "1".to_owned(),
-        started_at: NOW,
-        state: NodeState::Alive,
-    };
-    first.commit(vec![NodeChange::Join(joined).into()]).await.unwrap();
+    first.commit(vec![NodeChange::Join(joining("a")).into()]).await.unwrap();
     first.fence(&node("a"));
     first.commit(vec![sample::create("before")]).await.unwrap();
     second.commit(vec![NodeChange::DeclareDead(node("a")).into()]).await.unwrap();
     assert_eq!(first.commit(vec![sample::create("after")]).await, Err(StoreError::Fenced));
     second.commit(vec![sample::create("after")]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_whose_lease_has_ended_is_declared_dead_when_another_joins() {
+    let database = PostgresDatabase::create();
+    let (first, second) = (open(database.url()).await.unwrap(), open(database.url()).await.unwrap());
+    first.commit(vec![NodeChange::JoinAlone(joining("a")).into()]).await.unwrap();
+    first.fence(&node("a"));
+    let refused = second.commit(vec![NodeChange::JoinAlone(joining("b")).into()]).await;
+    assert_eq!(refused, Err(StoreError::Conflict(Conflict::OtherNodeAlive)));
+    let _ = database.query("UPDATE leases SET until = 0");
+    second.commit(vec![NodeChange::JoinAlone(joining("b")).into()]).await.unwrap();
+    assert_eq!(first.commit(vec![sample::create("late")]).await, Err(StoreError::Fenced));
+    let renewed = first.commit(vec![NodeChange::RenewLease(node("a")).into()]).await;
+    assert_eq!(renewed, Err(StoreError::Fenced), "a dead node cannot live again");
+}
+
+fn joining(name: &str) -> NodeRecord {
+    NodeRecord {
+        incarnation: node(name),
+        host: "host".to_owned(),
+        version: "1".to_owned(),
+        started_at: NOW,
+        state: NodeState::Alive,
+    }
 }
 
 /// Commits that write to the same rows in opposite orders, which would wait for each other in a circle.

@@ -64,9 +64,11 @@ pub(super) async fn ask_or_lock(data: &DataDirOption, command: &AdminCommand) ->
         let note = format!("Waiting for another process that uses the data directory {}.", data.path.display());
         eprintln!("{}", note.dimmed());
     };
-    let secret_key = data.secret_key()?;
+    let (secret_key, store) = (data.secret_key()?, data.store()?);
     Ok(match admin::ask_or_lock(&data.path, command, &SystemClock, report_wait).await? {
-        ServerReplyOrDataDir::ThisProcess(data) => ServerReplyOrDataDir::ThisProcess(data.with_secret_key(secret_key)),
+        ServerReplyOrDataDir::ThisProcess(data) => {
+            ServerReplyOrDataDir::ThisProcess(data.with_secret_key(secret_key).with_store(store))
+        }
         reply @ ServerReplyOrDataDir::Server(_) => reply,
     })
 }

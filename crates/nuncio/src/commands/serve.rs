@@ -9,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::text::{TextByLanguage, plain};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::ProtocolFront;
+use nuncio_server::StoreLocation;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
     AgentSource, AnsweredRequest, KeylessAccess, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
@@ -42,11 +43,13 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let secret_key = flags.data.secret_key()?;
+    let store = StoreLocation::parse(flags.data.store.as_deref().or(settings.store.as_deref()))?;
     let data = flags.data.path;
     let starting = Server::start(ServeOptions {
         agents,
         data: data.clone(),
         secret_key,
+        store,
         listen: flags.listen,
         settings,
         open: flags.open,

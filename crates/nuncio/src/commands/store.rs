@@ -3,8 +3,10 @@
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
-use nuncio_engine::ports::store::StoreCheckResult;
+use nuncio_engine::ports::store::{Store as _, StoreCheckResult};
 use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
+use nuncio_server::{OperatorError, StoreLocation};
+use nuncio_store::PostgresStore;
 use owo_colors::OwoColorize as _;
 
 use super::operator::ask_or_lock;
@@ -33,7 +35,7 @@ pub(crate) async fn run(
 /// Checks the database in the running server, or in this process when no server runs. This process opens the database
 /// only for reading, because writing could make damage worse.
 async fn check(data: &DataDirOption) -> anyhow::Result<StoreCheckResult> {
-    if !data.path.join("nuncio.db").exists() {
+    if matches!(data.store()?, StoreLocation::DataDirectory) && !data.path.join("nuncio.db").exists() {
         let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
@@ -43,7 +45,11 @@ async fn check(data: &DataDirOption) -> anyhow::Result<StoreCheckResult> {
         }
         ServerReplyOrDataDir::ThisProcess(data) => data,
     };
+    if let StoreLocation::Postgres(address) = data.store() {
+        let store = PostgresStore::open((**address).clone()).await.map_err(OperatorError::from)?;
+        return Ok(store.check().await.map_err(OperatorError::from)?);
+    }
     let database = data.database();
     let found = tokio::task::spawn_blocking(move || nuncio_store::full_check(&database)).await?;
-    Ok(found.map_err(nuncio_server::OperatorError::from)?)
+    Ok(found.map_err(OperatorError::from)?)
 }

@@ -10,6 +10,11 @@ use super::StoreError;
 pub enum NodeChange {
     /// Registers an incarnation as alive. `Exists` if it was registered before.
     Join(NodeRecord),
+    /// Registers an incarnation as alive, after declaring dead those whose lease has ended. `OtherNodeAlive` if another one
+    /// is alive then; `Exists` if it was registered before.
+    JoinAlone(NodeRecord),
+    /// Renews the lease of an incarnation on the clock of the store; ignored if it is unknown.
+    RenewLease(Incarnation),
     /// Declares all incarnations dead, because the process that commits this holds the lock of the data directory.
     DeclareAllDead,
     /// Declares an incarnation dead; no conflict if it is dead or unknown.
@@ -50,6 +55,9 @@ impl NodeState {
 pub trait NodeStore: Send + Sync {
     /// All nodes that are not forgotten, in the order of their start.
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError>;
+    /// End of an incarnation's lease on the clock of the store. `None` if it is unknown, or if the store knows no leases,
+    /// because only one process at a time can open it.
+    async fn lease_end(&self, incarnation: &Incarnation) -> Result<Option<Timestamp>, StoreError>;
     /// Incarnations that own unfinished work and are not alive: running turns and calls, unfinished executions, and the
     /// approvals and tasks of calls.
     async fn orphaned_owners(&self) -> Result<Vec<Incarnation>, StoreError>;

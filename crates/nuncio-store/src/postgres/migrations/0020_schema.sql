@@ -579,6 +579,12 @@ END $$;
 
 CREATE TRIGGER count_manifest AFTER INSERT OR DELETE ON manifests FOR EACH ROW EXECUTE FUNCTION count_manifest();
 
+-- How long each incarnation may own work, in milliseconds on the clock of the database.
+CREATE TABLE leases (
+    incarnation TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES nodes (incarnation) ON DELETE CASCADE,
+    until BIGINT NOT NULL
+);
+
 -- The number of the last transaction of each writer lane. It tells whether a transaction was committed whose
 -- confirmation was lost, and whether the database lost transactions that it had confirmed.
 CREATE TABLE commits (
