@@ -144,16 +144,31 @@ impl HistoryTail {
             HistoryNeed::NewestExchange if !has_pending => *self = Self::empty(self.next),
             HistoryNeed::NewestExchange | HistoryNeed::Everything => {}
             HistoryNeed::Window(window) | HistoryNeed::SummarizedWindow(window) => {
+                if self.first == 0 && self.json_bytes > 2 * window {
+                    self.system.get_or_insert_default();
+                }
                 while self.json_bytes > 2 * window {
                     let Some(dropped) = self.messages.pop_front() else { break };
                     self.json_bytes -= dropped.json.len();
                     self.first = dropped.number + 1;
-                    // A dropped system message belongs to those that are read separately.
-                    if dropped.turn == 0 {
-                        self.system = None;
-                    }
+                    self.retain_system(dropped);
                 }
             }
+        }
+    }
+
+    /// Adds a dropped message to the system messages if it is one.
+    fn retain_system(&mut self, dropped: EncodedMessage) {
+        let Some(system) = &mut self.system else { return };
+        let is_new = system.last().is_none_or(|last| last.number < dropped.number);
+        if dropped.turn > 0 || !is_new {
+            return;
+        }
+        match dropped.decode() {
+            Ok(StoredMessage { message: Message::System { .. }, .. }) => system.push(dropped),
+            Ok(_) => {}
+            // The next read of the system messages reports it.
+            Err(_) => self.system = None,
         }
     }
 
@@ -332,6 +347,22 @@ mod tests {
             now(tail.window(&store, &id(), window, 0, false));
         }
         assert_eq!(*store.read.lock().unwrap(), read);
+    }
+
+    #[test]
+    fn system_messages_that_a_tail_drops_are_not_read_again() {
+        let mut store = FakeStore::default();
+        let mut tail = HistoryTail::empty(0);
+        for number in 0..1000 {
+            tail.push(&store.add(number, 0, said(if number % 100 == 0 { 2 } else { 0 }, "began")));
+        }
+        for turn in 1..20 {
+            tail.push(&store.add(999 + turn, turn, said(0, "question")));
+            tail.trim(HistoryNeed::Window(1000), false);
+            let messages = now(tail.window(&store, &id(), 1000, 0, false));
+            assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
+        }
+        assert_eq!(*store.read.lock().unwrap(), 0);
     }
 
     #[test]
