@@ -23,8 +23,10 @@ pub enum HistoryKind {
 pub(crate) struct CompactedHistory {
     system: Vec<Message>,
     newest: Vec<Message>,
-    /// Dropped messages and the number of the first kept one; `None` when everything fits.
-    pub(crate) left_out: Option<(u64, Vec<StoredMessage>)>,
+    /// Number of the first kept message that is not a system message.
+    pub(crate) first_kept: u64,
+    /// Whether messages before that one were dropped.
+    pub(crate) leaves_out: bool,
 }
 
 impl CompactedHistory {
@@ -37,17 +39,12 @@ impl CompactedHistory {
     }
 }
 
-/// Reduces a history to a brain's window, in bytes of JSON; without a window everything is kept. `summary` replaces the
-/// messages before its `until`.
+/// Reduces a history to a brain's window, in bytes of JSON. `summary` replaces the messages before its `until`.
 pub(crate) fn compact(
     messages: &[StoredMessage],
     summary: Option<&HistorySummary>,
-    window: Option<usize>,
+    window: usize,
 ) -> CompactedHistory {
-    let Some(window) = window else {
-        let newest = messages.iter().map(|stored| stored.message.clone()).collect();
-        return CompactedHistory { system: Vec::new(), newest, left_out: None };
-    };
     let (system, mut rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|stored| matches!(stored.message, Message::System { .. }));
     let system: Vec<Message> = system.into_iter().map(|stored| stored.message.clone()).collect();
@@ -70,9 +67,12 @@ pub(crate) fn compact(
         }
     }
     let newest = rest.split_off(first_kept);
-    let until = newest.first().map_or(summarised, |stored| stored.number);
-    let left_out = (!rest.is_empty()).then(|| (until, rest.into_iter().cloned().collect()));
-    CompactedHistory { system, newest: newest.into_iter().map(|stored| stored.message.clone()).collect(), left_out }
+    CompactedHistory {
+        system,
+        first_kept: newest.first().map_or(summarised, |stored| stored.number),
+        leaves_out: !rest.is_empty(),
+        newest: newest.into_iter().map(|stored| stored.message.clone()).collect(),
+    }
 }
 
 pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
@@ -119,30 +119,28 @@ mod tests {
 
     #[test]
     fn history_that_fits_the_context_window_is_not_compacted() {
-        for window in [None, Some(100_000)] {
-            let compacted = compact(&talk(3), None, window);
-            assert_eq!(compacted.left_out, None);
-            assert_eq!(compacted.with(None).len(), 7);
-        }
+        let compacted = compact(&talk(3), None, 100_000);
+        assert!(!compacted.leaves_out);
+        assert_eq!(compacted.with(None).len(), 7);
     }
 
     #[test]
     fn compaction_drops_oldest_exchanges_and_keeps_system_message_and_newest() {
-        let mut compacted = compact(&talk(10), None, Some(600));
-        let (until, left_out) = compacted.left_out.take().unwrap();
+        let compacted = compact(&talk(10), None, 600);
+        assert!(compacted.leaves_out);
+        let first_kept = compacted.first_kept;
         let seen = texts(&compacted.with(None));
         assert_eq!(seen.first().map(String::as_str), Some("be kind"));
         assert_eq!(seen.last().map(String::as_str), Some("answer 9"));
         assert!(seen[1].starts_with("question"), "an exchange begins with its question: {seen:?}");
-        assert_eq!(left_out.len() + seen.len(), 21, "every message is either kept or left out");
-        assert_eq!(until, 1 + left_out.len() as u64);
-        assert_eq!(texts(&compact(&talk(10), None, Some(1)).with(None)), ["be kind", "question 9", "answer 9"]);
+        assert_eq!(first_kept + seen.len() as u64, 22, "every message from the first kept one on is kept");
+        assert_eq!(texts(&compact(&talk(10), None, 1).with(None)), ["be kind", "question 9", "answer 9"]);
     }
 
     #[test]
     fn history_summary_replaces_the_messages_it_covers() {
         let summary = HistorySummary { until: 5, text: "two questions were answered".into() };
-        let compacted = compact(&talk(4), Some(&summary), Some(100_000));
+        let compacted = compact(&talk(4), Some(&summary), 100_000);
         let seen = texts(&compacted.with(Some(&summary)));
         assert_eq!(seen[0], "be kind");
         assert!(seen[1].ends_with("two questions were answered"));

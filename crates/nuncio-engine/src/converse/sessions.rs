@@ -153,8 +153,8 @@ impl ConversationService {
         if let HistoryNeed::Window(window) | HistoryNeed::SummarizedWindow(window) = need {
             let summary = session.summary.as_ref();
             let from = summary.map_or(0, |summary| summary.until);
-            let messages = history.window(&*self.store, &session.id, window, from, false).await?;
-            return Ok(compact(&messages, summary, Some(window)).with(summary));
+            let messages = history.window(&*self.store, &session.id, window, from).await?;
+            return Ok(compact(&messages, summary, window).with(summary));
         }
         let messages = history.everything(&*self.store, &session.id).await?;
         Ok(messages.into_iter().map(|stored| stored.message).collect())

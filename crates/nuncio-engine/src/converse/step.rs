@@ -17,7 +17,7 @@ use nuncio_core::turn::{StopReason, TokenUsage};
 use serde_json::Value;
 
 use super::begin::PermissionResponder;
-use super::history::{compact, json_size, summary_message};
+use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
@@ -112,29 +112,27 @@ impl RunningTurn {
             HistoryNeed::SummarizedWindow(window) => (window, true),
         };
         let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
-        let messages = self.history.window(store, session, window, from, summarizes).await?;
-        let mut compacted = compact(&messages, self.session.summary.as_ref(), Some(window));
-        if let Some((until, left_out)) = compacted.left_out.take().filter(|_| summarizes) {
-            self.summarize(left_out, until, window).await?;
+        let messages = self.history.window(store, session, window, from).await?;
+        let compacted = compact(&messages, self.session.summary.as_ref(), window);
+        if summarizes && (compacted.leaves_out || self.history.starts_after(from)) {
+            self.summarize(compacted.first_kept, window).await?;
         }
         Ok(compacted.with(self.session.summary.as_ref()))
     }
 
-    /// Adds messages to the summary, as many whole exchanges at a time as fit the brain's window. `until` is the number
-    /// of the message after them. What the brain does not summarise now is offered again in the next step.
-    async fn summarize(&mut self, left_out: Vec<StoredMessage>, until: u64, window: usize) -> Result<(), EngineError> {
-        let mut rest = left_out.into_iter().peekable();
-        while rest.peek().is_some() {
-            let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
-            let mut bytes = 0;
-            let is_next_part = |bytes, next: &StoredMessage| {
-                bytes > 0 && bytes + json_size(&next.message) > window && matches!(next.message, Message::User { .. })
-            };
-            while let Some(next) = rest.next_if(|next| !is_next_part(bytes, next)) {
-                bytes += json_size(&next.message);
-                earlier.push(next.message);
+    /// Adds the messages before number `until` to the summary, as many whole exchanges at a time as fit the brain's
+    /// window. What the brain does not summarise now is offered again in the next step.
+    async fn summarize(&mut self, until: u64, window: usize) -> Result<(), EngineError> {
+        loop {
+            let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
+            let (session, store) = (&self.turn.session, &*self.conversations.store);
+            let (exchanges, until) =
+                self.history.oldest_exchanges(store, session, (from, until), window).await?;
+            if exchanges.is_empty() {
+                break;
             }
-            let until = rest.peek().map_or(until, |next| next.number);
+            let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
+            earlier.extend(exchanges);
             let prompt = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
             let text = tokio::select! {
                 biased;

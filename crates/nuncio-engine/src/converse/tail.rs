@@ -94,18 +94,17 @@ impl HistoryTail {
         }
     }
 
-    /// Messages for a brain with a window of `window` bytes: system messages, and the newest ones from `from` on. Unless
-    /// `reads_all`, no more is read than fills the window.
+    /// Messages for a brain with a window of `window` bytes: system messages, and the newest ones from `from` on. No more
+    /// is read than fills the window.
     pub(super) async fn window(
         &mut self,
         store: &dyn MessageStore,
         session: &SessionId,
         window: usize,
         from: u64,
-        reads_all: bool,
     ) -> Result<Vec<StoredMessage>, StoreError> {
         let mut page = FIRST_PAGE;
-        while self.first > from && (reads_all || self.json_bytes <= window) {
+        while self.first > from && self.json_bytes <= window {
             self.read_page(store, session, &mut page).await?;
         }
         let mut messages = Vec::with_capacity(self.messages.len());
@@ -123,6 +122,58 @@ impl HistoryTail {
             messages.push(message.decode()?);
         }
         Ok(messages)
+    }
+
+    /// Whether messages from number `from` on are older than this tail.
+    pub(super) fn starts_after(&self, from: u64) -> bool {
+        self.first > from
+    }
+
+    /// The first exchanges of the messages numbered `from` to below `until`, as many as fit into `max_bytes`, without
+    /// system messages; and the number of the message after them.
+    pub(super) async fn oldest_exchanges(
+        &self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+        (from, until): (u64, u64),
+        max_bytes: usize,
+    ) -> Result<(Vec<Message>, u64), StoreError> {
+        let (mut exchanges, mut bytes) = (Vec::new(), 0);
+        let (mut next, mut page) = (from, FIRST_PAGE);
+        while next < until {
+            let end = until.min(next + page as u64);
+            for encoded in self.range(store, session, next, end).await? {
+                let size = encoded.json.len();
+                match encoded.decode()?.message {
+                    Message::System { .. } => continue,
+                    Message::User { .. } if bytes > 0 && bytes + size > max_bytes => {
+                        return Ok((exchanges, encoded.number));
+                    }
+                    message => exchanges.push(message),
+                }
+                bytes += size;
+            }
+            next = end;
+            page = (page * 2).min(MAX_PAGE);
+        }
+        Ok((exchanges, until))
+    }
+
+    /// Messages numbered `from` to below `until`, read from the store if they are not here.
+    async fn range(
+        &self,
+        store: &dyn MessageStore,
+        session: &SessionId,
+        from: u64,
+        until: u64,
+    ) -> Result<Vec<EncodedMessage>, StoreError> {
+        let is_within = |message: &&EncodedMessage| (from..until).contains(&message.number);
+        if from >= self.first {
+            return Ok(self.messages.iter().filter(is_within).cloned().collect());
+        }
+        let limit = usize::try_from(until - from).unwrap_or(usize::MAX);
+        let newest_first = store.messages_before(session, until, limit).await?;
+        Ok(newest_first.iter().rev().filter(is_within).cloned().collect())
     }
 
     /// The whole history.
@@ -325,7 +376,7 @@ mod tests {
         let store = history(1000);
         let window = 1000;
         let mut tail = HistoryTail::empty(2001);
-        let messages = now(tail.window(&store, &id(), window, 0, false));
+        let messages = now(tail.window(&store, &id(), window, 0));
         assert_eq!(messages[0].message, said(2, "be kind"));
         assert_eq!(messages.last().map(|last| last.number), Some(2000));
         assert!(messages.len() < 100, "{}", messages.len());
@@ -337,14 +388,14 @@ mod tests {
         let mut store = history(1000);
         let window = 1000;
         let mut tail = HistoryTail::empty(2001);
-        now(tail.window(&store, &id(), window, 0, false));
+        now(tail.window(&store, &id(), window, 0));
         let read = *store.read.lock().unwrap();
         for turn in 0..200 {
             tail.push(&store.add(2001 + 2 * turn, 1001 + turn, said(0, "question")));
             tail.push(&store.add(2002 + 2 * turn, 1001 + turn, said(1, "answer")));
             tail.trim(HistoryNeed::Window(window), false);
             assert!(tail.json_bytes <= 2 * window);
-            now(tail.window(&store, &id(), window, 0, false));
+            now(tail.window(&store, &id(), window, 0));
         }
         assert_eq!(*store.read.lock().unwrap(), read);
     }
@@ -359,20 +410,40 @@ mod tests {
         for turn in 1..20 {
             tail.push(&store.add(999 + turn, turn, said(0, "question")));
             tail.trim(HistoryNeed::Window(1000), false);
-            let messages = now(tail.window(&store, &id(), 1000, 0, false));
+            let messages = now(tail.window(&store, &id(), 1000, 0));
             assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
         }
         assert_eq!(*store.read.lock().unwrap(), 0);
     }
 
     #[test]
-    fn messages_up_to_the_last_summary_are_all_read_for_the_next_summary() {
-        let mut store = history(1000);
+    fn messages_to_summarise_are_read_in_parts_of_the_window_size() {
+        let store = history(1000);
         let mut tail = HistoryTail::empty(2001);
-        tail.push(&store.add(2001, 1001, said(0, &"long ".repeat(1000))));
-        let messages = now(tail.window(&store, &id(), 1000, 1500, true));
-        let numbers: Vec<u64> = messages.iter().map(|message| message.number).filter(|number| *number > 0).collect();
-        assert_eq!(numbers, (1500..=2001).collect::<Vec<_>>());
+        now(tail.window(&store, &id(), 1000, 1));
+        let (mut from, mut all) = (0, Vec::new());
+        while from < 1981 {
+            let before = *store.read.lock().unwrap();
+            let (part, next) = now(tail.oldest_exchanges(&store, &id(), (from, 1981), 1000));
+            let read = *store.read.lock().unwrap() - before;
+            assert!((1..100).contains(&read), "{read} messages of a part of {}", part.len());
+            assert_eq!(part[0], said(0, "question"));
+            all.extend(part);
+            from = next;
+        }
+        assert_eq!(from, 1981);
+        assert_eq!(all, store.all()[1..1981]);
+    }
+
+    #[test]
+    fn messages_to_summarise_that_the_tail_holds_are_not_read_from_the_store() {
+        let store = history(1000);
+        let mut tail = HistoryTail::empty(2001);
+        now(tail.everything(&store, &id()));
+        let read = *store.read.lock().unwrap();
+        let (part, next) = now(tail.oldest_exchanges(&store, &id(), (0, 1981), usize::MAX));
+        assert_eq!((&part[..], next), (&store.all()[1..1981], 1981));
+        assert_eq!(*store.read.lock().unwrap(), read);
     }
 
     #[test]
@@ -383,7 +454,7 @@ mod tests {
             store.add(number, number, said(0, "question"));
         }
         let mut tail = HistoryTail::empty(100);
-        now(tail.window(&store, &id(), 100, 0, false));
+        now(tail.window(&store, &id(), 100, 0));
         assert!(tail.bytes() > 50_000, "{}", tail.bytes());
     }
 
@@ -397,7 +468,7 @@ mod tests {
             store.add(number, 1, said(0, "later"));
         }
         let mut tail = HistoryTail::empty(1000);
-        let messages = now(tail.window(&store, &id(), 100, 0, false));
+        let messages = now(tail.window(&store, &id(), 100, 0));
         assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
     }
 
@@ -439,7 +510,7 @@ mod tests {
                     let everything = now(tail.everything(&store, &id()));
                     prop_assert_eq!(everything.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), all);
                 } else {
-                    let window = now(tail.window(&store, &id(), 200, 0, false));
+                    let window = now(tail.window(&store, &id(), 200, 0));
                     let bytes: usize = window.iter().map(|stored| stored.encode().json.len()).sum();
                     let shown: Vec<_> = window.into_iter().map(|stored| stored.message).collect();
                     prop_assert_eq!(shown.iter().filter(is_system).count(), all.iter().filter(is_system).count());

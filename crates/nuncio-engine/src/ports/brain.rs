@@ -70,7 +70,8 @@ pub enum HistoryNeed {
     NewestExchange,
     /// System messages and the newest exchanges, at most this many bytes of JSON. Older messages are left out.
     Window(usize),
-    /// Like `Window`, for a brain that summarises older messages: those since the last summary are read too.
+    /// Like `Window`, for a brain that summarises older messages: those since the last summary are read too, in parts of
+    /// that size.
     SummarizedWindow(usize),
     Everything,
 }
