@@ -40,11 +40,7 @@ impl CompactedHistory {
 }
 
 /// Reduces a history to a brain's window, in bytes of JSON. `summary` replaces the messages before its `until`.
-pub(crate) fn compact(
-    messages: &[StoredMessage],
-    summary: Option<&HistorySummary>,
-    window: usize,
-) -> CompactedHistory {
+pub(crate) fn compact(messages: &[StoredMessage], summary: Option<&HistorySummary>, window: usize) -> CompactedHistory {
     let (system, mut rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|stored| matches!(stored.message, Message::System { .. }));
     let system: Vec<Message> = system.into_iter().map(|stored| stored.message.clone()).collect();
@@ -81,7 +77,7 @@ pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
 }
 
 /// Size of a value serialised as JSON, in bytes.
-pub(super) fn json_size(value: &impl Serialize) -> usize {
+fn json_size(value: &impl Serialize) -> usize {
     struct ByteCounter(usize);
 
     impl io::Write for ByteCounter {

@@ -15,8 +15,8 @@ use crate::ports::store::{EncodedMessage, MessageStore, StoreError, StoredMessag
 /// because each message may have several megabytes.
 const FIRST_PAGE: usize = 4;
 const MAX_PAGE: usize = 1024;
-/// Assumed overhead per message, in bytes.
-const OVERHEAD_BYTES: usize = 64;
+/// Assumed overhead of the allocation of a message, in bytes.
+const ALLOCATION_BYTES: usize = 16;
 
 /// All stored messages of a session numbered from `first` to below `next`, as they are stored.
 ///
@@ -38,11 +38,12 @@ impl HistoryTail {
         Self { messages: VecDeque::new(), first: next, next, json_bytes: 0, system: None }
     }
 
-    /// Approximate size in memory.
+    /// Size in memory, including what is reserved for more messages.
     pub(super) fn bytes(&self) -> usize {
-        let system = self.system.as_deref().unwrap_or_default();
-        let system_bytes: usize = system.iter().map(|message| message.json.len()).sum();
-        self.json_bytes + system_bytes + OVERHEAD_BYTES * (self.messages.len() + system.len())
+        let system = self.system.iter().flatten();
+        let system_bytes: usize = system.map(|message| message.json.len() + ALLOCATION_BYTES).sum();
+        let slots = self.messages.capacity() + self.system.as_ref().map_or(0, Vec::capacity);
+        self.json_bytes + ALLOCATION_BYTES * self.messages.len() + system_bytes + slots * size_of::<EncodedMessage>()
     }
 
     /// Adds a stored message if it follows the last one. Otherwise a message between the two is missing, and both are
@@ -204,6 +205,7 @@ impl HistoryTail {
                     self.first = dropped.number + 1;
                     self.retain_system(dropped);
                 }
+                self.messages.shrink_to(2 * self.messages.len());
             }
         }
     }
