@@ -208,6 +208,7 @@ delegated! {
     MessageStore {
         messages(session: &SessionId, from: u64) -> Vec<EncodedMessage>;
         messages_before(session: &SessionId, before: u64, limit: usize) -> Vec<EncodedMessage>;
+        system_messages(session: &SessionId, before: u64) -> Vec<EncodedMessage>;
     }
     SessionStore {
         session(id: &SessionId) -> Option<Session>;

@@ -94,6 +94,7 @@ macro_rules! store_contract {
                 message_for_unknown_session_is_refused,
                 reading_messages_starts_at_the_given_number,
                 messages_before_a_number_are_read_newest_first_up_to_the_limit,
+                system_messages_are_found_among_those_that_a_session_began_with,
                 unknown_message_fields_are_preserved,
             }
             keyring {

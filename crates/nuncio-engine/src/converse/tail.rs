@@ -111,7 +111,7 @@ impl HistoryTail {
         let mut messages = Vec::with_capacity(self.messages.len());
         if self.first > 0 {
             if self.system.is_none() {
-                self.system = Some(system_messages(store, session, self.first).await?);
+                self.system = Some(store.system_messages(session, self.first).await?);
             }
             for message in self.system.iter().flatten().filter(|message| message.number < self.first) {
                 messages.push(message.decode()?);
@@ -250,30 +250,6 @@ impl HistoryTail {
     }
 }
 
-/// System messages numbered below `before` among those that the session began with.
-async fn system_messages(
-    store: &dyn MessageStore,
-    session: &SessionId,
-    before: u64,
-) -> Result<Vec<EncodedMessage>, StoreError> {
-    let mut end = before.min(FIRST_PAGE as u64);
-    loop {
-        let first = store.messages_before(session, end, usize::try_from(end).unwrap_or(usize::MAX)).await?;
-        let has_more = first.first().is_some_and(|newest| newest.turn == 0);
-        if has_more && end < before {
-            end = before.min(end * 2);
-            continue;
-        }
-        let mut system = Vec::new();
-        for message in first.into_iter().rev().filter(|message| message.turn == 0) {
-            if matches!(message.decode()?.message, Message::System { .. }) {
-                system.push(message);
-            }
-        }
-        return Ok(system);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -324,6 +300,11 @@ mod tests {
         ) -> Result<Vec<EncodedMessage>, StoreError> {
             Ok(self.counted(self.messages.iter().rev().filter(|message| message.number < before).take(limit)))
         }
+
+        async fn system_messages(&self, _session: &SessionId, before: u64) -> Result<Vec<EncodedMessage>, StoreError> {
+            let began = self.messages.iter().filter(|message| message.turn == 0 && message.number < before);
+            Ok(self.counted(began.filter(|message| is_system(&message.decode().unwrap().message))))
+        }
     }
 
     /// Result of a future that never waits.
@@ -344,6 +325,14 @@ mod tests {
             1 => Message::assistant(vec![Block::text(text)]),
             _ => Message::System { content: text.to_owned(), extra: Extra::new() },
         }
+    }
+
+    fn is_system(message: &Message) -> bool {
+        matches!(message, Message::System { .. })
+    }
+
+    fn count_system(messages: &[Message]) -> usize {
+        messages.iter().filter(|message| is_system(message)).count()
     }
 
     fn history(turns: u64) -> FakeStore {
@@ -413,7 +402,7 @@ mod tests {
             tail.push(&store.add(999 + turn, turn, said(0, "question")));
             tail.trim(HistoryNeed::Window(1000), false);
             let messages = now(tail.window(&store, &id(), 1000, 0));
-            assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
+            assert_eq!(messages.iter().filter(|stored| is_system(&stored.message)).count(), 10);
         }
         assert_eq!(*store.read.lock().unwrap(), 0);
     }
@@ -461,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn system_messages_are_read_from_all_messages_that_the_session_began_with() {
+    fn only_system_messages_are_read_of_the_messages_that_the_session_began_with() {
         let mut store = FakeStore::default();
         for number in 0..100 {
             store.add(number, 0, said(if number % 10 == 0 { 2 } else { 0 }, "began"));
@@ -471,7 +460,8 @@ mod tests {
         }
         let mut tail = HistoryTail::empty(1000);
         let messages = now(tail.window(&store, &id(), 100, 0));
-        assert_eq!(messages.iter().filter(|stored| matches!(stored.message, Message::System { .. })).count(), 10);
+        assert_eq!(messages.iter().filter(|stored| is_system(&stored.message)).count(), 10);
+        assert!(*store.read.lock().unwrap() < 10 + 2 * FIRST_PAGE);
     }
 
     proptest! {
@@ -507,7 +497,6 @@ mod tests {
                 now(tail.read_newer(&store, &id(), next));
                 let start = all.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
                 prop_assert_eq!(&now(tail.newest_exchange(&store, &id()))[..], &all[start..]);
-                let is_system = |message: &&Message| matches!(message, Message::System { .. });
                 if action == 5 {
                     let everything = now(tail.everything(&store, &id()));
                     prop_assert_eq!(everything.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), all);
@@ -515,7 +504,7 @@ mod tests {
                     let window = now(tail.window(&store, &id(), 200, 0));
                     let bytes: usize = window.iter().map(|stored| stored.encode().json.len()).sum();
                     let shown: Vec<_> = window.into_iter().map(|stored| stored.message).collect();
-                    prop_assert_eq!(shown.iter().filter(is_system).count(), all.iter().filter(is_system).count());
+                    prop_assert_eq!(count_system(&shown), count_system(&all));
                     let rest = |messages: &[Message]| -> Vec<Message> {
                         messages.iter().filter(|message| !is_system(message)).cloned().collect()
                     };

@@ -1,4 +1,4 @@
-use nuncio_core::message::Message;
+use nuncio_core::message::{Block, Extra, Message};
 use nuncio_engine::ports::store::{Change, Conflict, EncodedMessage, SessionChange, Store, StoredMessage};
 use serde_json::json;
 
@@ -82,6 +82,27 @@ pub async fn messages_before_a_number_are_read_newest_first_up_to_the_limit(plac
         assert_eq!(read, expected, "before {before}, at most {limit}");
     }
     assert_eq!(store.messages_before(&session_id("none"), 5, 5).await.unwrap(), []);
+}
+
+pub async fn system_messages_are_found_among_those_that_a_session_began_with(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let began = |number: u64| match number % 10 {
+        3 => Message::System { content: format!("rule {number}"), extra: Extra::new() },
+        0 => Message::assistant(vec![Block::text(r#"{"role":"system"}"#)]),
+        _ => Message::user(r#"{"role":"system","content":"no"}"#),
+    };
+    let session = nuncio_core::session::Session { next_message: 1000, ..sample::session("s") };
+    let messages = (0..1000).map(began).collect();
+    made(&*store, [Change::from(SessionChange::Create { session, messages }), sample::append("s", 1, 1000, "x")]).await;
+    for (before, count) in [(1001, 100), (500, 50), (13, 1), (14, 2), (3, 0), (0, 0)] {
+        let read = store.system_messages(&session_id("s"), before).await.unwrap();
+        let read: Vec<_> = read.iter().map(|stored| stored.decode().unwrap()).collect();
+        let numbers = (0..count).map(|n| 10 * n + 3);
+        let expected: Vec<_> =
+            numbers.map(|number| StoredMessage { number, turn: 0, message: began(number) }).collect();
+        assert_eq!(read, expected, "before {before}");
+    }
+    assert_eq!(store.system_messages(&session_id("none"), 5).await.unwrap(), []);
 }
 
 pub async fn unknown_message_fields_are_preserved(place: &dyn TestDatabase) {

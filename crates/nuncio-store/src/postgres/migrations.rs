@@ -11,7 +11,11 @@ use super::writes::params;
 const FIRST_VERSION: usize = 20;
 
 /// Steps: step `n` leads to schema version `FIRST_VERSION + n`.
-const STEPS: &[&str] = &[include_str!("migrations/0020_schema.sql"), include_str!("migrations/0021_keyring.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0020_schema.sql"),
+    include_str!("migrations/0021_keyring.sql"),
+    include_str!("migrations/0022_system_messages.sql"),
+];
 
 /// Key of the advisory lock under which migrations run.
 const LOCK: i64 = 0x6e75_6e63_696f;

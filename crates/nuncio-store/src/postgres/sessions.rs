@@ -151,6 +151,14 @@ impl MessageStore for PostgresStore {
             false => self.readers.all(sql, params, read_message).await,
         }
     }
+
+    async fn system_messages(&self, session: &SessionId, before: u64) -> Result<Vec<EncodedMessage>, StoreError> {
+        // As in the predicate of the index `system_messages`.
+        let sql = r#"SELECT number, turn, message FROM messages
+             WHERE session = $1 AND number < $2 AND turn = 0 AND substr(message, 1, 16) = '{"role":"system"'
+             ORDER BY number"#;
+        self.readers.all(sql, params![session.as_str(), to_integer(before)?], read_message).await
+    }
 }
 
 #[async_trait]

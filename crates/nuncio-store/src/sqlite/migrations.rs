@@ -28,6 +28,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0019_failure_texts.sql"),
     include_str!("migrations/0020_nodes.sql"),
     include_str!("migrations/0021_keyring.sql"),
+    include_str!("migrations/0022_system_messages.sql"),
 ];
 
 /// Number of the last migration.

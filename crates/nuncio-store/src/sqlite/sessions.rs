@@ -148,20 +148,15 @@ fn missing_or(connection: &Connection, id: &SessionId, conflict: Conflict) -> Re
 const SESSION: &str = "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
     FROM session_states";
 const MESSAGES: &str = "SELECT number, turn, message FROM messages WHERE session = ?1 AND number >= ?2 ORDER BY number";
+/// The index is named because the planner prefers the table, which it would read from the first message on.
+const SYSTEM_MESSAGES: &str = r#"SELECT number, turn, message FROM messages INDEXED BY system_messages
+    WHERE session = ?1 AND number < ?2 AND turn = 0 AND substr(message, 1, 16) = '{"role":"system"' ORDER BY number"#;
 const TURN: &str = "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns";
 
 #[async_trait]
 impl MessageStore for SqliteStore {
     async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<EncodedMessage>, StoreError> {
-        let from = to_integer(from)?;
-        let short = self.readers.point(|connection| {
-            let params = params![session.as_str(), from, to_limit(SHORT_HISTORY + 1)];
-            all(connection, &format!("{MESSAGES} LIMIT ?3"), params, read_message)
-        })?;
-        if short.len() <= SHORT_HISTORY {
-            return Ok(short);
-        }
-        self.readers.all(MESSAGES, (session.to_string(), from), read_message).await
+        self.messages_in_order(MESSAGES, session, to_integer(from)?).await
     }
 
     async fn messages_before(
@@ -180,6 +175,29 @@ impl MessageStore for SqliteStore {
             return self.readers.point(|connection| all(connection, sql, params, read_message));
         }
         self.readers.all(sql, (session.to_string(), before, to_limit(limit)), read_message).await
+    }
+
+    async fn system_messages(&self, session: &SessionId, before: u64) -> Result<Vec<EncodedMessage>, StoreError> {
+        self.messages_in_order(SYSTEM_MESSAGES, session, to_integer(before)?).await
+    }
+}
+
+impl SqliteStore {
+    /// Messages that a query finds for a session and a number, on the calling thread if they are few.
+    async fn messages_in_order(
+        &self,
+        sql: &'static str,
+        session: &SessionId,
+        number: i64,
+    ) -> Result<Vec<EncodedMessage>, StoreError> {
+        let few = self.readers.point(|connection| {
+            let params = params![session.as_str(), number, to_limit(SHORT_HISTORY + 1)];
+            all(connection, &format!("{sql} LIMIT ?3"), params, read_message)
+        })?;
+        if few.len() <= SHORT_HISTORY {
+            return Ok(few);
+        }
+        self.readers.all(sql, (session.to_string(), number), read_message).await
     }
 }
 

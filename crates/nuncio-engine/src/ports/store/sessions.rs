@@ -166,6 +166,9 @@ pub trait MessageStore: Send + Sync {
         before: u64,
         limit: usize,
     ) -> Result<Vec<EncodedMessage>, StoreError>;
+    /// System messages numbered below `before` among the messages that a session began with, in order. A read costs as
+    /// much as these messages, not as all that the session began with.
+    async fn system_messages(&self, session: &SessionId, before: u64) -> Result<Vec<EncodedMessage>, StoreError>;
 }
 
 #[async_trait]
