@@ -9,10 +9,15 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use super::problem::SqlError;
+#[cfg(test)]
+use steps::prepared;
+
+#[cfg(test)]
+pub(super) mod steps;
 
 /// Runs a statement and returns the number of changed rows.
 pub(super) fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<usize, SqlError> {
-    Ok(connection.prepare_cached(sql)?.execute(params)?)
+    Ok(prepared(connection, sql)?.execute(params)?)
 }
 
 /// Runs a statement that may change any number of rows.
@@ -50,7 +55,7 @@ pub(super) fn update_or(
 }
 
 pub(super) fn exists(connection: &Connection, sql: &str, params: impl Params) -> Result<bool, SqlError> {
-    Ok(connection.prepare_cached(sql)?.exists(params)?)
+    Ok(prepared(connection, sql)?.exists(params)?)
 }
 
 pub(super) fn first<T>(
@@ -59,7 +64,7 @@ pub(super) fn first<T>(
     params: impl Params,
     read: impl FnOnce(&Row<'_>) -> Result<T, SqlError>,
 ) -> Result<Option<T>, SqlError> {
-    connection.prepare_cached(sql)?.query(params)?.next()?.map(read).transpose()
+    prepared(connection, sql)?.query(params)?.next()?.map(read).transpose()
 }
 
 pub(super) fn all<T>(
@@ -68,7 +73,12 @@ pub(super) fn all<T>(
     params: impl Params,
     read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
 ) -> Result<Vec<T>, SqlError> {
-    connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
+    prepared(connection, sql)?.query_and_then(params, read)?.collect()
+}
+
+#[cfg(not(test))]
+fn prepared<'a>(connection: &'a Connection, sql: &str) -> Result<rusqlite::CachedStatement<'a>, SqlError> {
+    Ok(connection.prepare_cached(sql)?)
 }
 
 /// Initial capacity for a JSON value, in bytes; most values fit.

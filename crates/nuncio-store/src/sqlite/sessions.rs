@@ -16,6 +16,9 @@ use super::SqliteStore;
 use super::problem::SqlError;
 use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer, to_json, to_limit};
 
+#[cfg(test)]
+mod tests;
+
 /// Number of messages up to which a history is read on the calling thread.
 const SHORT_HISTORY: usize = 32;
 
