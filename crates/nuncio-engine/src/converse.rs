@@ -15,6 +15,7 @@ use nuncio_core::ids::SessionId;
 mod begin;
 mod external_calls;
 mod history;
+mod history_reader;
 mod images;
 mod live;
 mod recent;

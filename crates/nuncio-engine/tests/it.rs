@@ -8,6 +8,8 @@ mod access;
 mod chain;
 #[path = "it/change.rs"]
 mod change;
+#[path = "it/conversations.rs"]
+mod conversations;
 #[path = "it/crash.rs"]
 mod crash;
 #[path = "it/crawl.rs"]

@@ -109,6 +109,10 @@ metrics! {
     commit_callers: Histogram = Histogram::new(GROUP_SIZE_BUCKETS),
         "nuncio_store_commit_callers", "Callers that shared a transaction";
     queued_commits: Gauge = Gauge::default(), "nuncio_store_queue", "Commits waiting for the writer";
+    history_messages: Counter = Counter::default(), "nuncio_history_messages_read",
+        "Messages that turns read from the store, because they were not in memory";
+    history_bytes: Counter = Counter::default(),
+        "nuncio_history_read" in Bytes, "Size of the messages that turns read from the store";
     running_turns: Gauge = Gauge::default(), "nuncio_turns_running", "Running turns";
     open_streams: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_streams_open", "Open event streams";
     manifests: Family<SizeLabels, Counter> = Family::default(),
@@ -200,6 +204,11 @@ impl Meter for Metrics {
         let yes_no = |yes| if yes { "yes" } else { "no" };
         let labels = SizeLabels { large: yes_no(bytes >= manifest::LARGE_BYTES), breaking: yes_no(breaking) };
         self.manifests.get_or_create(&labels).inc();
+    }
+
+    fn history_read(&self, messages: usize, bytes: usize) {
+        self.history_messages.inc_by(messages as u64);
+        self.history_bytes.inc_by(bytes as u64);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a group has at most a few hundred callers")]

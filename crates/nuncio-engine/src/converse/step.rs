@@ -98,7 +98,7 @@ impl RunningTurn {
     /// History for the brain. Messages that no longer fit are summarised if the brain can, and the summary is stored
     /// before it is used.
     async fn history(&mut self) -> Result<Vec<Message>, EngineError> {
-        let (session, store) = (&self.turn.session, &*self.conversations.store);
+        let (session, store) = (&self.turn.session, &self.conversations.history_reader());
         self.history.read_newer(store, session, self.session.next_message).await?;
         let exchange = self.history.newest_exchange(store, session).await?;
         let need = *self.need.insert(self.served.brain.history_need(&exchange));
@@ -125,9 +125,8 @@ impl RunningTurn {
     async fn summarize(&mut self, until: u64, window: usize) -> Result<(), EngineError> {
         loop {
             let from = self.session.summary.as_ref().map_or(0, |summary| summary.until);
-            let (session, store) = (&self.turn.session, &*self.conversations.store);
-            let (exchanges, until) =
-                self.history.oldest_exchanges(store, session, (from, until), window).await?;
+            let (session, store) = (&self.turn.session, &self.conversations.history_reader());
+            let (exchanges, until) = self.history.oldest_exchanges(store, session, (from, until), window).await?;
             if exchanges.is_empty() {
                 break;
             }

@@ -25,6 +25,8 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn stream_closed(&self);
     /// Reports a published manifest; zero bytes when it was cleared.
     fn manifest_published(&self, _bytes: usize, _breaking: bool) {}
+    /// Reports messages that a turn read from the store, because they were not in memory, with the bytes of their JSON.
+    fn history_read(&self, _messages: usize, _bytes: usize) {}
     /// Reports a transaction of the store and the number of callers whose changes it committed.
     fn committed(&self, callers: usize, took: Duration);
 }

@@ -376,7 +376,7 @@ impl Clock for AdjustableClock {
 }
 
 #[derive(Debug)]
-struct RandomEntropy;
+pub(crate) struct RandomEntropy;
 
 impl Entropy for RandomEntropy {
     fn fill(&self, bytes: &mut [u8]) {
@@ -386,7 +386,7 @@ impl Entropy for RandomEntropy {
 
 /// Stub of a brain that says nothing and of a runner that returns the same result for every tool.
 #[derive(Debug)]
-struct SilentBackend;
+pub(crate) struct SilentBackend;
 
 #[async_trait]
 impl Brain for SilentBackend {
