@@ -9,6 +9,8 @@ use crate::client::{Connection, field};
 use crate::process::Server;
 use crate::report::{Measurement, heading, measure, row};
 
+mod conversation_age;
+
 const DELTAS: usize = 1000;
 
 /// CPU costs of the protocol's TypeScript SDK with all data in memory, measured once on another machine.
@@ -76,51 +78,8 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
         println!("| {what} | {ours:.2} µs | {theirs:.2} µs | {:.1} |", theirs / ours);
     }
     println!();
-    turns_by_age(&ours, 1000 / scale).await?;
+    conversation_age::run(nuncio, &agents, 1000 / scale).await?;
     memory(nuncio, &agents, scale).await
-}
-
-/// Prints what a turn costs after different numbers of earlier turns, in `count` conversations that take turns.
-async fn turns_by_age(server: &Server, count: usize) -> anyhow::Result<()> {
-    println!("| earlier turns of each of {count} active conversations | CPU of a turn | compared with a new one |");
-    println!("|---|---|---|");
-    let new = turns_after(server, count, 0).await?.cpu;
-    println!("| 0 | {new:.2} µs | 1.00 |");
-    for earlier in [10, 100, 1000] {
-        let cpu = turns_after(server, count, earlier).await?.cpu;
-        println!("| {earlier} | {cpu:.2} µs | {:.2} |", cpu / new);
-    }
-    println!();
-    Ok(())
-}
-
-/// Measures ten turns in each of `count` conversations that began with the messages of `earlier` turns.
-async fn turns_after(server: &Server, count: usize, earlier: usize) -> anyhow::Result<Measurement> {
-    const CLIENTS: usize = 50;
-    const ROUNDS: usize = 10;
-    let exchange = [json!({"role": "user", "content": "hello"}), json!({"role": "assistant", "content": "hello"})];
-    let messages: Vec<_> = std::iter::repeat_n(exchange, earlier).flatten().collect();
-    let session = json!({"agent": {"name": "script"}, "messages": messages}).to_string();
-    let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
-    let mut connections = Vec::new();
-    for mut connection in connect(server, CLIENTS).await? {
-        let mut paths = Vec::new();
-        for _ in 0..count / CLIENTS {
-            let id = field(&connection.post("/aap/sessions", &session).await?, "sessionId")?;
-            paths.push(format!("/aap/sessions/{id}/turns"));
-        }
-        connections.push((connection, paths));
-    }
-    measure(server, count / CLIENTS * CLIENTS * ROUNDS, async {
-        in_parallel(connections, async |(connection, paths): &mut (Connection, Vec<String>)| {
-            for path in std::iter::repeat_n(&*paths, ROUNDS).flatten() {
-                connection.post(path, &turn).await?;
-            }
-            Ok(())
-        })
-        .await
-    })
-    .await
 }
 
 /// Measures the costs of sessions and turns; `delta` is the cost of a delta, measured before.
