@@ -51,15 +51,14 @@ class Card {
     this.part("stake").textContent = call.stake;
     this.part("stake").classList.add(`level-${call.level}`);
     this.part("arguments").textContent = call.arguments;
-    this.part("allow").textContent = call.level === "medium" ? say("allow_a_day") : say("allow_once");
     this.part("source").textContent = call.source;
-    if (call.level === "medium") this.part("day").textContent = call.day_means;
-    else for (const part of ["once", "day"]) this.part(part).remove();
+    if (call.level === "medium") this.part("day-means").textContent = call.day_means;
+    else for (const part of ["day", "day-means"]) this.part(part).remove();
     if (call.agents_words) this.part("words").classList.add("theirs");
     if (call.description) this.part("description").textContent = call.description;
     else this.part("says").remove();
     for (const button of this.buttons()) {
-      button.addEventListener("click", () => this.answer(button.dataset.part));
+      button.addEventListener("click", () => this.answer(button.dataset.answer));
     }
   }
 

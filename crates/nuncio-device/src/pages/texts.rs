@@ -17,7 +17,7 @@ texts! {
     }
     PageAccessTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     HomeTexts {
-        agent_says, arguments, known, silence, deny, once, notify, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one,
+        agent_says, arguments, known, silence, deny, allow_once, allow_a_day, notify, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one,
         from_app, from_local, from_key, from_key_of, from_person, from_caller, from_unknown, in_conversation, single_call,
         day_app, day_single, day_any,
         without_script,

@@ -261,10 +261,10 @@ async fn terminal_prompt_shows_the_call_and_a_typed_yes_runs_it() {
     running.interrupt();
     let shown = running.wait_for_end().stderr;
     for words in
-        ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/o/N"]
+        ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/d/N"]
     {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert_eq!(shown.matches("[y/o/N").count(), 1, "{shown}");
+    assert_eq!(shown.matches("[y/d/N").count(), 1, "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }

@@ -76,13 +76,7 @@ impl PermissionPrompt for TerminalPrompt {
                 Some((typed, _)) if typed < shown + TOO_SOON => {
                     eprintln!("{}", DeviceTexts::of_environment().too_soon);
                 }
-                Some((_, line)) => {
-                    break match line.trim().to_lowercase().as_str() {
-                        "y" | "yes" | "是" | "允许" => PromptAnswer::Yes,
-                        "o" | "once" => PromptAnswer::Once,
-                        _ => PromptAnswer::No,
-                    };
-                }
+                Some((_, line)) => break parse_answer(&line, question.sensitivity),
                 // The input ended, so no answer can come.
                 None if self.alone => break PromptAnswer::No,
                 None => std::future::pending().await,
@@ -90,6 +84,15 @@ impl PermissionPrompt for TerminalPrompt {
         };
         open.0 = None;
         answer
+    }
+}
+
+/// A typed answer; `y` allows one call, as in `nuncio chat`. The 24 hours count only where they are offered.
+fn parse_answer(line: &str, sensitivity: Sensitivity) -> PromptAnswer {
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" | "o" | "once" | "是" | "允许" => PromptAnswer::Once,
+        "d" | "day" | "24" | "24h" if sensitivity == Sensitivity::Medium => PromptAnswer::Yes,
+        _ => PromptAnswer::No,
     }
 }
 
@@ -150,9 +153,9 @@ fn conversation(texts: &DeviceTexts, source: &CallSource, agent_name: &str) -> S
 fn choices(texts: &DeviceTexts, sensitivity: Sensitivity, source: Option<&CallSource>) -> (&'static str, &'static str) {
     match (sensitivity, source) {
         (Sensitivity::Low | Sensitivity::High, _) => (texts.allow_once, "y/N"),
-        (Sensitivity::Medium, Some(CallSource { conversation: Some(_), .. })) => (texts.allow_day_app, "y/o/N"),
-        (Sensitivity::Medium, Some(CallSource { conversation: None, .. })) => (texts.allow_day_single, "y/o/N"),
-        (Sensitivity::Medium, None) => (texts.allow_day, "y/o/N"),
+        (Sensitivity::Medium, Some(CallSource { conversation: Some(_), .. })) => (texts.allow_day_app, "y/d/N"),
+        (Sensitivity::Medium, Some(CallSource { conversation: None, .. })) => (texts.allow_day_single, "y/d/N"),
+        (Sensitivity::Medium, None) => (texts.allow_day, "y/d/N"),
     }
 }
 
@@ -181,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Answer to a question if these lines are typed, each after so many milliseconds, and the input then ends.
+    /// Answer to a question of medium sensitivity if these lines are typed, each after so many milliseconds, and the input then ends.
     async fn answer_to(typed: &[(u64, &str)]) -> PromptAnswer {
         let (sender, lines) = mpsc::unbounded_channel();
         for (millis, line) in typed {
@@ -218,18 +221,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn answer_for_24_hours_is_a_denial_where_it_is_not_offered() {
+        for sensitivity in [Sensitivity::Low, Sensitivity::High] {
+            assert_eq!(parse_answer("d", sensitivity), PromptAnswer::No);
+            assert_eq!(parse_answer("y", sensitivity), PromptAnswer::Once);
+        }
+    }
+
     #[tokio::test]
     async fn only_an_explicit_yes_after_the_delay_allows_a_call() {
         const LATE_MS: u64 = 600_000;
         for (typed, expected) in [
-            (&[(LATE_MS, "y")][..], PromptAnswer::Yes),
-            (&[(LATE_MS, " YES ")], PromptAnswer::Yes),
+            (&[(LATE_MS, "y")][..], PromptAnswer::Once),
+            (&[(LATE_MS, " YES ")], PromptAnswer::Once),
+            (&[(LATE_MS, "允许")], PromptAnswer::Once),
             (&[(LATE_MS, "o")], PromptAnswer::Once),
+            (&[(LATE_MS, "d")], PromptAnswer::Yes),
             (&[(LATE_MS, "")], PromptAnswer::No),
             (&[(LATE_MS, "sure")], PromptAnswer::No),
             // A line typed right after the question appears does not count.
             (&[(0, "y"), (LATE_MS, "")], PromptAnswer::No),
-            (&[(0, "n"), (LATE_MS, "y")], PromptAnswer::Yes),
+            (&[(0, "n"), (LATE_MS, "y")], PromptAnswer::Once),
             // The input ends without an answer.
             (&[(0, "y")], PromptAnswer::No),
             (&[], PromptAnswer::No),

@@ -171,14 +171,14 @@ texts_by_language! { DeviceTexts {
     with: "with", "实际参数";
     allow_once: "Allow this once?", "允许这一次吗？";
     allow_day_app:
-        "y: for 24 hours in this app and conversation; o: only once\nAllow it?",
-        "y：在这个应用的这个对话中允许 24 小时；o：仅允许这一次\n允许吗？";
+        "y: once; d: for 24 hours in this app and conversation\nAllow it?",
+        "y：仅允许这一次；d：在这个应用的这个对话中允许 24 小时\n允许吗？";
     allow_day_single:
-        "y: for 24 hours for single calls of this app; o: only once\nAllow it?",
-        "y：允许这个应用的单次调用 24 小时；o：仅允许这一次\n允许吗？";
+        "y: once; d: for 24 hours for single calls of this app\nAllow it?",
+        "y：仅允许这一次；d：允许这个应用的单次调用 24 小时\n允许吗？";
     allow_day:
-        "y: for 24 hours in your conversation with this agent; o: only once\nAllow it?",
-        "y：在你与这个智能体的对话中允许 24 小时；o：仅允许这一次\n允许吗？";
+        "y: once; d: for 24 hours in your conversation with this agent\nAllow it?",
+        "y：仅允许这一次；d：在你与这个智能体的对话中允许 24 小时\n允许吗？";
     seconds_left: "[{answers}, {seconds} seconds]", "[{answers}，剩余 {seconds} 秒]";
 } }
 

@@ -40,11 +40,25 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     assert!(answer.contains(NOTE), "{answer}");
     ada.browser.until(&format!("!{CARD}")).await;
 
-    // A tool of medium sensitivity does not ask again; one of high sensitivity asks each time, and Enter means no.
+    // "Allow this once", the primary choice, allows one call; the 24 hours are a choice of their own.
+    assert_eq!(ada.browser.eval("document.querySelector('.call')").await, json!(null));
+    let again = ada.calls("c1b", "read_file", json!({"path": "treasure.md"}));
+    ada.browser.until("document.querySelector('[data-part=day]')?.getAttribute('aria-disabled') === 'false'").await;
+    let classes = "[...document.querySelectorAll('.call .buttons button')].map(it => [it.innerText, it.className])";
+    assert_eq!(
+        ada.browser.eval(classes).await,
+        json!([["Deny", "secondary"], ["Allow this once", "primary"], ["Allow for 24 hours", "secondary"]])
+    );
+    ada.browser.click("[data-part=day]").await;
+    assert!(again.await.unwrap().contains(NOTE));
+    ada.browser.until(&format!("!{CARD}")).await;
+
+    // After that, a tool of medium sensitivity does not ask; one of high sensitivity asks each time, and Enter means no.
     let silent = ada.calls("c2", "read_file", json!({"path": "treasure.md"})).await.unwrap();
     assert!(silent.contains(NOTE), "{silent}");
     let call = ada.calls("c3", "where_am_i", json!({}));
     ada.browser.until(CARD).await;
+    assert_eq!(ada.browser.eval("document.querySelector('[data-part=day]')").await, json!(null));
     ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.press(None, &[ENTER]).await;
     let call = call.await.unwrap();
@@ -52,7 +66,8 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     ada.assert_no_browser_errors().await;
     let log = ada.log();
     let became: Vec<_> = log.iter().map(|entry| (entry["status"].clone(), entry["asked"].clone())).collect();
-    assert_eq!(became, [(json!("ok"), json!(true)), (json!("ok"), json!(false)), (json!("denied"), json!(true))]);
+    let expected = [("ok", true), ("ok", true), ("ok", false), ("denied", true)];
+    assert_eq!(became, expected.map(|(status, asked)| (json!(status), json!(asked))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,20 +19,22 @@ async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
     let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
     assert!(answer.contains("done"), "{answer}");
     assert_eq!(device.questions(), 0);
-    // A scope of medium sensitivity asks once per conversation of an app.
+    // A scope of medium sensitivity asks each time, until the person allows 24 hours in the app's conversation.
     let conversation = scene.world.session().await;
-    let first = scene.call_in(conversation.clone(), "c_2", "read_file", "b");
-    device.wait_for_prompts(1).await;
-    device.answer("y", &first).await;
-    assert!(first.await.unwrap().contains("done"));
+    for (number, id, typed) in [(1, "c_2", "y"), (2, "c_2b", "d")] {
+        let call = scene.call_in(conversation.clone(), id, "read_file", "b");
+        device.wait_for_prompts(number).await;
+        device.answer(typed, &call).await;
+        assert!(call.await.unwrap().contains("done"));
+    }
     assert!(scene.call_in(conversation, "c_3", "read_file", "c").await.unwrap().contains("done"));
-    assert_eq!(device.questions(), 1);
+    assert_eq!(device.questions(), 2);
     let elsewhere = scene.call("c_4", "read_file", "d").await;
-    device.wait_for_prompts(2).await;
+    device.wait_for_prompts(3).await;
     device.answer("y", &elsewhere).await;
     assert!(elsewhere.await.unwrap().contains("done"));
     // A scope of high sensitivity asks each time.
-    for (number, id) in [(3, "c_5"), (4, "c_6")] {
+    for (number, id) in [(4, "c_5"), (5, "c_6")] {
         let next = scene.call(id, "where", "d").await;
         device.wait_for_prompts(number).await;
         device.answer("y", &next).await;
@@ -40,11 +42,11 @@ async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
     }
     assert_eq!(scene.tool_result("where"), "completed");
     device.stop();
-    let ran = ["tell", "read_file", "read_file", "read_file", "where", "where"];
+    let ran = ["tell", "read_file", "read_file", "read_file", "read_file", "where", "where"];
     let ran_here: Vec<_> = scene.laptop.ran().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(ran_here, ran);
     let ok = |asked| line("ok", None, asked);
-    assert_eq!(scene.laptop.log(), [ok(false), ok(true), ok(false), ok(true), ok(true), ok(true)]);
+    assert_eq!(scene.laptop.log(), [ok(false), ok(true), ok(true), ok(false), ok(true), ok(true), ok(true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
