@@ -55,6 +55,8 @@ class Card {
     if (call.level === "medium") this.part("day-means").textContent = call.day_means;
     else for (const part of ["day", "day-means"]) this.part(part).remove();
     if (call.agents_words) this.part("words").classList.add("theirs");
+    if (call.standard) this.part("standard").textContent = call.standard;
+    else this.part("standard").remove();
     if (call.description) this.part("description").textContent = call.description;
     else this.part("says").remove();
     for (const button of this.buttons()) {

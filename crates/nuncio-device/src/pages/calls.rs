@@ -31,8 +31,10 @@ pub(super) struct PendingCallView {
     scope: String,
     label: String,
     means: Option<String>,
-    /// Whether the agent wrote the label and meaning of the scope.
+    /// Whether the agent wrote the label or meaning of the scope.
     agents_words: bool,
+    /// Says which well-known permission the agent's label describes.
+    standard: Option<String>,
     icon: &'static str,
     level: &'static str,
     stake: String,
@@ -58,6 +60,10 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
         label: question.scope_words.label.in_language(language).unwrap_or(question.scope.as_str()).to_owned(),
         means: question.scope_words.description.in_language(language).map(str::to_owned),
         agents_words: question.scope_words.agents_words,
+        standard: {
+            let label = question.scope_words.standard_label.in_language(language);
+            label.map(|label| visit.text.agent.standard_label.replace("{label}", label))
+        },
         icon: wording::icon(&question.scope),
         level: question.sensitivity.as_str(),
         stake: visit.text.stake.level(question.sensitivity).name.to_owned(),

@@ -28,7 +28,7 @@ texts! {
     GrantTermTexts { label, keep_until, keep_once, always, once, hour, day, month }
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
     AgentTexts {
-        asks, asks_again, may, version, verified_how, agents_words, tools, required, suspended, granted, ask_me, ask_me_set,
+        asks, asks_again, may, version, verified_how, agents_words, standard_label, tools, required, suspended, granted, ask_me, ask_me_set,
         allow, allow_again, deny, deny_why, deny_again_why, not_now, revoke, revoke_why, number, number_why, number_none, keys_changed, keys_changed_why, keys_new_number, keys_accept,
         happened, talk, unknown, changed_meanwhile, was_allowed, was_nothing,
         none_selected, describes, reads_folders, writes_folders, no_folders, no_tool, file_limit, time_limit, uses_network, was_revoked, was_set, was_accepted, last_used,

@@ -9,6 +9,7 @@ use nuncio_core::text::plain;
 use super::change::ChangeView;
 use crate::consent::{AccessRequest, RequestedScope};
 use crate::pages::frame::SelectOption;
+use crate::localized_text::ScopeTexts;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::wording;
@@ -38,7 +39,8 @@ pub(super) struct ConsentScopeView {
     pub(super) anchor: String,
     pub(super) label: String,
     pub(super) means: Option<String>,
-    pub(super) agents_words: bool,
+    /// Who wrote the texts, if the agent did.
+    pub(super) author_note: Option<String>,
     pub(super) icon: &'static str,
     pub(super) tools: Vec<String>,
     pub(super) required: bool,
@@ -89,7 +91,7 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> Consent
         anchor: scope.id.as_str().replace(':', "-"),
         label: scope.texts.label.in_language(language).unwrap_or(scope.id.as_str()).to_owned(),
         means: scope.texts.description.in_language(language).map(str::to_owned),
-        agents_words: scope.texts.agents_words,
+        author_note: author_note(visit, &scope.texts),
         icon: wording::icon(&scope.id),
         tools: scope.tools.clone(),
         required: scope.required,
@@ -109,6 +111,15 @@ fn limits(text: &Texts, scope: &RequestedScope) -> Vec<String> {
         let missing = if scope.id.as_str().starts_with("filesystem:") { &text.no_folders } else { &text.no_tool };
         return vec![missing.clone()];
     }
+/// Says that the agent wrote the texts, and which well-known permission they describe.
+fn author_note(visit: &SignedInRequest, texts: &ScopeTexts) -> Option<String> {
+    let text = &visit.text.agent;
+    match texts.standard_label.in_language(visit.language.tag()) {
+        Some(label) => Some(text.standard_label.replace("{label}", label)),
+        None => texts.agents_words.then(|| text.agents_words.clone()),
+    }
+}
+
     let mut lines = Vec::new();
     for limits in &scope.limits {
         for (label, folders) in [(&text.reads_folders, &limits.reads), (&text.writes_folders, &limits.writes)] {

@@ -90,16 +90,21 @@ impl<'a> DisplayNameLookup<'a> {
 
     /// Label of a scope, and whether the agent wrote it.
     fn scope(&mut self, agent: &AgentId, scope: &ScopeId) -> (String, bool) {
-        if let Some(label) = self.preset(scope) {
-            return (label, false);
-        }
         let presets = self.pages.device.context().presets();
         let known = &self.known;
         let checked = self.checked.entry(agent.clone()).or_insert_with(|| known.get(agent)?.manifest(presets));
         let declared = checked.as_ref().and_then(|checked| checked.manifest.scope(scope.as_str()));
         let words = declared.map(|declared| ScopeTexts::of(presets, declared));
-        let label = words.as_ref().and_then(|words| words.label.in_language(self.visit.language.tag()));
-        label.map_or_else(|| (scope.to_string(), false), |label| (wording::shortened(label, MAX_NAME_CHARS), true))
+        match words.filter(|words| words.agents_words) {
+            Some(words) => {
+                let label = words.label.in_language(self.visit.language.tag());
+                label.map_or_else(
+                    || (scope.to_string(), false),
+                    |label| (wording::shortened(label, MAX_NAME_CHARS), true),
+                )
+            }
+            None => (self.preset(scope).unwrap_or_else(|| scope.to_string()), false),
+        }
     }
 }
 
