@@ -55,6 +55,12 @@ fn date(at: Timestamp) -> String {
     at.to_string().chars().take(10).collect()
 }
 
+/// A time to the minute, in UTC, for readers without scripts.
+pub(super) fn minute(at: Timestamp) -> String {
+    let exact = at.to_string();
+    format!("{} UTC", exact.replacen('T', " ", 1).get(..16).unwrap_or(&exact))
+}
+
 /// Icon for the family of a scope, as an SVG path in a square of 24 by 24.
 pub(super) fn icon(scope: &ScopeId) -> &'static str {
     match scope.as_str().split(':').next().unwrap_or_default() {

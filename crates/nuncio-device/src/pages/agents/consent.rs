@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::text::plain;
+use nuncio_core::time::Timestamp;
 
 use super::change::ChangeView;
 use crate::consent::{AccessRequest, RequestedScope};
-use crate::pages::frame::SelectOption;
 use crate::localized_text::ScopeTexts;
+use crate::pages::frame::SelectOption;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::wording;
@@ -52,6 +53,8 @@ pub(super) struct ConsentScopeView {
     /// Folders and limits that apply on this device, one sentence each.
     pub(super) limits: Vec<String>,
     pub(super) terms: Vec<SelectOption>,
+    /// End of the current grant, which the choice `keep` names; a script writes it in the reader's time zone.
+    pub(super) end: Option<Timestamp>,
     /// Choices of how often the person is asked; empty at the highest sensitivity.
     pub(super) stricter: Vec<SelectOption>,
 }
@@ -100,7 +103,20 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> Consent
         suspended: scope.suspended,
         limits: limits(text, scope),
         terms: terms(text, scope),
+        end: match scope.term {
+            Some(GrantTerm::Until(end)) => Some(end),
+            _ => None,
+        },
         stricter: stricter(text, scope),
+    }
+}
+
+/// Says that the agent wrote the texts, and which well-known permission they describe.
+fn author_note(visit: &SignedInRequest, texts: &ScopeTexts) -> Option<String> {
+    let text = &visit.text.agent;
+    match texts.standard_label.in_language(visit.language.tag()) {
+        Some(label) => Some(text.standard_label.replace("{label}", label)),
+        None => texts.agents_words.then(|| text.agents_words.clone()),
     }
 }
 
@@ -111,15 +127,6 @@ fn limits(text: &Texts, scope: &RequestedScope) -> Vec<String> {
         let missing = if scope.id.as_str().starts_with("filesystem:") { &text.no_folders } else { &text.no_tool };
         return vec![missing.clone()];
     }
-/// Says that the agent wrote the texts, and which well-known permission they describe.
-fn author_note(visit: &SignedInRequest, texts: &ScopeTexts) -> Option<String> {
-    let text = &visit.text.agent;
-    match texts.standard_label.in_language(visit.language.tag()) {
-        Some(label) => Some(text.standard_label.replace("{label}", label)),
-        None => texts.agents_words.then(|| text.agents_words.clone()),
-    }
-}
-
     let mut lines = Vec::new();
     for limits in &scope.limits {
         for (label, folders) in [(&text.reads_folders, &limits.reads), (&text.writes_folders, &limits.writes)] {
@@ -145,7 +152,7 @@ fn terms(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {
     let mut choices = Vec::new();
     // A limited grant keeps its term unless the person chooses another one.
     let keep = match scope.term {
-        Some(GrantTerm::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
+        Some(GrantTerm::Until(end)) => Some(texts.keep_until.replace("{time}", &wording::minute(end))),
         Some(GrantTerm::Once) => Some(texts.keep_once.clone()),
         Some(GrantTerm::UntilRevoked) | None => None,
     };

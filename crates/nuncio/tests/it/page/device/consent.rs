@@ -40,6 +40,14 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     ada.browser.until("document.querySelector('.news')").await;
     let on = ada.browser.eval("[...document.querySelectorAll('.scope input:checked')].map(it => it.value)").await;
     assert_eq!(on, json!(["filesystem:read", "notification:send"]));
+    // The end of a limited grant is written in the reader's language and time zone.
+    let keep = "document.querySelector('#term-filesystem-read option[value=keep]')";
+    let shown = ada.browser.eval(&format!("{keep}.textContent")).await;
+    let local = format!(
+        "new Intl.DateTimeFormat('en', {{ dateStyle: 'medium', timeStyle: 'short' }}).format(new Date({keep}.dataset.time))"
+    );
+    let local = ada.browser.eval(&local).await;
+    assert_eq!(shown.as_str().unwrap(), format!("unchanged, until {}", local.as_str().unwrap()));
     let number = ada.browser.eval("document.querySelector('.number')?.innerText ?? ''").await;
     assert!(number.as_str().unwrap().chars().filter(char::is_ascii_digit).count() >= 60, "{number}");
     for_everyone(&ada, "/agents", "agents").await;
