@@ -52,7 +52,7 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
             begin(client, agent, &tools, flags.trust, options).await?
         }
     };
-    let answerer = CallAnswerer::new(tools, flags.trust, json);
+    let answerer = CallAnswerer::new(tools, flags.trust);
     let mut chat = ChatSession {
         resume_command: resume_command(&flags),
         conversation,

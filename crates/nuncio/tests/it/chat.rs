@@ -54,6 +54,24 @@ fn chat_in(
     typed.wait_for_end()
 }
 
+/// Like [`chat`], in a terminal, where questions are asked; `None` if there is none.
+fn chat_in_terminal(
+    home: &TestAgentFolder,
+    server: &Server,
+    arguments: &[&str],
+    lines: &[&str],
+) -> Option<ProcessOutput> {
+    let target = server.url().trim_start_matches("http://");
+    let command = home.nuncio(&[&["chat", target], arguments].concat()).env("NO_COLOR", "1").in_terminal();
+    let Some(command) = command else {
+        eprintln!("skipped: `script` is not installed");
+        return None;
+    };
+    let mut typed = command.start_interactive();
+    lines.iter().for_each(|line| typed.line(line));
+    Some(typed.wait_for_end())
+}
+
 fn play(script: &Value) -> String {
     json!({"script": script}).to_string()
 }
@@ -101,15 +119,35 @@ fn chat_shows_tool_calls_and_runs_them_only_if_permitted() {
         [{"echo": "results"}],
     ]);
     let lines = [play(&script), "perhaps".into(), "y".into(), "n too early".into()];
-    let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let lines = lines.iter().map(String::as_str).collect::<Vec<_>>();
+    let Some(ran) = chat_in_terminal(&home, &server, &["--tool", "clock.toml"], &lines) else { return };
     for text in
         ["→ add {\"a\":1,\"b\":2}", "Allow add? [y]es once", "Please answer y", "← 3", "Tool call denied: too early"]
     {
         assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     let lines = [play(&script), "y".into(), "yes".into()];
-    let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(ran.stdout.contains("← noon\n{\"zone\":\"here\"}"), "{}", ran.stdout);
+    let lines = lines.iter().map(String::as_str).collect::<Vec<_>>();
+    let Some(ran) = chat_in_terminal(&home, &server, &["--tool", "clock.toml"], &lines) else { return };
+    assert!(ran.stdout.replace('\r', "").contains("← noon\n{\"zone\":\"here\"}"), "{}", ran.stdout);
+}
+
+#[test]
+fn piped_lines_are_messages_and_never_answers_to_questions() {
+    let home = TestAgentFolder::script();
+    let server = home.start();
+    fs::write(home.path("clock.toml"), CLOCK).unwrap();
+    let script = play(&json!([
+        [call("c1", "add", &json!({"a": 1, "b": 2})), call("c2", "clock", &json!({}))],
+        [{"echo": "results"}],
+    ]));
+    let ran = chat(&home, &server, &["--tool", "clock.toml"], &[&script, "y", "a"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for text in ["add was denied: questions need a terminal", "clock was denied", "You said: y", "You said: a"] {
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("Allow add?") && !ran.stdout.contains("← 3"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("noon"), "{}", ran.stdout);
 }
 
 #[test]
@@ -119,7 +157,7 @@ fn tool_permitted_with_always_is_not_asked_about_again_in_the_session() {
     let script = play(
         &json!([[call("c1", "lookup", &json!({"key": "k"}))], [call("c2", "lookup", &json!({"key": "l"}))], [{"text": "done"}]]),
     );
-    let ran = chat(&home, &server, &[], &[&script, "a", &script]);
+    let Some(ran) = chat_in_terminal(&home, &server, &[], &[&script, "a", &script]) else { return };
     assert_eq!(ran.stdout.matches("Allow lookup?").count(), 1, "{}", ran.stdout);
     assert_eq!(ran.stdout.matches("← value-of-l").count(), 2, "{}", ran.stdout);
 }
@@ -130,10 +168,11 @@ fn chat_with_a_resumed_session_shows_history_and_asks_about_pending_calls() {
     let server = home.start();
     let script =
         play(&json!([[{"text": "one moment"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
-    let first = chat(&home, &server, &[], &[&script]);
+    let Some(first) = chat_in_terminal(&home, &server, &[], &[&script]) else { return };
     assert!(first.stdout.contains("stay unanswered"), "{}", first.stdout);
-    let second = chat(&home, &server, &["--session", &session_of(&first)], &["y", "and now?"]);
-    for text in ["agent> one moment", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
+    let session = session_of(&first);
+    let Some(second) = chat_in_terminal(&home, &server, &["--session", &session], &["y", "and now?"]) else { return };
+    for text in ["agent>", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
         assert!(second.stdout.contains(text), "{text}: {}", second.stdout);
     }
     assert_eq!(session_of(&second), session_of(&first));

@@ -21,8 +21,8 @@ pub(super) enum InputEvent {
 pub(super) struct ChatInput {
     lines: mpsc::Receiver<String>,
     interrupt: Signal,
-    /// Whether input comes from a terminal, which needs a prompt.
-    prompts: bool,
+    /// Whether a person types at a terminal, so that there are prompts and questions.
+    pub(super) is_interactive: bool,
 }
 
 impl ChatInput {
@@ -36,24 +36,14 @@ impl ChatInput {
                 }
             }
         });
-        let prompts = !json && std::io::stdin().is_terminal();
-        Ok(Self { lines, interrupt: signal(SignalKind::interrupt())?, prompts })
+        let is_interactive = !json && std::io::stdin().is_terminal();
+        Ok(Self { lines, interrupt: signal(SignalKind::interrupt())?, is_interactive })
     }
 
     /// Waits for a typed line.
     pub(super) async fn ask(&mut self, screen: &mut ChatScreen, prompt: &str) -> InputEvent {
-        if self.prompts {
+        if self.is_interactive {
             screen.prompt(prompt);
-        }
-        self.next().await
-    }
-
-    /// Waits for the answer to a question. The question is printed even without a terminal.
-    pub(super) async fn answer(&mut self, screen: &mut ChatScreen, question: &str) -> InputEvent {
-        if self.prompts {
-            screen.prompt(question);
-        } else {
-            screen.note(question);
         }
         self.next().await
     }
@@ -63,7 +53,7 @@ impl ChatInput {
             line = self.lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
             _ = self.interrupt.recv() => InputEvent::Interrupted,
         };
-        if self.prompts && !matches!(event, InputEvent::Line(_)) {
+        if self.is_interactive && !matches!(event, InputEvent::Line(_)) {
             println!();
         }
         event

@@ -26,6 +26,9 @@ texts_by_language! { ChatTexts {
     allow: "Allow {tool}?", "允许 {tool}？";
     choices: "[y]es once / [a]lways this session / [n]o (reason)", "[y] 允许一次 / [a] 本次对话始终允许 / [n] 拒绝（理由）";
     again: "Please answer y, a, or n with a reason if you like.", "请回答 y、a，或 n（可附理由）。";
+    refused_unasked:
+        "{tool} was denied: questions need a terminal. --trust allows every call.",
+        "已拒绝 {tool}：没有终端，无法询问。--trust 会允许所有调用。";
     left_unanswered: "The calls stay unanswered; your next message abandons them.", "调用尚未答复；你的下一条消息会放弃它们。";
     still_running: "The last turn is still running; its output:", "上一轮仍在进行，内容如下：";
     key_in_clear: "Warning: your key is sent over plain http, where others can read it.", "警告：密钥将通过明文 http 发送，可能被他人看到。";

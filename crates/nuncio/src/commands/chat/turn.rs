@@ -81,8 +81,6 @@ pub(super) struct CallAnswerer {
     pub(super) tools: Vec<LocalTool>,
     /// Whether every call is allowed without asking (`--trust`).
     pub(super) trust: bool,
-    /// Whether there is no terminal on which to ask.
-    alone: bool,
     /// The tools that the user has allowed for this session.
     pub(super) allowed: HashSet<ToolName>,
 }
@@ -93,8 +91,8 @@ enum CallDecision {
 }
 
 impl CallAnswerer {
-    pub(super) fn new(tools: Vec<LocalTool>, trust: bool, alone: bool) -> Self {
-        Self { tools, trust, alone, allowed: HashSet::new() }
+    pub(super) fn new(tools: Vec<LocalTool>, trust: bool) -> Self {
+        Self { tools, trust, allowed: HashSet::new() }
     }
 
     /// Answers for all pending calls; `None` when the user leaves the calls unanswered.
@@ -111,7 +109,8 @@ impl CallAnswerer {
         for UnansweredCall { call, awaits } in pending {
             let decision = if self.trust || self.allowed.contains(&call.name) {
                 CallDecision::Yes
-            } else if self.alone {
+            } else if !user.is_interactive {
+                screen.note(&screen.texts.refused_unasked.replace("{tool}", call.name.as_str()));
                 CallDecision::No(Some("there is no person to ask".to_owned()))
             } else {
                 if show {
@@ -159,7 +158,7 @@ impl CallAnswerer {
         let texts = screen.texts;
         let question = format!("{} {}: ", texts.allow.replace("{tool}", tool.as_str()), texts.choices);
         loop {
-            let InputEvent::Line(line) = user.answer(screen, &question).await else { return None };
+            let InputEvent::Line(line) = user.ask(screen, &question).await else { return None };
             let line = line.trim();
             let (first, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             match first.to_lowercase().as_str() {

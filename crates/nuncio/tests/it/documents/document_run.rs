@@ -88,7 +88,7 @@ impl DocumentRun {
     /// Holds the conversation that the document shows below the next command.
     pub(super) fn chat(&mut self, start: &str) -> String {
         let command = self.next(start);
-        let ran = self.shell.run(&command.text, &typed(&command.shown));
+        let ran = self.shell.run(&in_terminal(&command.text), &typed(&command.shown));
         let shown = format!("{}: {}: {ran:?}", self.document, command.text);
         assert_eq!(ran.status, Some(0), "{shown}");
         for call in command.shown.iter().filter(|line| line.starts_with('→')) {
@@ -170,6 +170,12 @@ impl DocumentRun {
 
 pub(super) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The command in a terminal, where `nuncio chat` asks questions.
+pub(super) fn in_terminal(command: &str) -> String {
+    let command = format!("stty cols 160; NO_COLOR=1 {command}").replace('\'', "'\\''");
+    format!("script -qfec '{command}' /dev/null")
 }
 
 /// The lines that a reader types: what follows the prompts of `nuncio chat`, in English or Chinese.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::document_run::{DocumentRun, free_port};
+use super::document_run::{DocumentRun, free_port, in_terminal};
 
 pub(super) fn run(run: &mut DocumentRun) {
     run.leave_out("cargo install", "it compiles the program, for minutes");
@@ -42,7 +42,8 @@ pub(super) fn run(run: &mut DocumentRun) {
 
     save(run, "1.0.2", "human_authorization = true");
     let url = run.url();
-    let chat = run.shell.start(&format!("nuncio chat {}", url.trim_start_matches("http://")), "what day is it?\ny\n");
+    let chat = in_terminal(&format!("nuncio chat {}", url.trim_start_matches("http://")));
+    let chat = run.shell.start(&chat, "what day is it?\ny\n");
     let id = run.until("nuncio --json approve list", |listed| listed["approvals"][0]["id"].as_str().map(str::to_owned));
     assert!(run.run("nuncio approve list").contains(&id));
     run.fill("APPROVAL_ID", &id);
