@@ -99,7 +99,8 @@ const fn reason(reason: DenialReason) -> &'static str {
     match reason {
         DenialReason::UserRefused => "the person refused the call on their device",
         DenialReason::ScopeNotGranted => {
-            "the person has not granted this permission, or it is suspended until the person consents again"
+            "the person has not granted this permission, or it is suspended until the person consents again; they can \
+             allow it on the agent's page of their device"
         }
         DenialReason::ToolNotDeclared => "the agent's manifest on the person's device does not have this tool",
         DenialReason::UserTimeout => "the person did not answer in time",

@@ -7,6 +7,7 @@ use nuncio_core::agent::Tool;
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
 use nuncio_core::execution::ExecutionFailure;
+use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 
@@ -157,19 +158,23 @@ impl CallInProgress<'_> {
 
     /// The refusal of a call whose scope the caller does not have.
     pub(super) fn ungranted(&self, tool: &Tool) -> CallRefusal {
-        let call = &self.call;
-        let scope = tool.scope.as_ref();
-        let suspended = scope.filter(|scope| {
-            tool.on_device() && self.calls.access.is_suspended(call.caller, &call.published.agent.name, scope)
-        });
-        let why = match (suspended, &call.caller.person) {
-            (Some(scope), Some(person)) => format!(
-                "the agent has changed since {person} allowed {scope}, so {person} must confirm it again on their device"
+        let (call, agent) = (&self.call, &self.call.published.agent.name);
+        let scope = tool.scope.as_ref().map(ScopeId::as_str).unwrap_or_default();
+        let is_suspended =
+            |scope: &ScopeId| tool.on_device() && self.calls.access.is_suspended(call.caller, agent, scope);
+        let why = match &call.caller.person {
+            Some(person) if tool.scope.as_ref().is_some_and(is_suspended) => format!(
+                "the agent has changed since {person} allowed {scope}, so {person} must confirm it again on their \
+                 device, on the page of {agent}; `nuncio device open` opens the pages"
             ),
-            _ => {
-                let scope = scope.map(ToString::to_string).unwrap_or_default();
-                format!("the scope {scope} has not been granted")
-            }
+            Some(person) if tool.on_device() => format!(
+                "the scope {scope} has not been granted; {person} can allow it on their device, on the page of \
+                 {agent}; `nuncio device open` opens the pages"
+            ),
+            _ => format!(
+                "the scope {scope} has not been granted; an operator of the server can grant it with `nuncio grant \
+                 create`"
+            ),
         };
         let message = denial(Some(&why));
         CallRefusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, call, call_once, count, desk, echo, messages, result_of, runs, scope, tool};
 
-const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been granted";
+const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been granted; an operator of the server \
+    can grant it with `nuncio grant create`";
 
 /// An agent whose tool `count` needs the scope `notes:write`, and `read` the scope `notes:read`.
 fn agent() -> String {

@@ -27,7 +27,8 @@ use crate::agents::{DESK, call_once, count, desk, messages, result_of, runs, sco
 #[path = "oauth/admission.rs"]
 mod admission;
 
-const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been granted";
+const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been granted; an operator of the server \
+    can grant it with `nuncio grant create`";
 const JWT: &str = "https://api.example/RS256";
 const OPAQUE: &str = "https://api.example/opaque";
 

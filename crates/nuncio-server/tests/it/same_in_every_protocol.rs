@@ -81,7 +81,8 @@ fn cases() -> Vec<CallCase> {
         case(
             "scope not granted",
             "write",
-            "Tool call denied: the scope notes:write has not been granted",
+            "Tool call denied: the scope notes:write has not been granted; an operator of the server \
+    can grant it with `nuncio grant create`",
             refused("policy", Code::ScopeNotGranted),
             AuditOutcome::NotRun,
         ),

@@ -11,7 +11,8 @@ use crate::client::Client;
 use crate::home::TestAgentFolder;
 use crate::process::{Server, until};
 
-const UNGRANTED: &str = "the scope filesystem:read has not been granted";
+const UNGRANTED: &str = "the scope filesystem:read has not been granted; ada can allow it on their device, on the \
+    page of script; `nuncio device open` opens the pages";
 
 struct DeviceToolSetup {
     home: TestAgentFolder,

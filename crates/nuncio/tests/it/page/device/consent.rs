@@ -142,7 +142,8 @@ async fn one_click_revokes_all_permissions_of_an_agent() {
     ada.browser.click(".revoke button").await;
     ada.browser.until("document.querySelector('.news')?.innerText.includes('no permissions on this device now')").await;
     let refused = ada.calls("c1", "where_am_i", json!({})).await.unwrap();
-    assert!(refused.contains("location:read has not been granted"), "{refused}");
+    let next = "location:read has not been granted; ada can allow it on their device, on the page of script";
+    assert!(refused.contains(next), "{refused}");
     ada.assert_no_browser_errors().await;
     assert_eq!(ada.log(), Vec::<Value>::new(), "the agent's own server refused it before the device had to");
 }
