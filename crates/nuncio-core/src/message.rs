@@ -185,6 +185,10 @@ impl Block {
     }
 }
 
+/// Key under which a brain passes on the text of arguments that are not a JSON object, instead of the arguments. No tool
+/// runs with them: the call is refused, and the brain gets the reason.
+pub const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";
+
 /// A tool-call request of a brain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::agent::{Agent, ModelSpec};
 use nuncio_core::ids::{OptionName, SessionId};
-use nuncio_core::message::Message;
+use nuncio_core::message::{Message, UNREADABLE_ARGUMENTS_KEY};
 use nuncio_core::template::EscapeContext;
 use nuncio_core::turn::{StopReason, StreamMode};
 use nuncio_engine::converse::LiveTurn;
@@ -43,9 +43,6 @@ mod upstream;
 
 pub(crate) use provider::address as model_address;
 
-/// JSON key under which malformed tool arguments are passed on. They fail the check against the tool's schema, and
-/// the model reads the error.
-const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";
 /// Length limit of the quoted malformed arguments, in characters.
 const MAX_UNREADABLE: usize = 2000;
 

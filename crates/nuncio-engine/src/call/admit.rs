@@ -8,6 +8,7 @@ use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::ScopeId;
+use nuncio_core::message::UNREADABLE_ARGUMENTS_KEY;
 use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 
@@ -62,10 +63,14 @@ impl CallInProgress<'_> {
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            return Ok(AdmissionResult::refused_by_policy(
-                Code::InvalidArguments,
-                format!("Invalid arguments: {}", faults.join("; ")),
-            ));
+            // What the schema says about the placeholder of a model's malformed JSON would mislead the model.
+            let is_unreadable = call.turn.is_some() && self.arguments.get(UNREADABLE_ARGUMENTS_KEY).is_some();
+            let why = if is_unreadable {
+                "they are not a JSON object, so the call did not run; call again with one JSON object".to_owned()
+            } else {
+                faults.join("; ")
+            };
+            return Ok(AdmissionResult::refused_by_policy(Code::InvalidArguments, format!("Invalid arguments: {why}")));
         }
         if let ClientDecision::No { reason } = &call.client {
             let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };

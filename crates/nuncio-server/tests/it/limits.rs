@@ -185,6 +185,19 @@ async fn tool_arguments_nested_too_deeply_are_refused() {
 }
 
 #[tokio::test]
+async fn placeholder_of_malformed_arguments_is_refused_as_not_json() {
+    let gateway = gateway(&[count("input = { type = \"object\", required = [\"a\"] }")], |_| {}).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", true)]).await;
+    let answer = aap.play(&session, call_once("c1", "count", json!({"unreadable_arguments": "{\"a\": on"}))).await;
+    let said = result_of(messages(&answer), "c1").as_str().unwrap();
+    let expected =
+        "Invalid arguments: they are not a JSON object, so the call did not run; call again with one JSON object";
+    assert_eq!(said, expected);
+    assert_eq!(runs(&gateway), 0);
+}
+
+#[tokio::test]
 async fn oversized_request_head_is_refused() {
     let gateway = gateway(&[], |_| {}).start().await;
     let many = (0..200).map(|number| format!("X-{number}: 1\r\n")).collect::<String>();
