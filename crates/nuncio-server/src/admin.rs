@@ -411,6 +411,16 @@ impl AdminApi {
                 return Err(OperatorError::new(Code::KeyNotFound, message));
             }
         }
+        if let Principal::Person(name) = principal {
+            let people = self.engine.people().list().await?;
+            if !people.iter().any(|person| person.name == *name) {
+                let message = format!(
+                    "there is no person {name} on this server; `nuncio user invite {name}` prints the link with which \
+                     {name} enrols a device, and `nuncio user list` shows all people"
+                );
+                return Err(OperatorError::new(Code::PersonNotFound, message));
+            }
+        }
         match term {
             GrantTerm::Until(end) if *end <= self.engine.now() => {
                 let message = format!("{end} is in the past, so the grant would never apply; give a later time");

@@ -349,7 +349,7 @@ pub(crate) enum KeySubcommand {
 pub(crate) enum GrantSubcommand {
     /// Grant scopes of an agent to a caller
     Create {
-        /// The caller: anonymous, key:ID, oauth:ISSUER#SUBJECT or a DID
+        /// The caller: anonymous, key:ID, person:NAME, oauth:ISSUER#SUBJECT or a DID
         principal: String,
         /// Name of the agent
         agent: String,

@@ -260,16 +260,18 @@ fn refused_scope_of_a_server_without_scopes_says_that_there_are_none() {
 }
 
 #[test]
-fn grant_to_a_missing_key_or_until_a_past_time_is_refused() {
+fn grant_to_a_missing_key_or_person_or_until_a_past_time_is_refused() {
     let home = TestAgentFolder::script();
     home.key(&[]);
     let create = |arguments: &[&str]| {
         let command = [&["grant", "create"], arguments].concat();
-        home.json_command(&command).failure().0
+        home.json_command(&command).failure()
     };
-    assert_eq!(create(&["key:key_nobody", "script", "notes:write"]), "key_not_found");
+    assert_eq!(create(&["key:key_nobody", "script", "notes:write"]).0, "key_not_found");
+    let (code, message) = create(&["person:ada", "script", "notes:write"]);
+    assert!(code == "person_not_found" && message.contains("nuncio user invite ada"), "{code}: {message}");
     let past = ["anonymous", "script", "notes:write", "--until", "2001-01-01"];
-    assert_eq!(create(&past), "bad_request");
+    assert_eq!(create(&past).0, "bad_request");
     assert_eq!(home.json_command(&["grant", "list"]).json()["grants"], json!([]));
 }
 
