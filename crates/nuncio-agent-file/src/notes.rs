@@ -91,7 +91,7 @@ pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
         if scope.sensitivity == Sensitivity::Low && scope.id.is_mutating() && used.contains(&scope.id) {
             table.position.here("sensitivity").note(
                 "is \"low\", though the scope lets tools change something",
-                "calls under a low scope need no approval; use \"medium\" or \"high\"",
+                "only calls under a \"high\" scope need approval; \"medium\" shows people that the scope matters",
             );
         }
     }

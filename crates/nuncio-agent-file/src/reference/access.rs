@@ -46,8 +46,10 @@ pub(super) const KEYS: &[AgentFileKey] = &[
         "scope.sensitivity",
         &[Word(&["low", "medium", "high"])],
         r#""medium""#,
-        "How sensitive the permission is. Calls under a \"high\" scope need approval.",
-        "权限的敏感度。\"high\" 权限下的调用需要批准。",
+        "How sensitive the permission is. Calls under a \"high\" scope need approval: by the app's own user if the app \
+         acts for one (on this machine, or with a key), otherwise by an operator (`nuncio approve`).",
+        "权限的敏感度。\"high\" 权限下的调用需要批准：应用代表自己的用户时（在本机上，或持有密钥），由该用户批准，\
+         否则由管理员批准（`nuncio approve`）。",
     )
     .required()
     .seen_by(&[Anp, A2h]),

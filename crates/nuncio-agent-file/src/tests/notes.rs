@@ -119,7 +119,7 @@ scope = "garden:delete"
 =>
 r#"
 agent.toml:8:1: scope "notes:write".sensitivity: is "low", though the scope lets tools change something
-  calls under a low scope need no approval; use "medium" or "high"
+  only calls under a "high" scope need approval; "medium" shows people that the scope matters
 "#;
 
 intent_without_slot_for_a_required_tool_argument_gets_warning:

@@ -200,7 +200,7 @@ pub(super) fn add_tools(out: &mut String, tools: &GeneratedAgentParts) {
     out.push_str(&tools.sections);
     out.push_str(
         "\n# What it can do. Adapt titles and descriptions to your agent. Give a tool that changes something a\n\
-         # `scope`, or `human_authorization = true`, so that a person is asked first.\n",
+         # `scope` of high sensitivity, or `human_authorization = true`, so that a person is asked first.\n",
     );
     out.push_str(&tools.tools);
     // Blank lines between sections that were put together.

@@ -92,7 +92,10 @@ pub(super) fn scopes(prefix: &str, effects: &[ToolEffect]) -> String {
     ] {
         let Some(id) = scope_of(prefix, effect).filter(|_| effects.contains(&effect)) else { continue };
         if out.is_empty() {
-            out.push_str("\n# Permissions of the tools that change something. Before a `high` one, a person is asked each time.\n");
+            out.push_str(
+                "\n# Permissions of the tools that change something. A call under a `high` one needs approval: by the app's own\n\
+                 # user, or else by an operator (`nuncio approve`).\n",
+            );
         }
         let _ = write!(
             out,
