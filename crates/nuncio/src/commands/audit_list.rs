@@ -1,5 +1,7 @@
 //! `nuncio audit list`: the audit records as a table.
 
+use std::io::IsTerminal as _;
+
 use anstream::println;
 use nuncio_core::audit::{AuditDecision, AuditEventRecord, AuditOutcome, AuditRecord};
 use nuncio_core::principal::Principal;
@@ -10,7 +12,10 @@ use nuncio_server::admin::replies::{AuditRecordList, NumberedAuditRecord};
 use serde::Deserialize as _;
 
 use super::operator::{moment, span_seconds};
-use crate::output::{cell, fitted_table, text, text_of_all, text_or_dash};
+use crate::output::{cell, fitted_list, fitted_table, text, text_of_all, text_or_dash};
+
+/// Cell of a record that is not about a call.
+const NO_CALL: &str = "-";
 
 /// Parses the time of the earliest record: a duration back from now, a day or a time.
 pub(super) fn earliest(text: &str) -> Result<Timestamp, String> {
@@ -27,11 +32,21 @@ pub(super) fn print(list: &AuditRecordList, is_filtered: bool) {
         (true, true) => println!("No record matches."),
         (true, false) => println!("No tool has been called."),
         (false, _) => {
-            let headings = ["#", "WHEN (UTC)", "CALLER", "AGENT", "TOOL OR SUBJECT", "OUTCOME"];
-            // The number and the time are never split.
-            fitted_table(&headings, 2, list.records.iter().map(audit_row));
+            let headings = ["#", "WHEN (UTC)", "CALLER", "AGENT", "TOOL OR SUBJECT", "OUTCOME", "CALL"];
+            let rows = list.records.iter().map(audit_row);
+            // The number and the time are never split. A terminal has no room for a column of ids.
+            match (std::io::stdout().is_terminal(), headings.split_last()) {
+                (true, Some((_, headings))) => fitted_list(headings, 2, rows.map(with_call_below)),
+                _ => fitted_table(&headings, 2, rows),
+            }
         }
     }
+}
+
+/// The row without its last cell, the id of the call, and a line for that id.
+fn with_call_below(mut row: Vec<String>) -> (Vec<String>, String) {
+    let call = row.pop().filter(|id| id != NO_CALL);
+    (row, call.map(|id| format!("call: {id}")).unwrap_or_default())
 }
 
 /// A time to the second, without the letters of RFC 3339.
@@ -52,10 +67,19 @@ fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
         let outcome = format!("{action}{happened}").replace('_', " ");
         let subject = event.subject.or(event.person.map(|person| person.to_string()));
         let subject = subject.map(text).unwrap_or_default();
-        return vec![seq, moment_text(event.at), text_of_all(by), text_or_dash(event.agent), subject, outcome];
+        return vec![
+            seq,
+            moment_text(event.at),
+            text_of_all(by),
+            text_or_dash(event.agent),
+            subject,
+            outcome,
+            "-".to_owned(),
+        ];
     }
     let Ok(call) = AuditRecord::deserialize(&record) else {
-        return vec![seq, "-".to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), "unreadable".to_owned()];
+        let none = || NO_CALL.to_owned();
+        return vec![seq, none(), none(), none(), none(), "unreadable".to_owned(), none()];
     };
     let outcome = match (call.decision, call.outcome) {
         (AuditDecision::Refused { code, .. }, _) => format!("refused: {code}"),
@@ -63,5 +87,6 @@ fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
         (AuditDecision::Allowed { .. }, AuditOutcome::Completed) => "completed".to_owned(),
         (AuditDecision::Allowed { .. }, AuditOutcome::NotRun) => "not run".to_owned(),
     };
-    vec![seq, moment_text(call.ended_at), caller(&call.caller), text(call.agent), text(call.tool), outcome]
+    let (when, by) = (moment_text(call.ended_at), caller(&call.caller));
+    vec![seq, when, by, text(call.agent), text(call.tool), outcome, text(call.call)]
 }

@@ -82,12 +82,18 @@ async fn audit_list_is_newest_first_with_key_names_and_can_be_filtered() {
     assert_eq!(home.nuncio(&["audit", "list", "--since", "soon"]).run().status, Some(2));
     let shown = home.nuncio(&["audit", "list"]).run().stdout;
     assert!(
-        shown.contains("  a_tool_that_does_not_exist_here  refused: tool_not_found\n"),
-        "one line per row: {shown}"
+        shown.contains("  a_tool_that_does_not_exist_here  refused: tool_not_found  c2\n"),
+        "one line per row, with the id of the call: {shown}"
     );
     if let Some(command) = home.nuncio(&["audit", "list"]).in_terminal() {
         let shown = command.run().stdout;
         assert!(shown.contains('\u{1b}') && !shown.contains("a_tool_that_does_not_exist_here  refused"), "{shown}");
+        assert!(shown.contains("  call: c2"), "{shown}");
+        for line in shown.lines() {
+            let plain =
+                ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[0m"].iter().fold(line.to_owned(), |line, it| line.replace(it, ""));
+            assert!(plain.trim_end().chars().count() <= 80, "{line:?}");
+        }
     }
     assert!(shown.contains("phone") && !shown.contains("key:key_"), "{shown}");
     let none = home.nuncio(&["audit", "list", "--tool", "nothing"]).run().stdout;
