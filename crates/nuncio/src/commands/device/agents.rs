@@ -81,7 +81,7 @@ fn print_request(request: &Value) {
         let label = clean(label.unwrap_or_default()).into_owned();
         vec![cell(&scope["id"]), texts.value(&cell(&scope["sensitivity"])), state.to_owned(), label]
     };
-    let headings = [texts.scope_heading, texts.stake_heading, texts.state_heading, texts.meaning_heading];
+    let headings = [texts.scope_heading, texts.sensitivity_heading, texts.state_heading, texts.meaning_heading];
     table(&headings, items(&request["scopes"]).iter().map(row));
     eprintln!("{}", texts.nothing_allowed.dimmed());
 }

@@ -47,7 +47,7 @@ texts_by_language! { DeviceTexts {
     may_now: "{agent} is now allowed only this: {scopes}", "{agent} 现在只能做以下各项：{scopes}";
     asks_for: "{agent} ({id}) asks for:", "{agent}（{id}）请求以下权限：";
     scope_heading: "SCOPE", "权限";
-    stake_heading: "STAKE", "风险";
+    sensitivity_heading: "SENSITIVITY", "敏感度";
     state_heading: "STATE", "状态";
     meaning_heading: "WHAT IT MEANS", "含义";
     suspended: "suspended", "已暂停";
@@ -167,7 +167,7 @@ texts_by_language! { DeviceTexts {
     conversation_with: "a conversation with {agent}", "与 {agent} 的对话";
     it_says: "it says ", "说明    ";
     under: "under   ", "权限    ";
-    sensitivity: "{scope} ({level} sensitivity)", "{scope}（风险：{level}）";
+    sensitivity: "{scope} ({level} sensitivity)", "{scope}（敏感度：{level}）";
     with: "with", "实际参数";
     allow_once: "Allow this once?", "允许这一次吗？";
     allow_day_app:
@@ -235,6 +235,14 @@ mod tests {
             let chinese = confinement_text(&DeviceTexts::CHINESE, confinement);
             assert!(chinese.contains("限制") || chinese.contains("只能"), "{chinese}");
         }
+    }
+
+    #[test]
+    fn sensitivity_has_one_name_in_each_language() {
+        let english = format!("{:?}", DeviceTexts::ENGLISH).to_lowercase();
+        assert!(!english.contains("stake") && !english.contains("risk"), "{english}");
+        let chinese = format!("{:?}", DeviceTexts::CHINESE);
+        assert!(!chinese.contains("风险"), "{chinese}");
     }
 
     #[test]

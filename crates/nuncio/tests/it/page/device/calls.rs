@@ -17,7 +17,7 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
         "script wants to run read_file",
         "\"path\": \"treasure.md\"",
         "Read local files",
-        "Some risk",
+        "Medium sensitivity",
         "Asked for ada",
         "In a conversation with script",
         "only for this app in this conversation",

@@ -13,7 +13,7 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     let text = browser.eval("document.querySelector('main').innerText").await;
     let text = text.as_str().unwrap();
     for expected in
-        ["asks you for permission", "How the agent was identified", "High risk", "If you don’t allow anything"]
+        ["asks you for permission", "How the agent was identified", "High sensitivity", "If you don’t allow anything"]
     {
         assert!(text.contains(expected), "{expected}: {text}");
     }
