@@ -127,11 +127,10 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, data: &Path,
     }
     println!("{} serves", "Nuncio".bold());
     for agent in &agents {
-        println!(
-            "  {}  {}",
-            agent.name.bold(),
-            clean(agent.title.as_ref().map_or("", TextByLanguage::in_english)).dimmed()
-        );
+        match agent.title.as_ref().map(TextByLanguage::in_english).map(clean).filter(|title| !title.is_empty()) {
+            Some(title) => println!("  {}  {}", agent.name.bold(), title.dimmed()),
+            None => println!("  {}", agent.name.bold()),
+        }
     }
     println!();
     let entry_points = fronts().map(ProtocolFront::entry_point);

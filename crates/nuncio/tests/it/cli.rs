@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::home::{SCRIPT, TestAgentFolder};
+use crate::home::{SCRIPT, SCRIPTED, TestAgentFolder};
 use crate::process::{nuncio, until};
 
 #[test]
@@ -216,6 +216,17 @@ async fn serve_prints_a_chat_command_with_a_key_only_if_keys_exist() {
     home.key(&[]);
     let closed = greeted().await;
     assert!(closed.contains("NUNCIO_KEY=… nuncio chat localhost:"), "{closed}");
+}
+
+#[tokio::test]
+async fn serve_lists_an_agent_without_a_title_by_its_name_alone() {
+    let home = TestAgentFolder::with_agent(SCRIPTED);
+    let agent = home.path("agent.toml").display().to_string();
+    let served = home.nuncio(&["serve", &agent, "--listen", "localhost:0"]).start_interactive();
+    until("its greeting", async || served.stdout().contains("nuncio chat localhost:").then_some(())).await;
+    served.interrupt();
+    let stdout = served.wait_for_end().stdout;
+    assert!(stdout.lines().any(|line| line == "  script"), "{stdout}");
 }
 
 #[tokio::test]
