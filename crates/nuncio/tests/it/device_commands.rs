@@ -53,6 +53,8 @@ async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_o
     assert_eq!(mode(&socket), 0o600);
     assert_eq!(laptop.device(&["status"]).json(), alone, "the same, whoever says it");
     assert_eq!(laptop.device(&["agents"]).json(), json!({"agents": []}));
+    let none = laptop.home.nuncio(&["device", "agents", "--home"]).arg(laptop.home_folder()).run();
+    assert!(none.stdout.contains("AGENT is its name or id on the server"), "{none:?}");
     let shown = laptop.device(&["allow", "script"]).json();
     assert_eq!(shown["ask"]["scopes"][0]["granted"], json!(false));
     assert_eq!(laptop.device(&["allow", "script", "location:read"]).status, Some(2), "it does not ask for that");
@@ -361,5 +363,5 @@ async fn status_of_a_revoked_device_states_the_removal_and_how_to_join_again() {
     let shown = chinese(&["status"]);
     assert!(shown.stdout.contains("用户      ada\n") && shown.stdout.contains("连接      已移除\n"), "{shown:?}");
     assert!(shown.stderr.contains("这台设备已从你的账户中移除"), "{shown:?}");
-    assert!(chinese(&["agents"]).stdout.contains("还没有智能体；用 `nuncio device allow AGENT --home "));
+    assert!(chinese(&["agents"]).stdout.contains("还没有智能体。用 `nuncio device allow AGENT --home "));
 }

@@ -39,8 +39,8 @@ texts_by_language! { DeviceTexts {
 
     // Agents.
     no_agents:
-        "There are no agents yet; `{command}` shows what an agent requests.",
-        "还没有智能体；用 `{command}` 查看某个智能体请求的权限。";
+        "There are no agents yet. `{command}` shows what an agent requests; AGENT is its name or id on the server.",
+        "还没有智能体。用 `{command}` 查看某个智能体请求的权限；AGENT 是它在服务器上的名称或 id。";
     agent_heading: "AGENT", "智能体";
     name_heading: "NAME", "名称";
     allowed_heading: "ALLOWED", "已允许";
