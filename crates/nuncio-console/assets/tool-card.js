@@ -62,7 +62,9 @@ export class ToolCard {
     this.#replaceAsk(null);
     this.#details.open = false;
     this.#details.querySelector(".result")?.remove();
-    const parts = blocks.map((block) =>
+    const empty = text.trim() === "" && blocks.every((block) => block.type !== "image");
+    const shown = empty ? [element("p", { class: "quiet", text: say("no_content") })] : null;
+    const parts = shown ?? blocks.map((block) =>
       block.type === "image" ? picture(block.url) : element("pre", { class: "raw", text: pretty(block.text ?? ""), tabindex: "0" }),
     );
     const caption = element("p", { class: "caption", text: say("result") });

@@ -151,6 +151,15 @@ fn piped_lines_are_messages_and_never_answers_to_questions() {
 }
 
 #[test]
+fn result_without_content_is_named_as_such() {
+    let home = TestAgentFolder::with_agent(&format!("{SCRIPTED}{}", shell_tool("quiet", "true")));
+    let server = home.start();
+    let script = play(&json!([[call("c1", "quiet", &json!({}))], [{"text": "done"}]]));
+    let ran = chat(&home, &server, &["--trust"], &[&script]);
+    assert!(ran.stdout.contains("← (no content)"), "{}", ran.stdout);
+}
+
+#[test]
 fn tool_permitted_with_always_is_not_asked_about_again_in_the_session() {
     let home = TestAgentFolder::script();
     let server = home.start();

@@ -72,6 +72,7 @@ impl ChatScreen {
             let text = content.text();
             let shown: String = text.chars().take(MAX_RESULT).collect();
             let more = if shown.len() < text.len() { " …" } else { "" };
+            let shown = if text.trim().is_empty() { self.texts.no_content } else { &shown };
             self.styled(&format!("← {shown}{more}"), |text| text.dimmed().to_string());
         }
     }

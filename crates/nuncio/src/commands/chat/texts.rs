@@ -26,6 +26,7 @@ texts_by_language! { ChatTexts {
     allow: "Allow {tool}?", "允许 {tool}？";
     choices: "[y]es once / [a]lways this session / [n]o (reason)", "[y] 允许一次 / [a] 本次对话始终允许 / [n] 拒绝（理由）";
     again: "Please answer y, a, or n with a reason if you like.", "请回答 y、a，或 n（可附理由）。";
+    no_content: "(no content)", "（无内容）";
     refused_unasked:
         "{tool} was denied: questions need a terminal. --trust allows every call.",
         "已拒绝 {tool}：没有终端，无法询问。--trust 会允许所有调用。";
