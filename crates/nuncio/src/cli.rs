@@ -141,7 +141,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3\n  nuncio init my-agent --from-openapi https://api.example.com/openapi.json\n  nuncio init my-agent --process python"
+    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3\n  nuncio init my-agent --model openai/qwen3 --base-url http://localhost:8080/v1\n  nuncio init my-agent --from-openapi https://api.example.com/openapi.json\n  nuncio init my-agent --process python"
 )]
 pub(crate) struct Init {
     /// Folder to write agent.toml into
@@ -156,6 +156,9 @@ pub(crate) struct Init {
     /// Use this language model as the brain, such as openai/gpt-5 or ollama/qwen3
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
+    /// With --model: address of the model's interface if it is not the provider's own; for openai, any compatible server
+    #[arg(long, value_name = "URL", requires = "model")]
+    pub(crate) base_url: Option<String>,
     /// Write an agent that acts on a person's device
     #[arg(long)]
     pub(crate) device: bool,

@@ -87,6 +87,22 @@ fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
 }
 
 #[test]
+fn init_with_a_base_url_writes_the_address_and_needs_no_key() {
+    let home = TestAgentFolder::hotel();
+    let own = ["--model", "openai/qwen3", "--base-url", "http://localhost:8080/v1"];
+    let shown = home.nuncio(&[&["init", "own"], &own[..]].concat()).run();
+    assert!(shown.status == Some(0) && !shown.stdout.contains("export"), "{shown:?}");
+    let text = fs::read_to_string(home.path("own/agent.toml")).unwrap();
+    assert!(text.contains("model = \"qwen3\"\nbase_url = \"http://localhost:8080/v1\"\n"), "{text}");
+    assert!(!text.contains("\n[secrets]\n") && text.contains("# If the server needs a key:"), "{text}");
+    assert_eq!(lint_file(&home, "own")["notes"], json!([]));
+    for wrong in [&["--base-url", "http://localhost:8080/v1"][..], &["--model", "openai/x", "--base-url", "here"]] {
+        let ran = home.nuncio(&[&["init", "gone"], wrong].concat()).run();
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+    }
+}
+
+#[test]
 fn init_with_an_unreachable_mcp_server_or_wrong_arguments_writes_nothing() {
     let home = TestAgentFolder::hotel();
     let (code, message) = home.json_command(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();

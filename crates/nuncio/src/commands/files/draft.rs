@@ -8,6 +8,7 @@ use nuncio_agent_file::STARTER;
 use nuncio_core::Code;
 use nuncio_core::agent::Provider;
 use nuncio_core::ids::AgentName;
+use url::Url;
 
 use super::sections::{self, GeneratedAgentParts, NeededSecret};
 use super::{data_option, device, mcp, openapi, process, toml, until_interrupted};
@@ -34,7 +35,8 @@ pub(super) struct AgentFileDraft {
 /// Generates an agent file; the commented starter if no start is chosen.
 pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<AgentFileDraft> {
     check_combination(options)?;
-    let model = options.model.as_deref().map(ModelName::parse).transpose()?;
+    let model = options.model.as_deref().map(|model| ModelName::parse(model, options.base_url.as_deref()));
+    let model = model.transpose()?;
     let name = agent_name(&options.folder);
     let tools = match (&options.from_mcp, &options.from_openapi) {
         (Some(text), _) => Some(until_interrupted(mcp::import(text, &name, options, json)).await??),
@@ -131,17 +133,30 @@ fn secrets(model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> Ve
     needed
 }
 
-/// Parsed `PROVIDER/MODEL`.
+/// Parsed `PROVIDER/MODEL`, and the address of a server of the author's own.
 struct ModelName {
     provider: Provider,
     name: String,
+    base_url: Option<String>,
 }
 
 impl ModelName {
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    fn parse(text: &str, base_url: Option<&str>) -> anyhow::Result<Self> {
+        // The agent file refuses a template as an address.
+        let is_address = |text: &&str| {
+            !["{{", "{%"].iter().any(|mark| text.contains(mark))
+                && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        };
+        if let Some(wrong) = base_url.filter(|text| !is_address(text)) {
+            let message =
+                format!("--base-url {wrong}: write an http or https address, such as http://localhost:8080/v1");
+            return Err(wrong_usage(message));
+        }
         let parsed = text.split_once('/').and_then(|(provider, name)| Some((Provider::parse(provider)?, name)));
         match parsed {
-            Some((provider, name)) if !name.trim().is_empty() => Ok(Self { provider, name: name.to_owned() }),
+            Some((provider, name)) if !name.trim().is_empty() => {
+                Ok(Self { provider, name: name.to_owned(), base_url: base_url.map(str::to_owned) })
+            }
             _ => {
                 let providers = Provider::ALL.map(Provider::as_str).join(", ");
                 let message =
@@ -151,7 +166,12 @@ impl ModelName {
         }
     }
 
+    /// Variable with the provider's key; a server of the author's own often needs none.
     fn variable(&self) -> Option<&'static str> {
+        self.base_url.is_none().then(|| self.provider_variable()).flatten()
+    }
+
+    fn provider_variable(&self) -> Option<&'static str> {
         match self.provider {
             Provider::OpenAi => Some("OPENAI_API_KEY"),
             Provider::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -214,17 +234,27 @@ fn model_brain(model: &ModelName) -> String {
     let mut out = format!(
         "# How it thinks: a language model.\n[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = {name}\n"
     );
-    let mut without_key = String::new();
-    if let Some(variable) = model.variable() {
+    let mut key_hint = String::new();
+    let mut base_url = "# base_url = \"http://localhost:8080/v1\"   # address of another server\n".to_owned();
+    if let Some(url) = &model.base_url {
+        base_url.clear();
+        let _ = writeln!(out, "base_url = {}", toml::text(url));
+        if let Some(variable) = model.provider_variable() {
+            key_hint = format!(
+                "# If the server needs a key: `key = \"{variable}\"` here, and below [secrets]\n\
+                 # `{variable} = {{ env = \"{variable}\" }}`.\n"
+            );
+        }
+    } else if let Some(variable) = model.variable() {
         let _ = writeln!(out, "key = \"{variable}\"");
-        without_key =
-            format!("# A server at base_url that needs no key: delete `key`, and {variable} below [secrets].\n");
+        key_hint = format!("# A server at base_url that needs no key: delete `key`, and {variable} below [secrets].\n");
     }
     out.push_str(
         "instructions = \"You are a helpful assistant. Use your tools where they help; say so when they fail.\"\n",
     );
-    out.push_str(&without_key);
-    out.push_str("# base_url = \"http://localhost:8080/v1\"   # address of another server\n# temperature = 0.7\n# max_tokens = 4096\n# window_tokens = 100000            # length of the conversation that the model sees\n");
+    out.push_str(&key_hint);
+    out.push_str(&base_url);
+    out.push_str("# temperature = 0.7\n# max_tokens = 4096\n# window_tokens = 100000            # length of the conversation that the model sees\n");
     out
 }
 
@@ -271,18 +301,27 @@ mod tests {
 
     #[test]
     fn model_option_without_a_known_provider_and_a_model_is_refused() {
-        assert!(ModelName::parse("openrouter/meta/llama-4").is_ok_and(|model| model.name == "meta/llama-4"));
+        assert!(ModelName::parse("openrouter/meta/llama-4", None).is_ok_and(|model| model.name == "meta/llama-4"));
         for wrong in ["gpt-5", "open-ai/gpt-5", "openai/", "/x"] {
-            let why = ModelName::parse(wrong).err().unwrap().to_string();
+            let why = ModelName::parse(wrong, None).err().unwrap().to_string();
             assert!(why.contains("PROVIDER/MODEL") && why.contains("openai, anthropic"), "{why}");
+        }
+        for wrong in ["localhost:8080", "ftp://models.example", "http://localhost/{{ x }}", ""] {
+            let why = ModelName::parse("openai/qwen3", Some(wrong)).err().unwrap().to_string();
+            assert!(why.contains("http or https address"), "{why}");
         }
     }
 
     #[test]
     fn every_generated_agent_file_passes_lint_without_notes() {
         let name = AgentName::parse("a").unwrap();
-        let models = Provider::ALL.map(|provider| ModelName { provider, name: "m \"1\"".into() });
-        for model in models.iter().map(Some).chain([None]) {
+        let model = |provider, base_url: Option<&str>| {
+            let base_url = base_url.map(str::to_owned);
+            ModelName { provider, name: "m \"1\"".into(), base_url }
+        };
+        let models =
+            Provider::ALL.map(|provider| [None, Some("http://localhost:8080/v1")].map(|url| model(provider, url)));
+        for model in models.iter().flatten().map(Some).chain([None]) {
             for tools in [None, Some(device::sections(""))] {
                 let text = agent_file(&name, model, tools.as_ref());
                 let declared =
