@@ -61,7 +61,7 @@ pub enum ToolError {
         "a person is linked, but none of their devices answered in time: start one with `nuncio device run`, then try again"
     )]
     NoAnswer,
-    #[error("the call was not sent: {0}")]
+    #[error("the call was not sent: {}", unsent(.0))]
     Unsent(#[from] SendError),
 }
 
@@ -95,6 +95,16 @@ fn no_device(owner: &RelayParty) -> String {
     }
 }
 
+/// The error, and what to do about a person who never allowed the agent anything.
+fn unsent(error: &SendError) -> String {
+    match error {
+        SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. }) => {
+            format!("{error}; the person can allow it on the agent's page of their device")
+        }
+        _ => error.to_string(),
+    }
+}
+
 const fn reason(reason: DenialReason) -> &'static str {
     match reason {
         DenialReason::UserRefused => "the person refused the call on their device",
@@ -117,5 +127,37 @@ fn failure(code: ToolErrorCode, message: Option<&str>) -> String {
     match message {
         Some(message) => format!("{what}: {}", nuncio_core::text::plain(message)),
         None => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_core::ids::{AgentId, PersonName};
+
+    use super::*;
+
+    #[test]
+    fn call_without_a_device_says_how_the_person_adds_one() {
+        let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
+        let error = ToolError::from(SendError::NoDevice(ada));
+        assert_eq!(error.code(), Code::ToolUnavailable);
+        assert_eq!(
+            error.to_string(),
+            "the call was not sent: ada has no device with keys at the relay yet: `nuncio user invite ada` prints a \
+             link with which their computer joins"
+        );
+        let agent = SendError::NoDevice(RelayParty::Agent(AgentId::parse("agt_1").unwrap()));
+        assert!(!agent.to_string().contains("nuncio user invite"), "{agent}");
+    }
+
+    #[test]
+    fn call_that_no_device_answers_says_how_to_start_one() {
+        let error = ToolError::NoAnswer;
+        assert_eq!(error.code(), Code::ToolTimeout);
+        assert_eq!(
+            error.to_string(),
+            "a person is linked, but none of their devices answered in time: start one with `nuncio device run`, then \
+             try again"
+        );
     }
 }

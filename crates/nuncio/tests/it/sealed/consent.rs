@@ -78,6 +78,21 @@ async fn device_call_needs_consent_and_one_time_consent_is_used_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn caller_without_a_person_learns_how_to_link_one() {
+    let home = TestAgentFolder::with_agent(&agent_file(""));
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[]).await;
+    let answer = client.play(&session, reads("c1", PLACE)).await.to_string();
+    let expected = "Tool not found: read_file: it runs on a person's device, and no person is linked to this app yet: \
+                    `nuncio user invite NAME` invites one, and `nuncio key create --person NAME` makes a key that is \
+                    linked to them";
+    assert!(answer.contains(expected), "{answer}");
+    let record = home.audit().into_iter().rfind(|record| record["tool"] == "read_file").unwrap();
+    assert_eq!(record["decision"]["code"], "tool_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn consent_revoked_mid_conversation_stops_calls_until_given_again() {
     let house = DeviceToolSetup::new().await;
     house.device.allow("script", &[SCOPE]).await;
@@ -121,6 +136,7 @@ async fn calls_of_an_agent_on_another_server_run_only_while_the_person_consents(
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await.to_string();
     assert!(!answer.contains(SECRET) && answer.contains("has no active relation with agent"), "{answer}");
+    assert!(answer.contains("the person can allow it on the agent's page of their device"), "{answer}");
     assert_eq!(world.last_record()["outcome"]["code"], "scope_not_granted");
     device.allow(&world.agent_id, &[SCOPE]).await;
     let answer = client.play(&session, reads("c2", PLACE)).await.to_string();
