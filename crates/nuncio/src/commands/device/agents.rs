@@ -83,7 +83,7 @@ fn print_request(request: &Value) {
     };
     let headings = [texts.scope_heading, texts.sensitivity_heading, texts.state_heading, texts.meaning_heading];
     table(&headings, items(&request["scopes"]).iter().map(row));
-    eprintln!("{}", texts.nothing_allowed.dimmed());
+    eprintln!("{}", texts.nothing_changed.dimmed());
 }
 
 pub(super) async fn revoke(home: &DeviceHomeOptions, agent: &str, json: bool) -> anyhow::Result<()> {

@@ -55,9 +55,9 @@ texts_by_language! { DeviceTexts {
     low: "low", "低";
     medium: "medium", "中";
     high: "high", "高";
-    nothing_allowed:
-        "Nothing was allowed. Name the scopes to allow, or use --all-low.",
-        "没有授予任何权限。请写出要授予的权限，或使用 --all-low。";
+    nothing_changed:
+        "Nothing was changed. Name all scopes that the agent may use from now on, or use --all-low.",
+        "没有更改任何权限。请写出智能体今后可以使用的全部权限，或使用 --all-low。";
     may_nothing: "{agent} is now allowed nothing on this device.", "{agent} 现在不能在这里做任何事。";
     number_why:
         "The agent's owner sees the same number unless someone intercepts your messages.",
