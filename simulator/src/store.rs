@@ -343,6 +343,10 @@ impl Store for SimulatedStore {
         self.read("check", self.inner.check()).await
     }
 
+    async fn status(&self) -> Result<StoreStatus, StoreError> {
+        self.read("status", self.inner.status()).await
+    }
+
     async fn compact(&self) -> Result<(), StoreError> {
         self.read("compact", self.inner.compact()).await
     }

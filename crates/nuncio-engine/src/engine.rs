@@ -31,7 +31,7 @@ use crate::nodes::NodeService;
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStreamGuard;
-use crate::ports::store::StoreCheckResult;
+use crate::ports::store::{StoreCheckResult, StoreStatus};
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
 use crate::record::AuditChainService;
@@ -317,6 +317,10 @@ impl Engine {
     }
 
     /// Checks the whole store for damage.
+    pub async fn store_status(&self) -> Result<StoreStatus, EngineError> {
+        Ok(self.context().store.status().await?)
+    }
+
     pub async fn check_store(&self) -> Result<StoreCheckResult, EngineError> {
         Ok(self.context().store.check().await?)
     }

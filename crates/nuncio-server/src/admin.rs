@@ -116,6 +116,7 @@ pub enum AdminCommand {
     AuditPrune { before: Timestamp },
     AuditExplain { call: CallId },
     StoreCheck,
+    StoreStatus,
 }
 
 /// An API key to create.
@@ -359,6 +360,7 @@ impl AdminApi {
                 let checkpoints = self.checkpoints.read()?;
                 reply(engine.records().explain_call(&call, &checkpoints, self.checkpoints.public_key()).await?)
             }
+            AdminCommand::StoreStatus => reply(engine.store_status().await?),
             AdminCommand::StoreCheck => reply(engine.check_store().await?),
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use hotel::move_hotel;
 pub use secret_key::{SECRET_KEY_VARIABLE, SecretKeySource};
 pub use store_location::StoreLocation;
 
-const SECRET_KEY: &str = "secret.key";
+pub(crate) const SECRET_KEY: &str = "secret.key";
 /// Name of the key that signs audit checkpoints. Each data directory has its own.
 pub(crate) const AUDIT_KEY: &str = "audit.key";
 /// Name of a new directory's key file until its database exists.

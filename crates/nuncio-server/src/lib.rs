@@ -31,6 +31,7 @@ mod retention;
 mod serve;
 mod server_url;
 pub mod settings;
+pub mod store_copy;
 mod system;
 pub mod telemetry;
 mod webhooks;

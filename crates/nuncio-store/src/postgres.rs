@@ -32,6 +32,7 @@ mod relations;
 mod relayed;
 mod rows;
 mod sessions;
+mod status;
 mod tasks;
 mod tls;
 mod webhooks;
@@ -45,7 +46,7 @@ use nuncio_core::ids::Incarnation;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::store::{Change, Store, StoreCheckResult, StoreError};
+use nuncio_engine::ports::store::{Change, Store, StoreCheckResult, StoreError, StoreStatus};
 
 pub use address::PostgresAddress;
 use connection::Connector;
@@ -110,6 +111,10 @@ impl Store for PostgresStore {
 
     async fn check(&self) -> Result<StoreCheckResult, StoreError> {
         check::full(&self.connector).await
+    }
+
+    async fn status(&self) -> Result<StoreStatus, StoreError> {
+        status::read(self).await
     }
 
     async fn compact(&self) -> Result<(), StoreError> {

@@ -30,6 +30,7 @@ mod relations;
 mod relayed;
 mod rows;
 mod sessions;
+mod status;
 mod tasks;
 mod wal;
 mod webhooks;
@@ -44,7 +45,7 @@ use nuncio_core::ids::Incarnation;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::store::{Change, KeyringEntry, Store, StoreCheckResult, StoreError};
+use nuncio_engine::ports::store::{Change, KeyringEntry, Store, StoreCheckResult, StoreError, StoreStatus};
 
 pub use dump::{SqliteSnapshot, SqliteTarget};
 pub use migrations::SCHEMA_VERSION;
@@ -109,6 +110,11 @@ impl Store for SqliteStore {
         let path = self.path.clone();
         let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
         checked.map_err(|error| StoreError::Unavailable(format!("the check was stopped: {error}")))?
+    }
+
+    async fn status(&self) -> Result<StoreStatus, StoreError> {
+        let path = self.path.clone();
+        self.readers.list(move |connection| status::read(connection, &path)).await
     }
 
     async fn compact(&self) -> Result<(), StoreError> {

@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Did(DataDirCommand<DidSubcommand>),
     /// Read and verify the record of every tool call
     Audit(DataDirCommand<AuditSubcommand>),
-    /// Check the stored data for damage
+    /// Check the store, show its size, or move it to another place
     Store(DataDirCommand<StoreSubcommand>),
     /// Write everything in the store into a file, also while the server runs; the secret key is not in it
     #[command(
@@ -624,6 +624,18 @@ pub(crate) enum AuditSubcommand {
 pub(crate) enum StoreSubcommand {
     /// Check the database and its write-ahead file for damage, completely
     Check,
+    /// Show which store this is, its size per table and its oldest unfinished work
+    Status,
+    /// Copy a store into an empty one, which is used from then on; the first one does not open any more
+    #[command(
+        after_help = "Stop the server first. An interrupted copy is continued by the same command.\nThe settings and the folder programs/ are not copied."
+    )]
+    Copy {
+        /// Data directory to copy from
+        from: String,
+        /// Data directory to copy to, which must be empty
+        to: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -99,6 +99,8 @@ mod skill_commands;
 mod skill_crash;
 #[path = "it/skill_stories.rs"]
 mod skill_stories;
+#[path = "it/store_copy.rs"]
+mod store_copy;
 #[path = "it/task.rs"]
 mod task;
 #[path = "it/tls.rs"]

@@ -22,6 +22,7 @@ mod nodes;
 mod records;
 pub mod relay;
 mod sessions;
+mod status;
 mod tasks;
 
 pub use access::{AccessChange, AccessStore, PersonLink};
@@ -43,6 +44,7 @@ pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
 pub use sessions::{
     EncodedMessage, IdempotencyRecord, MessageStore, SessionChange, SessionCursor, SessionStore, StoredMessage,
 };
+pub use status::{StoreStatus, TableSize, UnfinishedWork};
 pub use tasks::{TaskChange, TaskStore};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,6 +180,9 @@ pub trait Store:
 
     /// Checks all stored data for damage.
     async fn check(&self) -> Result<StoreCheckResult, StoreError>;
+
+    /// Size of the store, and its unfinished work.
+    async fn status(&self) -> Result<StoreStatus, StoreError>;
 
     /// Rewrites the store, so that no deleted data is left in its files.
     async fn compact(&self) -> Result<(), StoreError>;

@@ -52,6 +52,7 @@ impl AdminCommand {
                 | Self::AuditVerify
                 | Self::AuditExplain { .. }
                 | Self::StoreCheck
+                | Self::StoreStatus
         )
     }
 

@@ -1,24 +1,62 @@
-//! `nuncio store`: checks the stored data for damage.
+//! `nuncio store`: checks the store, shows its size, and moves it to another place.
+
+use std::sync::Arc;
 
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
-use nuncio_engine::ports::store::{Store as _, StoreCheckResult};
+use nuncio_engine::ports::store::{Store as _, StoreCheckResult, StoreStatus};
 use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
-use nuncio_server::{OperatorError, StoreLocation};
+use nuncio_server::store_copy::{CopyReport, StoreAddress};
+use nuncio_server::{OperatorError, StoreLocation, SystemClock, store_copy};
 use nuncio_store::PostgresStore;
 use owo_colors::OwoColorize as _;
 
-use super::operator::ask_or_lock;
+use super::operator::{ask_or_lock, run_command};
 use crate::cli::{DataDirCommand, DataDirOption, StoreSubcommand};
 use crate::commands::chat::clean::clean;
-use crate::output::{AlreadyReported, fault};
+use crate::output::{AlreadyReported, counted, fault, table, text};
 
 pub(crate) async fn run(
-    DataDirCommand { command: StoreSubcommand::Check, data }: DataDirCommand<StoreSubcommand>,
+    DataDirCommand { command, data }: DataDirCommand<StoreSubcommand>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let found = check(&data).await?;
+    match command {
+        StoreSubcommand::Check => run_check(&data, json).await,
+        StoreSubcommand::Status => {
+            require_store(&data)?;
+            run_command(&data, AdminCommand::StoreStatus, json, print_status).await
+        }
+        StoreSubcommand::Copy { from, to } => {
+            let (from, to) = (StoreAddress::parse(&from), StoreAddress::parse(&to));
+            let report = store_copy::copy(&from, &to, &data.secret_key()?, Arc::new(SystemClock)).await?;
+            if json {
+                println!("{}", serde_json::to_value(&report)?);
+                return Ok(());
+            }
+            let CopyReport { from, to, tables, rows } = report;
+            println!("{} {rows} rows in {tables} tables; every digest is equal.", "copied:".green().bold());
+            println!("Use {} from now on; {} does not open any more.", clean(&to), clean(&from));
+            Ok(())
+        }
+    }
+}
+
+fn print_status(status: StoreStatus) {
+    println!("{} {} (schema {})", status.kind.bold(), clean(&status.place), status.schema);
+    let rows = status.tables.iter().map(|table| vec![text(&table.name), text(table.rows), text(table.bytes)]);
+    table(&["TABLE", "ROWS", "BYTES"], rows);
+    match status.unfinished.first() {
+        None => println!("\nNo work is unfinished."),
+        Some(oldest) => println!("\nThe oldest unfinished work is a {} since {}.", oldest.kind, oldest.oldest),
+    }
+    for work in &status.unfinished {
+        println!("  {}, the oldest since {}", counted(work.count, &work.kind), work.oldest);
+    }
+}
+
+async fn run_check(data: &DataDirOption, json: bool) -> anyhow::Result<()> {
+    let found = check(data).await?;
     if json {
         println!("{}", serde_json::json!({"intact": found.problems.is_empty(), "problems": found.problems}));
     } else if found.problems.is_empty() {
@@ -32,13 +70,18 @@ pub(crate) async fn run(
     if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
+fn require_store(data: &DataDirOption) -> anyhow::Result<()> {
+    if data.path.join("nuncio.db").exists() {
+        return Ok(());
+    }
+    let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
+    Err(fault(Code::DataDirUnusable, message))
+}
+
 /// Checks the database in the running server, or in this process when no server runs. This process opens the database
 /// only for reading, because writing could make damage worse.
 async fn check(data: &DataDirOption) -> anyhow::Result<StoreCheckResult> {
-    if matches!(data.store()?, StoreLocation::DataDirectory) && !data.path.join("nuncio.db").exists() {
-        let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
-        return Err(fault(Code::DataDirUnusable, message));
-    }
+    require_store(data)?;
     let data = match ask_or_lock(data, &AdminCommand::StoreCheck).await? {
         ServerReplyOrDataDir::Server(reply) => {
             return serde_json::from_value(reply).context("the server's answer is not a check result");

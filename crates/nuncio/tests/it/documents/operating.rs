@@ -64,6 +64,11 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.run("nuncio store check");
     run.run("nuncio audit verify");
 
+    run.run("nuncio store status");
+    let data = run.path("moved").display().to_string();
+    run.fill("/srv/nuncio-data", &data);
+    run.run("nuncio store copy");
+
     run.leave_out("cargo install", "it compiles the program, for minutes");
     run.prepare("export NUNCIO_DATA=$PWD/hotel-data");
     let server = run.serve("OTEL_EXPORTER_OTLP_ENDPOINT=");
