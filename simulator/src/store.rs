@@ -261,6 +261,18 @@ impl StoreInfoStore for SimulatedStore {
 }
 
 #[async_trait]
+impl SealedValueStore for SimulatedStore {
+    async fn sealed_values(
+        &self,
+        column: SealedColumn,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        self.read("sealed_values", self.inner.sealed_values(column, after, limit)).await
+    }
+}
+
+#[async_trait]
 impl KeyringStore for SimulatedStore {
     async fn keyring_entry(&self, name: &str) -> Result<Option<KeyringEntry>, StoreError> {
         self.read("keyring_entry", self.inner.keyring_entry(name)).await

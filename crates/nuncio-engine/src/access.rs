@@ -34,6 +34,7 @@ pub(crate) use links::PersonLinks;
 pub(crate) use nonces::use_nonce;
 pub use nuncio_core::caller::{AuthenticationMethod, Caller};
 pub use signing::RequestSigningKey;
+pub(crate) use signing::signing_key_context;
 
 /// Scope that allows reading `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";

@@ -82,7 +82,10 @@ impl EngineContext {
 
     /// Applies the changes in order, all or none; they are on disk when this returns. If this incarnation was declared
     /// dead, everything that it runs is cancelled.
-    pub(crate) async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+    pub(crate) async fn commit(&self, mut changes: Vec<Change>) -> Result<(), StoreError> {
+        if self.cipher.is_replaced() {
+            changes.iter_mut().for_each(|change| self.reseal_change(change));
+        }
         let committed = self.store.commit(changes).await;
         if matches!(committed, Err(StoreError::Fenced)) && !self.closed.is_cancelled() {
             tracing::error!(incarnation = %self.incarnation, "this node was declared dead; it stops its work");

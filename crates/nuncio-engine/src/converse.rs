@@ -33,6 +33,7 @@ pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
+pub(crate) use settings::secret_place;
 pub use settings::{REDACTED, SessionSettingsPatch};
 
 /// Service for sessions and turns.

@@ -357,7 +357,7 @@ impl Engine {
         format!("{}_{number:x}", self.services.request_prefix)
     }
 
-    fn context(&self) -> &EngineContext {
+    pub(crate) fn context(&self) -> &EngineContext {
         &self.services.context
     }
 }

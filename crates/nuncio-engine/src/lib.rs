@@ -28,6 +28,7 @@ pub mod operator_commands;
 pub mod ports;
 pub mod publish;
 pub mod record;
+pub mod rekey;
 pub mod relay;
 pub mod secret_cipher;
 pub mod skills;

@@ -25,7 +25,7 @@ pub use streams::{
     MAX_STREAM_PIECE, MAX_STREAM_START, StreamAbortReason, StreamPiece, StreamSender, StreamSubscriber, StreamUpdate,
     StreamUpdateKind,
 };
-pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex};
+pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex, webhook_secret_context};
 pub use webhooks::{
     DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookDeliveryId, WebhookProbe, WebhookResponse, WebhookSecret,
     WebhookService, WebhookStatusView,

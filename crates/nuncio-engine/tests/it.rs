@@ -22,6 +22,8 @@ mod mail;
 mod people;
 #[path = "it/publish.rs"]
 mod publish;
+#[path = "it/rekey.rs"]
+mod rekey;
 #[path = "it/relations.rs"]
 mod relations;
 #[path = "it/streams.rs"]

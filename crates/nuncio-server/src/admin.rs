@@ -31,6 +31,7 @@ use crate::dids::{DidSubject, Dids};
 use crate::error::OperatorError;
 use crate::messages::DirectMessageSender;
 use crate::registry;
+use crate::rekey::{SecretKeyFile, rekey};
 use crate::settings::LoopbackAccess;
 
 mod command_record;
@@ -117,6 +118,8 @@ pub enum AdminCommand {
     AuditExplain { call: CallId },
     StoreCheck,
     StoreStatus,
+    // Replaces the secret key.
+    StoreRekey,
 }
 
 /// An API key to create.
@@ -158,6 +161,7 @@ pub struct AdminApi {
     pub(crate) invites: InviteServerIdentity,
     /// The keys and sessions that agents have with people's devices.
     pub(crate) peers: Arc<AgentPeers>,
+    pub(crate) secret_key_file: Option<SecretKeyFile>,
     pub(crate) host: AdminProcess,
 }
 
@@ -360,6 +364,7 @@ impl AdminApi {
                 let checkpoints = self.checkpoints.read()?;
                 reply(engine.records().explain_call(&call, &checkpoints, self.checkpoints.public_key()).await?)
             }
+            AdminCommand::StoreRekey => reply(rekey(engine, &self.peers, self.secret_key_file.as_ref()).await?),
             AdminCommand::StoreStatus => reply(engine.store_status().await?),
             AdminCommand::StoreCheck => reply(engine.check_store().await?),
         }

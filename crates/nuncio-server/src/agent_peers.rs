@@ -21,6 +21,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::AddressTrust;
+use nuncio_engine::secret_cipher::KEY_BYTES;
 use nuncio_identity::did::DidUrl;
 use nuncio_identity::seal::{KeyStore, KeyStoreError, NewSealIdentity, SealIdentity};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -91,7 +92,7 @@ impl AgentPeers {
             OperatorError::new(Code::DataDirUnusable, message)
         };
         let relay = self.relay(name)?;
-        let key_store = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
+        let key_store = self.seals.open(name).map_err(|why| unusable(&why))?;
         let seal_identity =
             self.seal_identity(Arc::clone(&key_store) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
         let handler = Arc::new(SealedMessageHandler { engine: self.engine.clone(), agent: name.clone() });
@@ -137,6 +138,11 @@ impl AgentPeers {
             OperatorError::new(Code::KeysNotFound, message)
         };
         number.ok_or_else(none)
+    }
+
+    /// Encrypts the keys of all agents under a new secret key.
+    pub(crate) fn change_secret_key(&self, secret: &[u8; KEY_BYTES]) -> Result<(), KeyStoreError> {
+        self.seals.change_secret_key(secret)
     }
 
     /// Deletes the data that agents store about a person: keys, sessions and unhandled messages.

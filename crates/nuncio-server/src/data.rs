@@ -13,6 +13,7 @@ use ring::signature::Ed25519KeyPair;
 
 use crate::admin;
 use crate::error::OperatorError;
+use crate::rekey::SecretKeyFile;
 
 mod files;
 mod hotel;
@@ -230,6 +231,15 @@ impl DataDir {
             },
         };
         bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not contain a key of 32 bytes"))
+    }
+
+    /// The file of the secret key, which can be replaced; `None` if the key came from the environment.
+    pub(crate) fn secret_key_file(&self) -> Option<SecretKeyFile> {
+        match &self.secret_key {
+            SecretKeySource::DataDirectory => SecretKeyFile::new(&self.path.join(SECRET_KEY)),
+            SecretKeySource::File(file) => SecretKeyFile::new(file),
+            SecretKeySource::Given(_) => None,
+        }
     }
 
     /// The secret key of a data directory that has one. Creates none.

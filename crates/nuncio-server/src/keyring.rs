@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::ports::Store;
 use nuncio_engine::ports::store::{Conflict, KeyringChange, KeyringEntry, StoreError};
+use nuncio_engine::rekey::keyring_place;
 use nuncio_engine::secret_cipher::SecretCipher;
 use ring::signature::Ed25519KeyPair;
 
@@ -105,7 +106,7 @@ impl Keyring {
     }
 
     fn seal(&self, name: &str, content: &str, revision: u64) -> KeyringEntry {
-        let sealed = self.cipher.seal(&SystemEntropy, &place(name), content);
+        let sealed = self.cipher.seal(&SystemEntropy, &keyring_place(name), content);
         KeyringEntry { name: name.to_owned(), sealed, revision }
     }
 }
@@ -119,7 +120,7 @@ pub(crate) fn open_all(
 }
 
 fn open_entry(cipher: &SecretCipher, entry: &KeyringEntry) -> Result<StoredKey, OperatorError> {
-    match cipher.open(&place(&entry.name), &entry.sealed) {
+    match cipher.open(&keyring_place(&entry.name), &entry.sealed) {
         Some(content) => Ok(StoredKey { content, revision: entry.revision }),
         None if entry.name == CHECK => {
             let message = "the secret key is not the one of this store; name the right one with --secret-key or \
@@ -128,11 +129,6 @@ fn open_entry(cipher: &SecretCipher, entry: &KeyringEntry) -> Result<StoredKey, 
         }
         None => Err(damaged(&entry.name, "it cannot be decrypted")),
     }
-}
-
-/// The record name to which an entry is sealed.
-fn place(name: &str) -> String {
-    format!("keyring/{name}")
 }
 
 /// The error of a key that cannot be read. It is never replaced, because others know the server by it.

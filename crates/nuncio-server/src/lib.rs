@@ -27,6 +27,7 @@ mod metrics;
 mod offers;
 mod programs;
 mod registry;
+mod rekey;
 mod retention;
 mod serve;
 mod server_url;

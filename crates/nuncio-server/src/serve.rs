@@ -56,6 +56,7 @@ use crate::messages::DirectMessageSender;
 use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
 use crate::registry;
+use crate::rekey::{SecretKeyFile, finish_rekey};
 use crate::retention;
 use crate::server_url;
 use crate::settings::{LoopbackAccess, RelaySetting, Settings};
@@ -130,8 +131,9 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
     let invites = admin::InviteServerIdentity { key: public_key(&keyring.signing_key(PEOPLE_KEY).await?), url: None };
     let checkpoints = Arc::new(AuditCheckpoints::open(&data)?);
+    let secret_key_file = data.secret_key_file();
     let host = admin::AdminProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
-    Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
+    Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, secret_key_file, host })
 }
 
 /// The setting that the next server of this data directory reads. A faulty file is reported when that server starts.
@@ -212,7 +214,14 @@ async fn assemble(
     data.keep_secret_key()?;
     refuse_moved(&*store).await?;
     let cipher = SecretCipher::new(&secret_key);
-    let keyring = Keyring::open(Arc::clone(&store), cipher.clone()).await?;
+    let secret_key_file = data.secret_key_file();
+    let next_key = secret_key_file.as_ref().map(SecretKeyFile::next).transpose()?.flatten();
+    let mut secrets = vec![secret_key];
+    if let Some(next) = next_key {
+        cipher.replace_key(&next);
+        secrets.insert(0, next);
+    }
+    let keyring = ServerKeyring::open(Arc::clone(&store), cipher.clone()).await?;
     let files = data.private_files();
     import_key_files(&keyring, &files, key_files(&files, with.clock.now())?).await?;
     let ports = EnginePorts {
@@ -233,10 +242,13 @@ async fn assemble(
         ..settings.limits.engine()
     };
     let engine = Engine::new(ports, limits, standing);
-    let seals = AgentKeyStoreFolder { path: data.path().join("seals"), secret: secret_key };
+    let seals = AgentKeyStoreFolder::new(data.path().join("seals"), secrets);
     let relays = settings.a2h.relay.clone();
     engine.records().record_rewind().await?;
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
+    if let (Some(file), Some(next)) = (&secret_key_file, next_key) {
+        finish_rekey(&engine, &peers, file, &next).await?;
+    }
     let weak_peers = Arc::downgrade(&peers);
     runners.set_peers(weak_peers);
     Ok(AssembledEngine { engine, runners, peers, fetch, keyring })
@@ -454,6 +466,7 @@ impl Server {
             directory: directory.clone(),
             invites: admin::InviteServerIdentity { key: people.key(), url: Some(people.audience().to_owned()) },
             peers: Arc::clone(&peers),
+            secret_key_file: data.secret_key_file(),
             host: admin::AdminProcess::Server(Box::new(server)),
         };
         let retention = settings.retention.clone();

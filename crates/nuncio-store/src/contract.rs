@@ -103,6 +103,8 @@ macro_rules! store_contract {
                 keyring_entry_is_replaced_only_from_the_revision_that_was_read,
                 only_one_of_many_concurrent_keyring_entries_is_created,
                 store_info_is_put_replaced_and_removed,
+                sealed_value_is_replaced_only_if_it_is_as_it_was_read,
+                status_has_the_size_of_every_table_and_unfinished_work,
             }
             idempotency {
                 idempotency_record_round_trips,

@@ -5,7 +5,7 @@ use std::fs::{OpenOptions, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use nuncio_core::opaque_debug;
@@ -25,8 +25,8 @@ const KEY_CHECK_RECORD: &str = "storage-check";
 pub struct SqliteKeyStore {
     connection: Mutex<Connection>,
     version: i64,
-    /// Key that encrypts the values; names stay plain.
-    key: Option<StorageKey>,
+    /// Key that encrypts the values; names stay plain. Changes only while the connection is locked.
+    key: RwLock<Option<StorageKey>>,
 }
 
 impl SqliteKeyStore {
@@ -58,7 +58,7 @@ impl SqliteKeyStore {
         };
         let connection = open().map_err(|why| unusable(&why))?;
         let version = version(&connection)?;
-        Ok(Self { connection: Mutex::new(connection), version, key: None })
+        Ok(Self { connection: Mutex::new(connection), version, key: RwLock::default() })
     }
 
     #[must_use]
@@ -87,12 +87,40 @@ impl SqliteKeyStore {
             clean(&connection)?;
         }
         drop(connection);
-        (self.version, self.key) = (SEALED_VALUES, Some(key));
+        (self.version, self.key) = (SEALED_VALUES, RwLock::new(Some(key)));
         Ok(self)
     }
 
+    /// Encrypts all values with another key in one transaction, while the store is open.
+    ///
+    /// # Errors
+    /// The store is not encrypted, or the file cannot be written.
+    pub fn reseal(&self, key: StorageKey) -> Result<(), KeyStoreError> {
+        let mut connection = self.records()?;
+        if !self.is_sealed() {
+            return Err(KeyStoreError("the records are not sealed".to_owned()));
+        }
+        let transaction = connection.transaction().map_err(failed)?;
+        for name in names(&transaction)? {
+            let sql = "SELECT value FROM records WHERE name = ?1";
+            let value: Vec<u8> = transaction.query_row(sql, [&name], |row| row.get(0)).map_err(failed)?;
+            let value = key.seal(&name, &self.opened(&name, value)?);
+            let sql = "UPDATE records SET value = ?2 WHERE name = ?1";
+            transaction.execute(sql, params![name, value]).map_err(failed)?;
+        }
+        let sql = "UPDATE storage_check SET value = ?1";
+        transaction.execute(sql, [key.seal(KEY_CHECK_RECORD, b"")]).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        *self.key.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        checkpoint(&connection)
+    }
+
+    fn key(&self) -> RwLockReadGuard<'_, Option<StorageKey>> {
+        self.key.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sealed(&self, name: &str, value: Vec<u8>) -> Vec<u8> {
-        match &self.key {
+        match &*self.key() {
             Some(key) => key.seal(name, &value),
             None => value,
         }
@@ -100,7 +128,7 @@ impl SqliteKeyStore {
 
     fn opened(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, KeyStoreError> {
         let damaged = || KeyStoreError(format!("the record {name:?} is damaged"));
-        match &self.key {
+        match &*self.key() {
             Some(key) => key.open(name, value).ok_or_else(damaged),
             None => Ok(value),
         }
@@ -108,7 +136,7 @@ impl SqliteKeyStore {
 
     fn records(&self) -> Result<MutexGuard<'_, Connection>, KeyStoreError> {
         let connection = self.connection()?;
-        if self.key.is_none() && self.is_sealed() {
+        if self.key().is_none() && self.is_sealed() {
             return Err(KeyStoreError("the records are sealed, and no key was given".to_owned()));
         }
         Ok(connection)
@@ -154,12 +182,7 @@ fn version(connection: &Connection) -> Result<i64, KeyStoreError> {
 /// Encrypts every value in one transaction.
 fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeyStoreError> {
     let transaction = connection.transaction().map_err(failed)?;
-    let names: Vec<String> = {
-        let mut query = transaction.prepare("SELECT name FROM records").map_err(failed)?;
-        let names = query.query_map([], |row| row.get(0)).map_err(failed)?;
-        names.collect::<rusqlite::Result<_>>().map_err(failed)?
-    };
-    for name in names {
+    for name in names(&transaction)? {
         let sql = "SELECT value FROM records WHERE name = ?1";
         let value: Vec<u8> = transaction.query_row(sql, [&name], |row| row.get(0)).map_err(failed)?;
         let sql = "UPDATE records SET value = ?2 WHERE name = ?1";
@@ -174,6 +197,12 @@ fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeyS
     transaction.execute(sql, [key.seal(KEY_CHECK_RECORD, b"")]).map_err(failed)?;
     transaction.pragma_update(None, "user_version", SEALED_UNCLEANED).map_err(failed)?;
     transaction.commit().map_err(failed)
+}
+
+fn names(connection: &Connection) -> Result<Vec<String>, KeyStoreError> {
+    let mut query = connection.prepare("SELECT name FROM records").map_err(failed)?;
+    let names = query.query_map([], |row| row.get(0)).map_err(failed)?;
+    names.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
 /// Rewrites the file without its free pages, and empties the write-ahead file.
@@ -332,5 +361,22 @@ mod tests {
         drop(cabinet);
         let newer = SqliteKeyStore::open(&path).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap_err();
         assert!(newer.0.contains("newer version"), "{newer}");
+    }
+
+    #[test]
+    fn open_store_is_sealed_with_another_key_and_then_opens_only_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.db");
+        let key = |byte| StorageKey::derived(&[byte; 32], "test");
+        let change = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
+        let store = SqliteKeyStore::open(&path).unwrap().seal_with(key(1)).unwrap();
+        store.save(vec![change("a", "one"), change("b", "two")]).unwrap();
+        store.reseal(key(2)).unwrap();
+        store.save(vec![change("c", "three")]).unwrap();
+        assert_eq!(store.load("a").unwrap().as_deref(), Some(b"one".as_slice()));
+        drop(store);
+        assert!(SqliteKeyStore::open(&path).unwrap().seal_with(key(1)).is_err());
+        let store = SqliteKeyStore::open(&path).unwrap().seal_with(key(2)).unwrap();
+        assert_eq!(store.all("").unwrap().len(), 3);
     }
 }

@@ -31,6 +31,7 @@ mod readers;
 mod relations;
 mod relayed;
 mod rows;
+mod sealed;
 mod sessions;
 mod status;
 mod tasks;

@@ -29,6 +29,7 @@ mod readers;
 mod relations;
 mod relayed;
 mod rows;
+mod sealed;
 mod sessions;
 mod status;
 mod tasks;

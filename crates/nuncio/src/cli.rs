@@ -626,6 +626,11 @@ pub(crate) enum StoreSubcommand {
     Check,
     /// Show which store this is, its size per table and its oldest unfinished work
     Status,
+    /// Replace the secret key: everything that it encrypts is encrypted under a new one, also while the server runs
+    #[command(
+        after_help = "The new key takes the place of the old file. Copy it to where you keep it apart from backups."
+    )]
+    Rekey,
     /// Copy a store into an empty one, which is used from then on; the first one does not open any more
     #[command(
         after_help = "Stop the server first. An interrupted copy is continued by the same command.\nThe settings and the folder programs/ are not copied."

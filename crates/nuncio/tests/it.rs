@@ -101,6 +101,8 @@ mod skill_crash;
 mod skill_stories;
 #[path = "it/store_copy.rs"]
 mod store_copy;
+#[path = "it/store_rekey.rs"]
+mod store_rekey;
 #[path = "it/task.rs"]
 mod task;
 #[path = "it/tls.rs"]

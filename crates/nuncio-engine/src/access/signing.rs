@@ -25,12 +25,12 @@ pub struct RequestSigningKey {
 impl RequestSigningKey {
     /// Encrypts the secret of a signing key, bound to the key's id.
     pub(super) fn seal(context: &EngineContext, id: &KeyId, secret: &str) -> String {
-        context.seal(&seal_context(id), secret)
+        context.seal(&signing_key_context(id), secret)
     }
 
     /// Decrypts the secret of a signing key; `None` if it was encrypted with another server key.
     pub(super) fn open(cipher: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
-        let Some(secret) = cipher.open(&seal_context(&key.id), sealed) else {
+        let Some(secret) = cipher.open(&signing_key_context(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be decrypted; was secret.key replaced?");
             return None;
         };
@@ -72,6 +72,7 @@ pub(super) fn caller_of(key: &ApiKey, authentication: AuthenticationMethod) -> C
     Caller { principal: Principal::Key(key.id.clone()), person: key.person.clone(), request: None, authentication }
 }
 
-fn seal_context(id: &KeyId) -> String {
+/// Name to which the encryption of a signing key's secret is bound.
+pub(crate) fn signing_key_context(id: &(impl fmt::Display + ?Sized)) -> String {
     format!("keys/{id}")
 }

@@ -1,6 +1,7 @@
 //! Session settings chosen by the client: checked against the agent, merged, secrets encrypted.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use nuncio_core::agent::{Agent, OptionValueType};
 use nuncio_core::ids::{OptionName, SessionId};
@@ -102,7 +103,8 @@ impl ConversationService {
     }
 }
 
-fn secret_place(session: &SessionId, option: &OptionName) -> String {
+/// Name to which the encryption of a secret option is bound.
+pub(crate) fn secret_place(session: &(impl fmt::Display + ?Sized), option: &OptionName) -> String {
     format!("{session}/{option}")
 }
 

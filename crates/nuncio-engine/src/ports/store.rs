@@ -21,6 +21,7 @@ mod keys;
 mod nodes;
 mod records;
 pub mod relay;
+mod sealed;
 mod sessions;
 mod status;
 mod tasks;
@@ -41,6 +42,7 @@ pub use keys::{ApiKey, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
 pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
+pub use sealed::{SealedColumn, SealedValueChange, SealedValueStore};
 pub use sessions::{
     EncodedMessage, IdempotencyRecord, MessageStore, SessionChange, SessionCursor, SessionStore, StoredMessage,
 };
@@ -135,6 +137,7 @@ changes! {
     Node(NodeChange),
     Keyring(KeyringChange),
     Info(StoreInfoChange),
+    Sealed(SealedValueChange),
 }
 
 #[async_trait]
@@ -159,6 +162,7 @@ pub trait Store:
     + NodeStore
     + KeyringStore
     + StoreInfoStore
+    + SealedValueStore
     + fmt::Debug
     + Send
     + Sync

@@ -25,7 +25,7 @@ mod owner;
 mod secret;
 
 pub(crate) use index::WebhookIndex;
-pub(crate) use owner::ConnectionModeChange;
+pub(crate) use owner::{ConnectionModeChange, webhook_secret_context};
 pub use owner::{WaitingDelivery, WebhookStatusView};
 pub use secret::WebhookSecret;
 

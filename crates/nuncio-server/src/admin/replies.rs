@@ -1,5 +1,7 @@
 //! Replies to admin commands: the server serialises them, the command line reads them.
 
+use std::path::PathBuf;
+
 use nuncio_anp::directory::{DirectoryEntry, RegistrationStatus};
 use nuncio_core::approval::Approval;
 use nuncio_core::digest::Digest;
@@ -292,4 +294,12 @@ mod tests {
             assert!(!reply.to_string().contains("sealed"), "{reply}");
         }
     }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RekeyedStore {
+    /// Number of values that were sealed again.
+    pub values: u64,
+    /// File of the new key.
+    pub file: PathBuf,
 }

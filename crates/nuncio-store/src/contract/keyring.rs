@@ -1,9 +1,11 @@
 //! Contract checks for the keyring (nodes that create a key at once get the same one) and for what the store says about
 //! itself.
 
-use nuncio_engine::ports::store::{Change, Conflict, KeyringChange, KeyringEntry, StoreInfoChange};
+use nuncio_engine::ports::store::{
+    Change, Conflict, KeyringChange, KeyringEntry, SealedColumn, SealedValueChange, StoreInfoChange,
+};
 
-use super::{TestDatabase, assert_one_winner, made, race, refusal};
+use super::{TestDatabase, assert_one_winner, made, race, refusal, sample};
 
 fn entry(name: &str, sealed: &str, revision: u64) -> KeyringEntry {
     KeyringEntry { name: name.to_owned(), sealed: sealed.to_owned(), revision }
@@ -67,4 +69,37 @@ pub async fn store_info_is_put_replaced_and_removed(place: &dyn TestDatabase) {
     made(&*store, [remove("origin")]).await;
     assert_eq!(refusal(&*store, [remove("origin")]).await, Conflict::Missing);
     assert_eq!(read().await, [entry("moved_to", "b")]);
+}
+
+pub async fn sealed_value_is_replaced_only_if_it_is_as_it_was_read(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    let changed = |id: &str, from: &str, to: &str| {
+        let (id, from, to) = (id.to_owned(), from.to_owned(), to.to_owned());
+        Change::from(SealedValueChange { column: SealedColumn::Keyring, id, from, to })
+    };
+    made(&*store, [create("a", "1"), create("b", "2"), create("c", "3")]).await;
+    // A value that changed meanwhile, or is gone, does not prevent the other changes.
+    made(&*store, [changed("a", "1", "new"), changed("b", "other", "new"), changed("none", "1", "new")]).await;
+    let read = async |after, limit| store.sealed_values(SealedColumn::Keyring, after, limit).await.unwrap();
+    let pair = |id: &str, value: &str| (id.to_owned(), value.to_owned());
+    assert_eq!(read(None, 10).await, [pair("a", "new"), pair("b", "2"), pair("c", "3")]);
+    assert_eq!(read(Some("a"), 1).await, [pair("b", "2")]);
+    assert_eq!(read(Some("c"), 10).await, []);
+    // A sealed value keeps the revision of its key.
+    made(&*store, [replace("a", "d", 2)]).await;
+    for column in SealedColumn::ALL {
+        store.sealed_values(column, None, 10).await.unwrap();
+    }
+}
+
+pub async fn status_has_the_size_of_every_table_and_unfinished_work(place: &dyn TestDatabase) {
+    let store = place.open().await;
+    assert_eq!(store.status().await.unwrap().unfinished, []);
+    made(&*store, [create("a", "1"), sample::create("s"), sample::begin("s", 1)]).await;
+    let status = store.status().await.unwrap();
+    let rows = |name: &str| status.tables.iter().find(|table| table.name == name).map(|table| table.rows);
+    assert_eq!([rows("keyring"), rows("turns"), rows("grants")], [Some(1), Some(1), Some(0)]);
+    assert!(status.tables.iter().all(|table| table.bytes > 0) && status.schema > 20);
+    let kinds: Vec<_> = status.unfinished.iter().map(|work| (work.kind.as_str(), work.count)).collect();
+    assert_eq!(kinds, [("turn", 1)]);
 }

@@ -5,7 +5,7 @@ use nuncio_engine::ports::store::{Change, ConsentChange, RelayChange};
 use super::writes::{Translated, Writes};
 use super::{
     access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
-    mail, nodes, people, relations, relayed, sessions, tasks, webhooks,
+    mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
 };
 
 /// Appends the statements of one change.
@@ -24,6 +24,7 @@ pub(super) fn translate(change: &Change, head: &mut audit::AuditHead, out: &mut 
         Change::Consent(change) => translate_consent(change, out),
         Change::Relay(change) => translate_relay(change, out),
         Change::Node(change) => nodes::translate(change, out),
+        Change::Sealed(change) => sealed::translate(change, out),
         Change::Keyring(change) => keyring::translate(change, out),
         Change::Info(change) => info::translate(change, out),
     }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::problem::SqlError;
 use super::{
     access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
-    mail, nodes, people, relations, relayed, sessions, tasks, webhooks,
+    mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
@@ -27,6 +27,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::CachedAuditHead, chang
         Change::Node(change) => nodes::apply(connection, change),
         Change::Keyring(change) => keyring::apply(connection, change),
         Change::Info(change) => info::apply(connection, change),
+        Change::Sealed(change) => sealed::apply(connection, change),
     }
 }
 

@@ -6,6 +6,7 @@ use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::store::{Store as _, StoreCheckResult, StoreStatus};
+use nuncio_server::admin::replies::RekeyedStore;
 use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
 use nuncio_server::store_copy::{CopyReport, StoreAddress};
 use nuncio_server::{OperatorError, StoreLocation, SystemClock, store_copy};
@@ -26,6 +27,14 @@ pub(crate) async fn run(
         StoreSubcommand::Status => {
             require_store(&data)?;
             run_command(&data, AdminCommand::StoreStatus, json, print_status).await
+        }
+        StoreSubcommand::Rekey => {
+            require_store(&data)?;
+            run_command(&data, AdminCommand::StoreRekey, json, |RekeyedStore { values, file }| {
+                println!("{} {}.", "replaced:".green().bold(), clean(&file.display().to_string()));
+                println!("{} were encrypted again. Keep a copy of the new key.", counted(values, "value"));
+            })
+            .await
         }
         StoreSubcommand::Copy { from, to } => {
             let (from, to) = (StoreAddress::parse(&from), StoreAddress::parse(&to));
@@ -51,7 +60,7 @@ fn print_status(status: StoreStatus) {
         Some(oldest) => println!("\nThe oldest unfinished work is a {} since {}.", oldest.kind, oldest.oldest),
     }
     for work in &status.unfinished {
-        println!("  {}, the oldest since {}", counted(work.count, &work.kind), work.oldest);
+        println!("  {}: {}, the oldest since {}", work.kind, work.count, work.oldest);
     }
 }
 
@@ -71,7 +80,7 @@ async fn run_check(data: &DataDirOption, json: bool) -> anyhow::Result<()> {
 }
 
 fn require_store(data: &DataDirOption) -> anyhow::Result<()> {
-    if data.path.join("nuncio.db").exists() {
+    if matches!(data.store()?, StoreLocation::Postgres(_)) || data.path.join("nuncio.db").exists() {
         return Ok(());
     }
     let message = format!("there is no database in {}; name a data directory with --data", data.path.display());

@@ -1,5 +1,7 @@
 //! Webhook management by an agent's owner.
 
+use std::fmt;
+
 use nuncio_core::Code;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection};
 use nuncio_core::audit::AuditEvent;
@@ -109,7 +111,7 @@ impl WebhookService {
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
         let secret = WebhookSecret::random(&*self.context.entropy);
-        let sealed = self.context.seal(&seal_context(id), &secret.text());
+        let sealed = self.context.seal(&webhook_secret_context(id), &secret.text());
         let webhook = Webhook {
             agent: id.clone(),
             secret: sealed,
@@ -142,7 +144,7 @@ impl WebhookService {
 
     /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
-        WebhookSecret::read(&self.context.cipher.open(&seal_context(&webhook.agent), &webhook.secret)?)
+        WebhookSecret::read(&self.context.cipher.open(&webhook_secret_context(&webhook.agent), &webhook.secret)?)
     }
 }
 
@@ -151,7 +153,7 @@ pub(super) fn reachable(webhook: &Webhook) -> Webhook {
 }
 
 /// Name to which the encryption of the webhook secret is bound.
-fn seal_context(agent: &AgentId) -> String {
+pub(crate) fn webhook_secret_context(agent: &(impl fmt::Display + ?Sized)) -> String {
     format!("webhook/{agent}")
 }
 

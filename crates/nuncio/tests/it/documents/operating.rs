@@ -64,6 +64,8 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.run("nuncio store check");
     run.run("nuncio audit verify");
 
+    run.run("nuncio store rekey");
+    run.run("cp -p \"$NUNCIO_DATA/secret.key\"");
     run.run("nuncio store status");
     let data = run.path("moved").display().to_string();
     run.fill("/srv/nuncio-data", &data);
