@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 
 use crate::data::{DataDir, SecretKeySource};
 use crate::error::OperatorError;
-use crate::keyring::{Keyring, StoredKey, damaged, open_all};
+use crate::keyring::{ServerKeyring, StoredKey, damaged, open_all};
 use crate::system::SystemEntropy;
 
 mod admin;
@@ -51,7 +51,7 @@ pub struct Dids {
 }
 
 struct DidsShared {
-    keyring: Keyring,
+    keyring: ServerKeyring,
     clock: Arc<dyn Clock>,
     /// The URL that the DIDs are made of, or why there are no DIDs.
     base: Result<DidBaseUrl, String>,
@@ -80,7 +80,7 @@ impl Dids {
     /// Opens the DIDs of a store for a server at `base`, if it has a lasting URL. Creates the DID of the service if there
     /// is none.
     pub(crate) async fn open(
-        keyring: Keyring,
+        keyring: ServerKeyring,
         base: Option<&str>,
         chosen: PublicUrlSource,
         clock: Arc<dyn Clock>,
@@ -110,13 +110,13 @@ impl Dids {
     }
 
     /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
-    pub(crate) async fn open_offline(keyring: Keyring, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
+    pub(crate) async fn open_offline(keyring: ServerKeyring, clock: Arc<dyn Clock>) -> Result<Self, OperatorError> {
         let stored = keyring.all().await?;
         Self::load(keyring, &stored, last_base(&stored)?, clock)
     }
 
     fn load(
-        keyring: Keyring,
+        keyring: ServerKeyring,
         stored: &BTreeMap<String, StoredKey>,
         did_base: Result<DidBaseUrl, String>,
         clock: Arc<dyn Clock>,

@@ -28,7 +28,7 @@ pub(crate) const WEBHOOK_KEY: &str = "webhook";
 const CHECK: &str = "check";
 
 #[derive(Clone)]
-pub(crate) struct Keyring {
+pub(crate) struct ServerKeyring {
     store: Arc<dyn Store>,
     cipher: SecretCipher,
 }
@@ -40,7 +40,7 @@ pub(crate) struct StoredKey {
     pub(crate) revision: u64,
 }
 
-impl Keyring {
+impl ServerKeyring {
     /// Opens the keyring of a store, unless it was sealed under another secret key.
     pub(crate) async fn open(store: Arc<dyn Store>, cipher: SecretCipher) -> Result<Self, OperatorError> {
         let keyring = Self { store, cipher };
@@ -136,7 +136,7 @@ pub(crate) fn damaged(name: &str, why: &str) -> OperatorError {
     OperatorError::new(Code::StoreDamaged, format!("the key {name} in the store is damaged: {why}; restore a backup"))
 }
 
-opaque_debug!(Keyring);
+opaque_debug!(ServerKeyring);
 opaque_debug!(StoredKey);
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
         let starts = (0..16).map(|n| {
             let store = Arc::clone(&stores[n % 2]);
             tokio::spawn(async move {
-                let keyring = Keyring::open(store, cipher(1)).await.unwrap();
+                let keyring = ServerKeyring::open(store, cipher(1)).await.unwrap();
                 keyring.signing_key(PEOPLE_KEY).await.unwrap().public_key().as_ref().to_vec()
             })
         });
@@ -174,10 +174,10 @@ mod tests {
     async fn wrong_secret_key_is_refused_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder);
-        let keyring = Keyring::open(Arc::clone(&store), cipher(1)).await.unwrap();
+        let keyring = ServerKeyring::open(Arc::clone(&store), cipher(1)).await.unwrap();
         keyring.signing_key(WEBHOOK_KEY).await.unwrap();
         let before = store.keyring().await.unwrap();
-        let error = Keyring::open(Arc::clone(&store), cipher(2)).await.unwrap_err();
+        let error = ServerKeyring::open(Arc::clone(&store), cipher(2)).await.unwrap_err();
         assert_eq!(error.code, Code::SecretKeyWrong);
         assert_eq!(store.keyring().await.unwrap(), before);
     }
@@ -186,7 +186,7 @@ mod tests {
     async fn entry_moved_to_another_name_does_not_open() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder);
-        let keyring = Keyring::open(Arc::clone(&store), cipher(1)).await.unwrap();
+        let keyring = ServerKeyring::open(Arc::clone(&store), cipher(1)).await.unwrap();
         keyring.signing_key(WEBHOOK_KEY).await.unwrap();
         let entry = store.keyring_entry(WEBHOOK_KEY).await.unwrap().unwrap();
         let moved = KeyringEntry { name: PEOPLE_KEY.to_owned(), ..entry };
@@ -197,7 +197,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn key_replaced_by_another_process_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
-        let keyring = Keyring::open(store(&folder), cipher(1)).await.unwrap();
+        let keyring = ServerKeyring::open(store(&folder), cipher(1)).await.unwrap();
         assert_eq!(keyring.replace("did/service", "a", 0).await.unwrap(), 1);
         assert_eq!(keyring.replace("did/service", "b", 1).await.unwrap(), 2);
         for revision in [0, 1] {

@@ -48,7 +48,7 @@ use crate::error::OperatorError;
 use crate::fronts::{self, ProtocolDependencies};
 use crate::hosting::{HostDescription, check_documents};
 use crate::http::{self, RequestObserver, client_address::TrustedProxies};
-use crate::keyring::{Keyring, PEOPLE_KEY, WEBHOOK_KEY, import_key_files};
+use crate::keyring::{PEOPLE_KEY, ServerKeyring, WEBHOOK_KEY, import_key_files};
 use crate::listen::{
     ConnectionAcceptor, ConnectionLimits, ConnectionTimeouts, Connections, ServerRuntimes, raise_descriptor_limit,
 };
@@ -160,7 +160,7 @@ struct AssembledEngine {
     runners: Arc<ToolRunner>,
     peers: Arc<AgentPeers>,
     fetch: Arc<GuardedFetch>,
-    keyring: Keyring,
+    keyring: ServerKeyring,
 }
 
 async fn open_store(data: &DataDir, meter: Arc<dyn Meter>) -> Result<Arc<dyn Store>, OperatorError> {

@@ -33,7 +33,6 @@ impl TableShape {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The key of a row.
     #[must_use]
     pub fn key_of(&self, row: &Row) -> Vec<Value> {
         self.key.iter().filter_map(|column| row.get(self.column(column)?).cloned()).collect()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::error::OperatorError;
-use crate::keyring::Keyring;
+use crate::keyring::ServerKeyring;
 
 /// Name of the entry in the keyring.
 pub(super) const BASE_ENTRY: &str = "did/base";
@@ -82,7 +82,7 @@ impl RecordedDidBaseUrl {
     }
 
     /// Stores the URL in place of the one at `revision`, which is 0 before the first DID.
-    pub(super) async fn write(&self, keyring: &Keyring, revision: u64) -> Result<(), OperatorError> {
+    pub(super) async fn write(&self, keyring: &ServerKeyring, revision: u64) -> Result<(), OperatorError> {
         let content = serde_json::to_string(self).expect("a recorded base is JSON");
         keyring.replace(BASE_ENTRY, &content, revision).await.map(drop)
     }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use nuncio_core::Code;
 use ring::signature::Ed25519KeyPair;
 
-use super::{Keyring, PEOPLE_KEY, StoredKey, WEBHOOK_KEY};
+use super::{PEOPLE_KEY, ServerKeyring, StoredKey, WEBHOOK_KEY};
 use crate::data::PrivateFiles;
 use crate::error::OperatorError;
 
@@ -28,7 +28,7 @@ pub(crate) struct KeyFile {
 /// Moves the signing keys and the given keys into the store in one commit, then removes their files. A file whose key is
 /// in the store already was left by an interrupted move. If the store has another key of that name, the file stays.
 pub(crate) async fn import_key_files(
-    keyring: &Keyring,
+    keyring: &ServerKeyring,
     files: &PrivateFiles,
     others: Vec<KeyFile>,
 ) -> Result<(), OperatorError> {

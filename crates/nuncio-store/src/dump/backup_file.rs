@@ -129,7 +129,7 @@ impl<W: Write> BackupWriter<W> {
     }
 }
 
-/// A part of a backup.
+/// What [`BackupReader::next_part`] returns, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackupPart {
     Table(TableShape),

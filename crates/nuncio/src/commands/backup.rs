@@ -33,6 +33,6 @@ pub(crate) async fn restore(file: &Path, data: &DataDirOption, json: bool) -> an
     }
     let RestoreReport { created_at, rows, left_out } = report;
     println!("{} {} as of {created_at}.", "restored:".green().bold(), counted(rows, "row"));
-    println!("{} that could be used a second time were left out.", counted(left_out, "row"));
+    println!("Left out, because it could be used a second time: {}.", counted(left_out, "row"));
     Ok(())
 }

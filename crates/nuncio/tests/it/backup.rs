@@ -21,9 +21,6 @@ impl BackedUp {
     async fn new() -> Self {
         let home = TestAgentFolder::script();
         let key = home.key(&["--name", "phone", "--yes"]);
-        let server = home.serve().arg("--public-url").arg("https://agents.example.com").start();
-        let session = server.aap_with_key(&key).session("script", &[]).await;
-        server.aap_with_key(&key).say(&session, "kept words").await;
         for arguments in [
             &["grant", "create", "did:wba:a.example", "script", "notes:write", "--once"][..],
             &["grant", "create", "did:wba:b.example", "script", "notes:write"],
@@ -31,6 +28,9 @@ impl BackedUp {
         ] {
             home.json_command(arguments).json();
         }
+        let server = home.start();
+        let session = server.aap_with_key(&key).session("script", &[]).await;
+        server.aap_with_key(&key).say(&session, "kept words").await;
         let file = home.data().with_file_name("backup");
         let report = home.json_command(&["backup", file.to_str().unwrap()]).json();
         assert!(report["rows"].as_u64().unwrap() > 10, "{report}");
@@ -57,8 +57,7 @@ impl BackedUp {
     }
 
     fn serve(&self, data: &Path) -> NuncioCommand {
-        let serve = self.home.serve().env("NUNCIO_DATA", data.to_str().unwrap());
-        serve.arg("--public-url").arg("https://agents.example.com")
+        self.home.serve().env("NUNCIO_DATA", data.to_str().unwrap())
     }
 }
 
@@ -84,6 +83,8 @@ async fn restored_store_has_the_data_of_the_backup_and_the_same_identity() {
     let data = it.fresh("restored");
     let report = it.restore(&data, &it.file).json();
     assert_eq!(report["left_out"], 3, "a node, a one-time grant and an invite: {report}");
+    let shown = |data: &Path, what: &[&str]| it.at(data, what).run().json();
+    assert_eq!(shown(&data, &["did", "show"]), shown(&it.home.data(), &["did", "show"]));
 
     let server = it.serve(&data).start();
     let client = server.aap_with_key(&it.key);
@@ -92,8 +93,6 @@ async fn restored_store_has_the_data_of_the_backup_and_the_same_identity() {
     assert!(!Value::from(history).to_string().contains("lost words"));
     assert_eq!(server.aap().get("/sessions").await.0, 401, "the keys still count");
     server.stop();
-    let shown = |data: &Path, what: &[&str]| it.at(data, what).run().json();
-    assert_eq!(shown(&data, &["did", "show"]), shown(&it.home.data(), &["did", "show"]));
     assert_eq!(shown(&data, &["store", "check"])["intact"], true);
     let proof = shown(&data, &["audit", "verify"]);
     assert_eq!((&proof["intact"], proof["checkpoints"].as_u64() > Some(0)), (&Value::Bool(true), true), "{proof}");
@@ -110,7 +109,7 @@ async fn restore_voids_what_could_be_used_twice_and_is_recorded_once() {
     let before = it.home.json_command(&["grant", "list"]).json();
     assert_eq!(number_of(&before, "grants"), 2, "the original is unchanged");
     let records = shown(&["audit", "list", "--after", "0", "--limit", "1000"]);
-    let records = records["records"].as_array().unwrap().iter().map(|link| &link["record"]["event"]);
+    let records = records["records"].as_array().unwrap().iter().map(|link| &link["record"]["happened"]);
     assert_eq!(records.filter(|event| **event == "store_rewound").count(), 1);
     assert_eq!(it.restore(&data, &it.file).failure().0, "store_not_empty");
 }
@@ -197,7 +196,7 @@ async fn killed_restore_leaves_no_store_or_a_complete_one() {
         assert!(contents(&data).iter().all(|name| !name.contains("restoring")), "{:?}", contents(&data));
         assert_eq!(it.at(&data, &["store", "check"]).run().json()["intact"], true);
         let records = it.at(&data, &["audit", "list", "--after", "0", "--limit", "1000"]).run().json();
-        let events = records["records"].as_array().unwrap().iter().map(|link| &link["record"]["event"]);
+        let events = records["records"].as_array().unwrap().iter().map(|link| &link["record"]["happened"]);
         assert_eq!(events.filter(|event| **event == "store_rewound").count(), 1, "round {round}");
         assert_eq!(it.at(&data, &["audit", "verify"]).run().json()["intact"], true);
     }
