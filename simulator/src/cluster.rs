@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::ids::Incarnation;
+use nuncio_engine::jobs::{JobHandlers, JobLimits};
 use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::meter::NoopMeter;
+use nuncio_engine::ports::store::JobKind;
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, EngineError, EngineLimits, EnginePorts};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use crate::deliveries::SimulatedReceiver;
 use crate::observer::Observer;
 use crate::ports::{SimulatedBrain, SimulatedBus, SimulatedClock, SimulatedEntropy, SimulatedNetwork, SimulatedRunner};
 use crate::sabotage::Sabotage;
@@ -164,6 +168,17 @@ impl Cluster {
         engine.agents().publish(agent).await?;
         engine.nodes().adopt_orphans().await?;
         engine.nodes().start();
+        let mut handlers = JobHandlers::default();
+        let receiver = SimulatedReceiver {
+            scheduler: self.scheduler.clone(),
+            node: node.number,
+            observer: Arc::clone(&self.observer),
+            engine: engine.clone(),
+        };
+        handlers.add(JobKind::Callback, JobLimits::WEB_REQUESTS, receiver.clone());
+        handlers.add(JobKind::Delivery, JobLimits::WEB_REQUESTS, receiver);
+        let never = CancellationToken::new;
+        tokio::spawn(Arc::clone(engine.jobs()).run(handlers, never(), never()));
         Ok(())
     }
 

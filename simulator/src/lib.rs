@@ -5,6 +5,7 @@
 //! repeats notices. A seed decides everything, so that a failure can be repeated.
 
 mod cluster;
+mod deliveries;
 mod observer;
 mod ports;
 mod promises;
@@ -140,7 +141,11 @@ async fn run(cluster: &Arc<Cluster>) {
         let cluster = Arc::clone(cluster);
         tokio::spawn(async move { workload::converse(&cluster, number).await })
     });
-    let clients: Vec<_> = executions.chain(sessions).collect();
+    let lanes = (0..cluster.scheduler.random_below(3)).map(|number| {
+        let cluster = Arc::clone(cluster);
+        tokio::spawn(async move { workload::fill_lane(&cluster, number).await })
+    });
+    let clients: Vec<_> = executions.chain(sessions).chain(lanes).collect();
     for ended in join_all(clients).await {
         if let Err(error) = ended {
             cluster.observer.violation(1, format!("a client failed: {error}"));

@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::{ExecutionId, Incarnation, SessionId};
-use nuncio_engine::ports::store::{Change, NodeChange};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{Change, ClaimedJob, NodeChange};
 
+use crate::deliveries::SeenJobs;
 use crate::scheduler::Scheduler;
 
 #[derive(Debug, Default)]
@@ -23,6 +25,7 @@ pub(crate) struct Observations {
     pub(crate) ended: BTreeMap<ExecutionId, Execution>,
     /// The user messages of each session whose turns were acknowledged.
     pub(crate) said: BTreeMap<SessionId, Vec<String>>,
+    pub(crate) jobs: SeenJobs,
     violations: Vec<String>,
 }
 
@@ -52,6 +55,7 @@ impl Observer {
                 Change::Node(NodeChange::DeclareDead(dead)) => {
                     seen.dead.insert(dead.clone());
                 }
+                Change::Job(job) => seen.jobs.changed(job),
                 _ => {}
             }
         }
@@ -63,6 +67,29 @@ impl Observer {
         if is_dead && !own {
             self.violation(2, format!("node {node} committed after it was declared dead"));
         }
+    }
+
+    /// Records that a node claimed jobs.
+    pub(crate) fn claimed(&self, claimed: &[ClaimedJob], until: Timestamp) {
+        self.lock().jobs.claimed(claimed, until);
+    }
+
+    /// Records that a job is being sent.
+    pub(crate) fn sending(&self, job: &ClaimedJob) {
+        let now = self.scheduler.now();
+        let wrong = {
+            let mut seen = self.lock();
+            let Observations { jobs, dead, .. } = &mut *seen;
+            jobs.sending(job, now, dead)
+        };
+        if let Some(wrong) = wrong {
+            self.violation(11, wrong);
+        }
+    }
+
+    /// Records that the sender of a job has an answer.
+    pub(crate) fn sent(&self, job: &ClaimedJob, arrived: bool) {
+        self.lock().jobs.sent(job, arrived);
     }
 
     /// Records that a tool runs.

@@ -6,8 +6,8 @@ use nuncio_core::audit::{AuditOutcome, AuditRecord, ChainHead, ChainVerifier};
 use nuncio_core::execution::ExecutionState;
 use nuncio_core::message::Message;
 use nuncio_engine::ports::store::{
-    ApprovalStore as _, AuditStore as _, CallStore as _, ExecutionStore as _, MessageStore as _, NodeStore as _,
-    SessionStore as _, StoreError, TaskStore as _,
+    ApprovalStore as _, AuditStore as _, CallStore as _, ExecutionStore as _, JobKind, JobStore as _,
+    MessageStore as _, NodeStore as _, SessionStore as _, StoreError, TaskStore as _,
 };
 use nuncio_store::SqliteStore;
 
@@ -18,7 +18,8 @@ pub(crate) async fn check(file: &Path, observer: &Observer) -> Result<(), StoreE
     no_work_is_left(&store, observer).await?;
     executions_ended_once(&store, observer).await?;
     messages_are_complete(&store, observer).await?;
-    audit_chain_is_complete(&store, observer).await
+    audit_chain_is_complete(&store, observer).await?;
+    jobs_are_done(&store, observer).await
 }
 
 /// Promise 5: all clients are done, so no incarnation has unfinished work.
@@ -92,6 +93,26 @@ async fn messages_are_complete(store: &SqliteStore, observer: &Observer) -> Resu
         if stored != expected {
             observer.violation(1, format!("{session} has the messages {stored:?} instead of {expected:?}"));
         }
+    }
+    Ok(())
+}
+
+/// Promises 1 and 11: what the acknowledged executions and jobs were to send has arrived, and no job is left, so no lane
+/// stalls.
+async fn jobs_are_done(store: &SqliteStore, observer: &Observer) -> Result<(), StoreError> {
+    for kind in [JobKind::Callback, JobKind::Delivery] {
+        for job in store.next_jobs(kind, usize::MAX).await? {
+            observer.violation(11, format!("the {kind} {} is not done", job.key));
+        }
+    }
+    let missing: Vec<_> = {
+        let seen = observer.lock();
+        let executions = seen.acknowledged.values().map(ToString::to_string);
+        let expected = executions.chain(seen.jobs.acknowledged.iter().cloned());
+        expected.filter(|key| !seen.jobs.arrived.contains(key)).collect()
+    };
+    for key in missing {
+        observer.violation(1, format!("what was to be sent about {key} did not arrive"));
     }
     Ok(())
 }

@@ -15,4 +15,6 @@ pub enum Sabotage {
     UntrueFailures,
     /// Idempotency keys are not stored.
     ForgetsKeys,
+    /// Jobs that a node runs can be claimed by others.
+    IgnoresClaims,
 }

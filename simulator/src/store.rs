@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
@@ -86,6 +87,28 @@ impl SimulatedStore {
             CallFate::FailsBefore | CallFate::FailsAfter => Err(unavailable()),
         }
     }
+
+    /// Reports what was written, and loses the outcome if that is its fate.
+    fn after_write<T>(
+        &self,
+        fate: CallFate,
+        changes: &[Change],
+        outcome: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &outcome {
+            Ok(_) => self.observer.committed(self.node, changes),
+            Err(error) => self.scheduler.note(format!("node {} failed: {error}", self.node)),
+        }
+        if fate == CallFate::FailsAfter {
+            if self.sabotage != Some(Sabotage::UntrueFailures) {
+                // The port allows `Unavailable` for a stored commit only if this incarnation never commits again.
+                self.is_lost.store(true, Ordering::Relaxed);
+                self.lost.notify_one();
+            }
+            return Err(unavailable());
+        }
+        outcome
+    }
 }
 
 fn unavailable() -> StoreError {
@@ -153,7 +176,7 @@ delegated! {
         is_any_mail_before(time: Timestamp) -> bool;
     }
     DirectMessageStore {
-        pending_replies(until: Timestamp, limit: usize) -> Vec<PendingReply>;
+        pending_reply(id: &str) -> Option<PendingReply>;
         direct_message(agent: &AgentName, id: &str) -> Option<SentDirectMessage>;
     }
     AgentDirectoryStore {
@@ -171,7 +194,6 @@ delegated! {
         execution_by_key(caller: &Principal, skill: &SkillId, key: &str) -> Option<(ExecutionId, Digest)>;
         unfinished_executions(owner: &Incarnation) -> Vec<Execution>;
         is_any_execution_to_forget(at: Timestamp) -> bool;
-        callbacks(until: Timestamp, limit: usize) -> Vec<ExecutionCallback>;
     }
     RelayStore {
         member_view(id: &ConversationId, member: &RelayParty)
@@ -198,8 +220,6 @@ delegated! {
     WebhookStore {
         webhook(agent: &AgentId) -> Option<Webhook>;
         webhooks() -> Vec<Webhook>;
-        deliveries(by: Timestamp, except: &[AgentId], limit: usize)
-            -> Vec<WebhookDelivery>;
         first_delivery(agent: &AgentId) -> Option<WebhookDelivery>;
         delivery_log(agent: &AgentId, before: u64, limit: usize)
             -> Vec<WebhookDeliveryLogEntry>;
@@ -306,6 +326,42 @@ impl NodeStore for SimulatedStore {
 }
 
 #[async_trait]
+impl JobStore for SimulatedStore {
+    async fn claim_jobs(&self, mut request: JobClaimRequest) -> Result<Vec<ClaimedJob>, StoreError> {
+        let label = format!("claims jobs of the kind {}", request.kind);
+        let fate = self.scheduler.call(self.node, label, PossibleFaults::BeforeOrAfter).await;
+        if self.is_lost.load(Ordering::Relaxed) {
+            return Err(StoreError::Fenced);
+        }
+        if fate == CallFate::FailsBefore {
+            return Err(unavailable());
+        }
+        if self.sabotage == Some(Sabotage::IgnoresClaims) {
+            // All claims have expired by then.
+            request.now = request.now.after(Duration::from_secs(3600));
+        }
+        let until = request.until;
+        let claimed = run_to_end(self.inner.claim_jobs(request));
+        if let Ok(claimed) = &claimed {
+            self.observer.claimed(claimed, until);
+        }
+        self.after_write(fate, &[], claimed)
+    }
+
+    async fn job_times(&self, kinds: &[JobKind], now: Timestamp) -> Result<Vec<JobTimes>, StoreError> {
+        let mut times = self.read("job_times", self.inner.job_times(kinds, now)).await?;
+        if self.sabotage == Some(Sabotage::IgnoresClaims) {
+            times.iter_mut().for_each(|times| times.is_due = true);
+        }
+        Ok(times)
+    }
+
+    async fn next_jobs(&self, kind: JobKind, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.read("next_jobs", self.inner.next_jobs(kind, limit)).await
+    }
+}
+
+#[async_trait]
 impl Store for SimulatedStore {
     async fn commit(&self, mut changes: Vec<Change>) -> Result<(), StoreError> {
         let names: Vec<_> = changes.iter().map(name_of).collect();
@@ -322,19 +378,7 @@ impl Store for SimulatedStore {
             _ => {}
         }
         let outcome = run_to_end(self.inner.commit(changes.clone()));
-        match &outcome {
-            Ok(()) => self.observer.committed(self.node, &changes),
-            Err(error) => self.scheduler.note(format!("node {} failed: {error}", self.node)),
-        }
-        if fate == CallFate::FailsAfter {
-            if self.sabotage != Some(Sabotage::UntrueFailures) {
-                // The port allows `Unavailable` for a stored commit only if this incarnation never commits again.
-                self.is_lost.store(true, Ordering::Relaxed);
-                self.lost.notify_one();
-            }
-            return Err(unavailable());
-        }
-        outcome
+        self.after_write(fate, &changes, outcome)
     }
 
     fn fence(&self, incarnation: &Incarnation) {

@@ -14,11 +14,14 @@ use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::converse::{IdempotencyKey, NewSession, PermissionResponder, SessionSettingsPatch, TurnRequest};
 use nuncio_engine::invoke::ExecutionRequest;
+use nuncio_engine::ports::store::{Job, JobKind, JobLane};
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Caller, Engine};
 use serde_json::{Map, json};
+use url::Url;
 
 use crate::cluster::Cluster;
+use crate::deliveries::key_in_lane;
 
 /// Time after which a client gives up a request and repeats it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -83,6 +86,12 @@ async fn submit(cluster: &Cluster, name: &str, skill: &str) -> ExecutionId {
     }
 }
 
+/// Address that is called when the execution for an idempotency key ends. Half of the executions have the same receiver.
+fn callback_url(key: &str) -> Url {
+    let host = if key.len() % 2 == 0 { "even" } else { key.rsplit(' ').next().unwrap_or_default() };
+    Url::parse(&format!("https://h{host}.example/done")).expect("it is a URL")
+}
+
 async fn submit_to(engine: &Engine, name: &str, skill: &str) -> Option<ExecutionId> {
     let offered = engine.skills().skill(Some(&anyone()), &format!("mortal/{skill}"))?;
     let permit = engine.skills().permit(anyone(), offered).ok()?;
@@ -92,7 +101,7 @@ async fn submit_to(engine: &Engine, name: &str, skill: &str) -> Option<Execution
         priority: Priority::Normal,
         timeout: None,
         trace: TraceIds::default(),
-        callback: None,
+        callback: Some(callback_url(name)),
         idempotency: Some(key(name)),
     };
     Some(engine.executions().submit(&permit, submission, None).await.ok()?.execution.id)
@@ -157,6 +166,28 @@ async fn take_turn(cluster: &Cluster, session: &SessionId, text: &str) {
             return;
         }
     }
+}
+
+/// Stores the jobs of a lane, one after another.
+pub(crate) async fn fill_lane(cluster: &Cluster, number: usize) {
+    let lane = format!("lane_{number}");
+    for seq in 1..=1 + cluster.scheduler.random_below(4) as u64 {
+        pause(cluster, 300).await;
+        let key = key_in_lane(&lane, seq);
+        while !put_in_lane(cluster, &lane, seq, &key).await {
+            pause(cluster, 1000).await;
+        }
+        cluster.observer.lock().jobs.acknowledged.insert(key);
+    }
+}
+
+async fn put_in_lane(cluster: &Cluster, lane: &str, seq: u64, key: &str) -> bool {
+    let Some(engine) = cluster.any_engine() else { return false };
+    let place = JobLane { name: lane.to_owned(), seq };
+    let (key, receiver, due) = (key.to_owned(), "receiver".to_owned(), engine.now());
+    let job = Job { kind: JobKind::Delivery, key, receiver, lane: Some(place), due, attempts: 0 };
+    let put = async { engine.jobs().schedule(job).await };
+    matches!(cluster.within(PATIENCE, put).await, Some(Ok(())))
 }
 
 /// Allows or denies approvals and finishes tasks.

@@ -93,6 +93,11 @@ fn stored_commit_that_was_reported_as_failed_is_found() {
 }
 
 #[test]
+fn job_of_a_lane_that_two_nodes_run_at_once_is_found() {
+    assert!(is_found(Sabotage::IgnoresClaims, "promise 11:"));
+}
+
+#[test]
 fn second_execution_for_one_idempotency_key_is_found() {
     assert!(is_found(Sabotage::ForgetsKeys, "promise 9:"));
 }

@@ -12,6 +12,7 @@ use nuncio_core::caller::Caller;
 use nuncio_core::ids::{AgentId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::BackgroundTasks;
@@ -19,7 +20,7 @@ use crate::compute::ComputePool;
 use crate::engine::EngineLimits;
 use crate::error::EngineError;
 use crate::ports::entropy::{random_name, timed_name};
-use crate::ports::store::{AuditChange, Change, Conflict, StoreError};
+use crate::ports::store::{AuditChange, Change, ClaimedJob, Conflict, JobClaimRequest, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
 use crate::secret_cipher::SecretCipher;
 
@@ -44,6 +45,8 @@ pub(crate) struct EngineContext {
     /// Time in milliseconds before which signatures are refused, because the store was restored and does not know the
     /// nonces that were used until then.
     pub(crate) signatures_since: AtomicI64,
+    /// Notified when jobs may be due earlier than before.
+    pub(crate) jobs_changed: Notify,
     /// Cancelled when the server stops; no new turns begin.
     pub(crate) closing: CancellationToken,
     /// Cancelled when the grace period of running turns ends.
@@ -86,13 +89,28 @@ impl EngineContext {
         if self.cipher.is_replaced() {
             changes.iter_mut().for_each(|change| self.reseal_change(change));
         }
+        let may_be_due = changes.iter().any(|change| matches!(change, Change::Job(job) if job.may_be_due()));
         let committed = self.store.commit(changes).await;
-        if matches!(committed, Err(StoreError::Fenced)) && !self.closed.is_cancelled() {
+        self.stop_if_fenced(&committed);
+        if may_be_due && committed.is_ok() {
+            self.jobs_changed.notify_one();
+        }
+        committed
+    }
+
+    /// Claims jobs, as [`JobStore::claim_jobs`](crate::ports::store::JobStore::claim_jobs) says.
+    pub(crate) async fn claim_jobs(&self, request: JobClaimRequest) -> Result<Vec<ClaimedJob>, StoreError> {
+        let claimed = self.store.claim_jobs(request).await;
+        self.stop_if_fenced(&claimed);
+        claimed
+    }
+
+    fn stop_if_fenced<T>(&self, written: &Result<T, StoreError>) {
+        if matches!(written, Err(StoreError::Fenced)) && !self.closed.is_cancelled() {
             tracing::error!(incarnation = %self.incarnation, "this node was declared dead; it stops its work");
             self.closing.cancel();
             self.closed.cancel();
         }
-        committed
     }
 
     pub(crate) async fn commit_one(&self, change: impl Into<Change>) -> Result<(), StoreError> {

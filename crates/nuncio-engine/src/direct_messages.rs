@@ -1,10 +1,8 @@
 //! Direct messages between agents (ANP `direct.send`). A pending reply is stored from before the agent's turn begins
 //! until it is delivered; a reply to a message of a local agent is stored with that message.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
@@ -12,21 +10,22 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::policy::Protocol;
 use nuncio_core::time::Timestamp;
+use nuncio_core::turn::TurnState;
 use serde_json::json;
 
 use crate::access::Caller;
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
+use crate::jobs::{JobRetries, JobService};
 use crate::ports::store::{
-    Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
+    Change, ClaimedJob, Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, Job, JobChange, JobKind,
+    JobSelection, PendingReply, SentDirectMessage,
 };
 use crate::publish::PublishedAgent;
 
-/// Maximum delivery attempts per reply.
-const MAX_ATTEMPTS: u32 = 12;
-
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(3 * 3600));
+const RETRIES: JobRetries =
+    JobRetries { attempts: 12, backoff: Backoff::doubling(Duration::from_secs(5), Duration::from_secs(3 * 3600)) };
 
 /// Extra time after the turn limit at which a reply is checked even without a notification.
 const CHECK_MARGIN: Duration = Duration::from_secs(60);
@@ -65,8 +64,8 @@ pub enum DirectReplyState {
 pub struct DirectMessageService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectMessageStore>,
+    pub(crate) jobs: Arc<JobService>,
     pub(crate) conversations: Arc<ConversationService>,
-    pub(crate) answers: Notify,
 }
 
 impl DirectMessageService {
@@ -76,7 +75,7 @@ impl DirectMessageService {
     /// # Errors
     /// The message was refused. No pending reply is left then.
     pub async fn receive_direct_message(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         served: &PublishedAgent,
         message: IncomingMessage,
@@ -91,62 +90,44 @@ impl DirectMessageService {
             agent: served.agent.name.clone(),
             to: from.to,
             answers: from.answers,
-            due: self.context.now().after(self.context.limits.turn + CHECK_MARGIN),
-            attempts: 0,
         };
         // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
         // other order could lose a reply.
-        self.context.commit_one(DirectMessageChange::PutPendingReply(reply.clone())).await?;
+        let job = Job {
+            kind: JobKind::Reply,
+            key: reply.id.clone(),
+            receiver: session.to_string(),
+            lane: None,
+            due: self.context.now().after(self.context.limits.turn + CHECK_MARGIN),
+            attempts: 0,
+        };
+        let id = reply.id.clone();
+        let changes = vec![DirectMessageChange::PutPendingReply(reply).into(), JobChange::Put(job).into()];
+        self.context.commit(changes).await?;
         let begun =
             self.conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
         let turn = match begun {
             Ok(turn) => turn,
             Err(error) => {
-                self.context.commit_one(DirectMessageChange::RemovePendingReply(reply.id)).await?;
+                self.context.commit_one(DirectMessageChange::RemovePendingReply(id)).await?;
                 return Err(error);
             }
         };
-        let direct_messages = Arc::clone(self);
-        self.context.tasks.spawn(async move {
-            turn.finished().await;
-            let now = PendingReply { due: direct_messages.context.now(), ..reply };
-            match direct_messages.context.commit_one(DirectMessageChange::PutPendingReply(now)).await {
-                Ok(()) | Err(StoreError::Conflict(_)) => direct_messages.answers.notify_one(),
-                Err(error) => tracing::error!(%error, "a reply could not be stored; it is read again later"),
-            }
-        });
+        // The commit that ends a turn makes its reply due. The turn of a repeated message may have ended before.
+        if turn.read(|log| log.stop().is_some()) {
+            let (kind, jobs) = (JobKind::Reply, JobSelection::Key(id));
+            self.context.commit_one(JobChange::Hasten { kind, jobs, due: self.context.now() }).await?;
+        }
         Ok(())
     }
 
-    /// Makes all pending replies due, because their turns ended with the previous process, and returns their number.
-    /// Called once, after [`Engine::recover`](crate::Engine::recover).
-    pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
-        let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
-        let (count, now) = (reply.len(), self.context.now());
-        let due = reply.into_iter().map(|reply| {
-            DirectMessageChange::PutPendingReply(PendingReply { due: reply.due.min(now), ..reply }).into()
-        });
-        self.context.commit(due.collect()).await?;
-        Ok(count)
-    }
-
-    /// Pending replies that are due, without those in `known`.
-    pub async fn pending_replies_due(
-        &self,
-        known: &HashSet<String>,
-        limit: usize,
-    ) -> Result<Vec<PendingReply>, EngineError> {
-        let all = self.store.pending_replies(self.context.now(), known.len().saturating_add(limit)).await?;
-        Ok(all.into_iter().filter(|reply| !known.contains(&reply.id)).take(limit).collect())
-    }
-
-    pub async fn next_pending_reply(&self, known: &HashSet<String>) -> Result<Option<Timestamp>, EngineError> {
-        let all = self.store.pending_replies(Timestamp::LAST, known.len().saturating_add(1)).await?;
-        Ok(all.into_iter().find(|reply| !known.contains(&reply.id)).map(|reply| reply.due))
-    }
-
-    pub async fn wait_for_pending_reply(&self) {
-        self.answers.notified().await;
+    /// The pending reply of a job. `None` if it was deleted with its session; the job is then stored as ended.
+    pub async fn pending_reply(&self, job: &ClaimedJob) -> Result<Option<PendingReply>, EngineError> {
+        let found = self.store.pending_reply(&job.job.key).await?;
+        if found.is_none() {
+            self.jobs.end(job).await?;
+        }
+        Ok(found)
     }
 
     /// Content of a pending reply; a failure message is a reply too.
@@ -163,40 +144,31 @@ impl DirectMessageService {
             Err(error) => return Err(error),
         };
         if !turn.read(|log| log.stop().is_some()) {
-            return Ok(DirectReplyState::NotYet);
+            let stored = self.conversations.store.turn(&reply.session, number).await?;
+            if stored.is_none_or(|stored| stored.state == TurnState::Running) {
+                return Ok(DirectReplyState::NotYet);
+            }
+            // Readers see the end of a turn right after it was stored.
+            turn.finished().await;
         }
         let text = turn.answer().unwrap_or_else(|failure| failure.message);
         Ok(if text.is_empty() { DirectReplyState::Nothing } else { DirectReplyState::Text(text) })
     }
 
     /// Removes a reply that was delivered or has no content.
-    pub async fn remove_pending_reply(&self, reply: &PendingReply) -> Result<(), EngineError> {
-        Ok(self.context.commit_one(DirectMessageChange::RemovePendingReply(reply.id.clone())).await?)
+    pub async fn remove_pending_reply(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        self.jobs.end_with(job, remove_reply(job)).await
     }
 
     /// Schedules the next attempt and returns its time. After the 12th attempt the reply is removed; the result is then
-    /// `None`, as for a deleted session.
-    pub async fn retry_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
-        let attempts = reply.attempts + 1;
-        if attempts >= MAX_ATTEMPTS {
-            self.remove_pending_reply(reply).await?;
-            return Ok(None);
-        }
-        self.reschedule_reply(PendingReply { attempts, ..reply.clone() }, BACKOFF.after(attempts)).await
+    /// `None`.
+    pub async fn retry_pending_reply(&self, job: &ClaimedJob) -> Result<Option<Timestamp>, EngineError> {
+        self.jobs.retry_or_end_with(job, RETRIES, remove_reply(job)).await
     }
 
-    /// Postpones a pending reply whose turn still runs; returns the time of the next check, or `None` if the session
-    /// was deleted meanwhile.
-    pub async fn postpone_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
-        self.reschedule_reply(reply.clone(), CHECK_MARGIN).await
-    }
-
-    async fn reschedule_reply(&self, reply: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
-        let due = self.context.now().after(pause);
-        let change = DirectMessageChange::PutPendingReply(PendingReply { due, ..reply });
-        // The session may have been deleted.
-        let made = self.context.commit_one(change).await.made_unless(Conflict::NoSession)?;
-        Ok(made.then_some(due))
+    /// Postpones a pending reply whose turn still runs.
+    pub async fn postpone_pending_reply(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        self.jobs.postpone(job, self.context.now().after(CHECK_MARGIN)).await
     }
 
     /// Stores an outgoing message before it is sent, so that the reply can be matched, and deletes messages older than
@@ -244,4 +216,8 @@ impl DirectMessageService {
             DirectMessageChange::Answer { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
         Ok(self.context.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
+}
+
+fn remove_reply(job: &ClaimedJob) -> Vec<Change> {
+    vec![DirectMessageChange::RemovePendingReply(job.job.key.clone()).into()]
 }

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
-use crate::ports::store::{AgentDirectoryChange, AgentDirectoryStore, Conflict};
+use crate::ports::store::{AgentDirectoryChange, AgentDirectoryStore, Change, Conflict, Job, JobChange, JobKind};
 
 /// Id of a listing, derived from the URL of the description, so that registering the same URL again updates the same
 /// listing.
@@ -146,9 +146,15 @@ impl DirectoryService {
         Ok(self.store.directory().await?)
     }
 
-    /// Creates or replaces a directory listing.
+    /// Creates or replaces a directory listing, and schedules its next check.
     pub async fn put_listing(&self, entry: DirectoryListing, description: String) -> Result<(), EngineError> {
-        Ok(self.context.commit_one(AgentDirectoryChange::PutListing { entry, description }).await?)
+        let check = check_job(&entry);
+        Ok(self.context.commit(vec![AgentDirectoryChange::PutListing { entry, description }.into(), check]).await?)
+    }
+
+    /// Schedules the check of a listing at its `next_check`.
+    pub async fn schedule_check(&self, entry: &DirectoryListing) -> Result<(), EngineError> {
+        Ok(self.context.commit(vec![check_job(entry)]).await?)
     }
 
     /// Stores the result of a check; returns false if the listing was removed meanwhile.
@@ -160,6 +166,12 @@ impl DirectoryService {
         let removed = self.context.commit_one(AgentDirectoryChange::RemoveListing(id.clone())).await;
         if removed.made_unless(Conflict::Missing)? { Ok(()) } else { Err(not_registered(id.as_str())) }
     }
+}
+
+/// Change that schedules the next check of a listing. The job is removed when it runs after the listing was removed.
+fn check_job(entry: &DirectoryListing) -> Change {
+    let (key, receiver) = (entry.url.to_string(), entry.url.authority().to_owned());
+    JobChange::Put(Job { kind: JobKind::Check, key, receiver, lane: None, due: entry.next_check, attempts: 0 }).into()
 }
 
 #[must_use]

@@ -14,7 +14,6 @@ use crate::access::{AccessControl, AccessTable, ConfiguredGrant, PersonLinks};
 use crate::approve::ApprovalService;
 use crate::background::BackgroundTasks;
 use crate::call::CallService;
-use crate::callbacks::CallbackService;
 use crate::compute::ComputePool;
 use crate::consent::{
     AgentAccountService, AgentLocks, ConsentService, ConsentSettings, ManifestService, NotificationService,
@@ -27,6 +26,7 @@ use crate::directory::DirectoryService;
 use crate::drafting::{ProtocolDraftService, ProtocolDraftingPolicy};
 use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
+use crate::jobs::JobService;
 use crate::nodes::NodeService;
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
@@ -130,7 +130,7 @@ services! {
     calls: CallService,
     conversations: ConversationService,
     drafts: ProtocolDraftService,
-    callbacks: CallbackService,
+    jobs: JobService,
     executions: ExecutionService,
     direct_messages: DirectMessageService,
     directory: DirectoryService,
@@ -171,6 +171,7 @@ impl Engine {
             incarnation,
             signatures_since: AtomicI64::new(i64::MIN),
             tasks: BackgroundTasks::new(),
+            jobs_changed: Notify::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
@@ -201,16 +202,16 @@ impl Engine {
             recent: RecentConversations::new(context.limits.conversation_cache)
         });
         let drafts = service!(ProtocolDraftService { context, store, conversations; approval_store: store.clone() });
-        let callbacks = service!(CallbackService { context, store; owed: Notify::new() });
+        let jobs = service!(JobService { context, store });
         let executions = service!(ExecutionService {
-            context, store, runner, agents, skills, calls, conversations, callbacks;
+            context, store, runner, agents, skills, calls, conversations;
             queue: ExecutionQueue::new(context.limits.executions.clone())
         });
-        let direct_messages = service!(DirectMessageService { context, store, conversations; answers: Notify::new() });
+        let direct_messages = service!(DirectMessageService { context, store, jobs, conversations });
         let directory = service!(DirectoryService { context, store });
         let mailbox = service!(NotificationService { context, store, index; waiters: NotificationWaiters::default() });
         let webhooks = service!(WebhookService {
-            context, store, mailbox, index, locks;
+            context, store, jobs, mailbox, index, locks;
             account_store: store.clone(),
             relay_store: store.clone()
         });
@@ -253,7 +254,7 @@ impl Engine {
             calls,
             conversations,
             drafts,
-            callbacks,
+            jobs,
             executions,
             direct_messages,
             directory,

@@ -11,7 +11,7 @@ use url::Url;
 use crate::context::CommitResultExt as _;
 use crate::directory::DirectoryService;
 use crate::error::EngineError;
-use crate::ports::store::{AgentDirectoryChange, Conflict};
+use crate::ports::store::{AgentDirectoryChange, Change, Conflict, Job, JobChange, JobKind};
 
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,13 +127,12 @@ impl DirectoryService {
         let now = self.context.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
-            self.context
-                .commit_one(AgentDirectoryChange::UpdateFollowed { followed: now.clone(), offers: None })
-                .await?;
+            let update = AgentDirectoryChange::UpdateFollowed { followed: now.clone(), offers: None };
+            self.context.commit(vec![update.into(), visit_job(&now)]).await?;
             return Ok(now);
         }
         let followed = FollowedDomain::new(domain, by, now);
-        self.context.commit_one(AgentDirectoryChange::Follow(followed.clone())).await?;
+        self.context.commit(vec![AgentDirectoryChange::Follow(followed.clone()).into(), visit_job(&followed)]).await?;
         Ok(followed)
     }
 
@@ -181,6 +180,7 @@ impl DirectoryService {
                 }
                 None => {
                     let followed = FollowedDomain::new(domain.clone(), FollowSource::Settings, self.context.now());
+                    changes.push(visit_job(&followed));
                     changes.push(AgentDirectoryChange::Follow(followed).into());
                 }
             }
@@ -215,4 +215,11 @@ mod tests {
             assert!(ServerOrigin::parse(bad).is_err(), "{bad:?}");
         }
     }
+}
+
+/// Change that schedules the next visit of a domain. The job is removed when it runs after the domain was unfollowed.
+fn visit_job(followed: &FollowedDomain) -> Change {
+    let (key, receiver) = (followed.domain.to_string(), followed.domain.host().to_owned());
+    JobChange::Put(Job { kind: JobKind::Visit, key, receiver, lane: None, due: followed.next_visit, attempts: 0 })
+        .into()
 }

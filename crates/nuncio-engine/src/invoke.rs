@@ -5,11 +5,10 @@
 
 use crate::call::CallService;
 use crate::call_failure::{cancelled, cancelled_unbegun};
-use crate::callbacks::CallbackService;
 use crate::context::EngineContext;
 use crate::converse::ConversationService;
 use crate::ports::Runner;
-use crate::ports::store::ExecutionStore;
+use crate::ports::store::{ClaimedJob, ExecutionStore};
 use crate::publish::AgentService;
 use crate::skills::SkillAccessService;
 use nuncio_core::execution::Execution;
@@ -41,7 +40,6 @@ pub struct ExecutionService {
     pub(crate) skills: Arc<SkillAccessService>,
     pub(crate) calls: Arc<CallService>,
     pub(crate) conversations: Arc<ConversationService>,
-    pub(crate) callbacks: Arc<CallbackService>,
     pub(crate) queue: ExecutionQueue,
 }
 
@@ -57,6 +55,15 @@ impl ExecutionService {
             Err(_) => None,
         };
         self.readable(caller, id, found)
+    }
+
+    /// The execution that a job of the kind [`JobKind::Callback`](crate::ports::store::JobKind::Callback) reports;
+    /// `None` once it was deleted.
+    pub async fn execution_of_callback(&self, job: &ClaimedJob) -> Result<Option<Execution>, EngineError> {
+        match ExecutionId::parse(&job.job.key) {
+            Ok(id) => Ok(self.store.execution(&id).await?),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Like [`ExecutionService::execution`], but waits until the execution is over or until the time `until`.

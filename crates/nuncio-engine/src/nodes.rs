@@ -12,7 +12,9 @@ use crate::context::EngineContext;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
-use crate::ports::store::{Conflict, NodeChange, NodeRecord, NodeState, NodeStore, StoreError};
+use crate::ports::store::{
+    Conflict, JobChange, JobKind, JobSelection, NodeChange, NodeRecord, NodeState, NodeStore, StoreError,
+};
 use crate::tasks::TaskInbox;
 
 /// Interval at which a node renews its lease, which is five times as long.
@@ -84,9 +86,14 @@ impl NodeService {
         };
         let mut changes = vec![NodeChange::Forget(now.before(NODE_RETENTION)).into()];
         changes.extend(previous.map(|previous| NodeChange::DeclareDead(previous).into()));
+        if sharing != StoreSharing::Shared {
+            // The turns of earlier processes end, so the replies need not wait for them.
+            let (kind, jobs) = (JobKind::Reply, JobSelection::All);
+            changes.push(JobChange::Hasten { kind, jobs, due: now }.into());
+        }
         match sharing {
             StoreSharing::Exclusive => {
-                changes.extend([NodeChange::DeclareAllDead.into(), NodeChange::Join(node).into()])
+                changes.extend([NodeChange::DeclareAllDead.into(), NodeChange::Join(node).into()]);
             }
             StoreSharing::OneNode => changes.push(NodeChange::JoinAlone(node).into()),
             StoreSharing::Shared => changes.push(NodeChange::Join(node).into()),
@@ -162,6 +169,7 @@ impl NodeService {
             report.approvals += self.approvals.close_approvals_of(&owner).await?;
             self.inbox.withdraw_tasks_of(&owner).await?;
             report.executions += self.executions.adopt_executions(&owner).await?;
+            self.context.commit_one(JobChange::Release(owner)).await?;
         }
         Ok(report)
     }

@@ -27,8 +27,7 @@ pub use streams::{
 };
 pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex, webhook_secret_context};
 pub use webhooks::{
-    DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookDeliveryId, WebhookProbe, WebhookResponse, WebhookSecret,
-    WebhookService, WebhookStatusView,
+    DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookResponse, WebhookSecret, WebhookService, WebhookStatusView,
 };
 
 /// Service for conversations of people and agents, their encrypted messages and streams.

@@ -12,10 +12,10 @@ mod change;
 mod conversations;
 #[path = "it/crash.rs"]
 mod crash;
-#[path = "it/crawl.rs"]
-mod crawl;
 #[path = "it/executions.rs"]
 mod executions;
+#[path = "it/jobs.rs"]
+mod jobs;
 #[path = "it/mail.rs"]
 mod mail;
 #[path = "it/people.rs"]

@@ -10,6 +10,8 @@ use nuncio_core::manifest::ScopePresets;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::PermissionResponder;
+use nuncio_engine::jobs::{JobHandler, JobHandlers, JobLimits};
+use nuncio_engine::ports::store::JobKind;
 
 mod documents;
 mod paths;
@@ -84,22 +86,29 @@ pub struct OpenApiPart {
 /// Background job of a front: runs from the start of the server until it stops.
 pub type FrontJob = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A started front: the routes to mount, and the background jobs.
+/// A started front: the routes to mount, the background jobs, and the handlers of stored jobs.
 #[derive(Default)]
 pub struct StartedFront {
     pub routes: Router,
     pub jobs: Vec<FrontJob>,
+    pub handlers: JobHandlers,
 }
 
 impl StartedFront {
     #[must_use]
     pub fn new(routes: Router) -> Self {
-        Self { routes, jobs: Vec::new() }
+        Self { routes, ..Self::default() }
     }
 
     #[must_use]
     pub fn with_job(mut self, job: impl Future<Output = ()> + Send + 'static) -> Self {
         self.jobs.push(Box::pin(job));
+        self
+    }
+
+    #[must_use]
+    pub fn with_handler(mut self, kind: JobKind, limits: JobLimits, handler: impl JobHandler) -> Self {
+        self.handlers.add(kind, limits, handler);
         self
     }
 }

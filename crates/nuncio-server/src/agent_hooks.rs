@@ -5,25 +5,26 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::jobs::JobHandler;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
-use nuncio_engine::ports::store::relay::WebhookDelivery;
-use nuncio_engine::relay::{
-    DeliveryNextStep, WebhookCall, WebhookDeliveryId, WebhookProbe, WebhookResponse, WebhookSecret,
-};
+use nuncio_engine::ports::store::{ClaimedJob, JobKind};
+use nuncio_engine::relay::{DeliveryNextStep, WebhookCall, WebhookResponse, WebhookSecret};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
 
-use crate::webhooks::jobs::{self, DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
 use crate::webhooks::signing::{SharedSecret, WebhookMessage};
+use crate::webhooks::{MAX_RESPONSE, response_status};
 
 /// Time limit of one webhook request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Delivers events to the webhooks of agents' accounts.
+/// Delivers events to the webhooks of agents' accounts, and probes unreachable webhooks.
+#[derive(Clone)]
 pub(crate) struct AgentWebhookSender {
     pub(crate) engine: Engine,
     /// The HTTP client for URLs that agents' owners set.
@@ -36,87 +37,30 @@ pub(crate) type LazyFetch = LazyLock<FetchBuildResult, Box<dyn FnOnce() -> Fetch
 /// The HTTP client, or why it could not be built.
 type FetchBuildResult = Result<Arc<dyn Fetch>, String>;
 
-pub(crate) enum AgentWebhookJob {
-    Call(Box<WebhookDelivery>),
-    Probe(AgentId),
-}
-
-/// The number of a probe in place of an event number. Event numbers start at one.
-const PROBE_NUMBER: u64 = 0;
-
-impl DeliverySource for AgentWebhookSender {
-    type Key = WebhookDeliveryId;
-    type Receiver = AgentId;
-    type Job = AgentWebhookJob;
-
-    fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    async fn find_due(
-        &self,
-        in_flight: &JobsInFlight<WebhookDeliveryId, AgentId>,
-    ) -> Result<DueJobs<Self>, EngineError> {
-        let (in_flight_keys, full, now) = (&in_flight.keys, in_flight.full(), self.engine.now());
-        let found = self.engine.webhooks().deliveries_due(in_flight_keys, &full, PAGE).await?;
-        let mut next = match found.is_empty() {
-            true => self.engine.webhooks().next_delivery_due(in_flight_keys, &full).await?,
-            false => Some(now),
-        };
-        let mut due: Vec<_> = found.into_iter().map(call_job).collect();
-        let probes = self.engine.webhooks().probes().into_iter().map(|(agent, at)| ((agent, PROBE_NUMBER), at));
-        for (key, at) in probes.filter(|(key, _)| !in_flight_keys.contains(key)) {
-            if at <= now {
-                let agent = key.0.clone();
-                due.push((key, agent.clone(), AgentWebhookJob::Probe(agent)));
-            } else {
-                next = Some(next.map_or(at, |next: Timestamp| next.min(at)));
-            }
+#[async_trait]
+impl JobHandler for AgentWebhookSender {
+    async fn run(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        let webhooks = self.engine.webhooks();
+        if job.job.kind == JobKind::Probe {
+            return match webhooks.probe(job).await? {
+                Some(url) => webhooks.health_probed(job, self.is_healthy(&job.job.receiver, url).await).await,
+                None => Ok(()),
+            };
         }
-        Ok(DueJobs { due, next })
-    }
-
-    async fn wait_for_due(&self) {
-        self.engine.webhooks().wait_for_delivery().await;
-    }
-
-    async fn run(&self, job: AgentWebhookJob) {
-        match job {
-            AgentWebhookJob::Call(delivery) => {
-                let call =
-                    retry_until_stored(&self.engine, || self.engine.webhooks().webhook_call((*delivery).clone())).await;
-                if let Some(call) = call {
-                    self.deliver(&call).await;
-                }
-            }
-            AgentWebhookJob::Probe(agent) => {
-                match retry_until_stored(&self.engine, || self.engine.webhooks().probe(&agent)).await {
-                    None => {}
-                    Some(WebhookProbe::Call(call)) => self.deliver(&call).await,
-                    Some(WebhookProbe::Health(url)) => {
-                        let healthy = self.is_healthy(&agent, url).await;
-                        retry_until_stored(&self.engine, || self.engine.webhooks().health_probed(&agent, healthy))
-                            .await;
-                    }
-                }
-            }
+        match webhooks.delivery_call(job).await? {
+            Some(call) => self.deliver(&call).await,
+            None => Ok(()),
         }
     }
-}
-
-fn call_job(delivery: WebhookDelivery) -> (WebhookDeliveryId, AgentId, AgentWebhookJob) {
-    let agent = delivery.agent.clone();
-    ((agent.clone(), delivery.mailed.seq), agent, AgentWebhookJob::Call(Box::new(delivery)))
 }
 
 impl AgentWebhookSender {
-    async fn deliver(&self, call: &WebhookCall) {
+    async fn deliver(&self, call: &WebhookCall) -> Result<(), EngineError> {
         let (kind, result) = match nuncio_a2h::server::call_body(call) {
             Some((kind, body)) => (kind, self.send(call, body.into()).await),
             None => ("message.new".to_owned(), WebhookResponse::Forgotten),
         };
-        let outcome =
-            retry_until_stored(&self.engine, || self.engine.webhooks().delivery_ended(call, &kind, &result)).await;
+        let outcome = self.engine.webhooks().delivery_ended(call, &kind, &result).await?;
         let (agent, delivery) = (&call.delivery.agent, &call.delivery_id);
         match outcome {
             DeliveryNextStep::Over => {}
@@ -130,6 +74,7 @@ impl AgentWebhookSender {
                 tracing::warn!(%agent, delivery, "a webhook answered 410 Gone and is disabled");
             }
         }
+        Ok(())
     }
 
     async fn send(&self, call: &WebhookCall, body: Bytes) -> WebhookResponse {
@@ -145,8 +90,9 @@ impl AgentWebhookSender {
         }
     }
 
-    async fn is_healthy(&self, agent: &AgentId, url: Url) -> bool {
-        let headers = vec![("x-hashee-agent-id".to_owned(), agent.to_string())];
+    async fn is_healthy(&self, recipient: &str, url: Url) -> bool {
+        let agent = recipient.trim_start_matches("agent:");
+        let headers = vec![("x-hashee-agent-id".to_owned(), agent.to_owned())];
         matches!(self.request_status("GET", url, headers, None).await, Ok(200..300))
     }
 
@@ -161,7 +107,7 @@ impl AgentWebhookSender {
         let fetch = (**self.fetch).as_ref().map_err(Clone::clone)?;
         let (trust, timeout, max_bytes) = (AddressTrust::Stranger, REQUEST_TIMEOUT, MAX_RESPONSE);
         let request = FetchRequest { method, url, headers, body, trust, timeout, max_bytes };
-        jobs::status(fetch.fetch(request).await).map_err(|error| error.to_string())
+        response_status(fetch.fetch(request).await).map_err(|error| error.to_string())
     }
 }
 

@@ -10,7 +10,9 @@ use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
 use nuncio_anp::server::{AnpFront, AnpServerState};
 use nuncio_auth::{Authenticator, RequestHead, SignatureCheckResult};
 use nuncio_engine::Engine;
+use nuncio_engine::jobs::JobLimits;
 use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::store::JobKind;
 use nuncio_http::BodyLimits;
 use nuncio_http::front::{ProtocolFront, StartedFront};
 use nuncio_skill::crawl::SkillCrawler;
@@ -19,10 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_hooks::{AgentWebhookSender, LazyFetch};
 use crate::hosting::HostDescription;
-use crate::messages;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::webhooks::{ExecutionCallbackSender, WebhookSigner, jobs};
+use crate::webhooks::{ExecutionCallbackSender, WebhookSigner};
 
 type StartFront = fn(&ProtocolDependencies<'_>) -> StartedFront;
 
@@ -59,8 +60,6 @@ pub(crate) struct ProtocolDependencies<'a> {
     pub(crate) directory_publisher: &'a DirectoryPublisher,
     /// Cancelled when the server begins to stop; no new work begins then.
     pub(crate) stop: CancellationToken,
-    /// Cancelled when the time for stopping is over; running work is dropped then.
-    pub(crate) closed: CancellationToken,
 }
 
 fn start_aap(parts: &ProtocolDependencies<'_>) -> StartedFront {
@@ -80,16 +79,15 @@ fn start_skill(parts: &ProtocolDependencies<'_>) -> StartedFront {
         signer: Arc::clone(&parts.signer),
     };
     StartedFront::new(nuncio_skill::server::routes(skills))
-        .with_job(crawler.clone().run(parts.stop.clone().cancelled_owned()))
-        .with_job(jobs::run(callbacks, parts.stop.clone(), parts.closed.clone()))
+        .with_handler(JobKind::Visit, JobLimits::HOSTS, crawler.clone())
+        .with_handler(JobKind::Callback, JobLimits::WEB_REQUESTS, callbacks)
 }
 
 fn start_anp(parts: &ProtocolDependencies<'_>) -> StartedFront {
-    let stop = || parts.stop.clone().cancelled_owned();
     StartedFront::new(nuncio_anp::server::routes(parts.anp.clone()))
-        .with_job(messages::deliver(parts.anp.clone(), parts.stop.clone(), parts.closed.clone()))
-        .with_job(parts.directory.clone().run(stop()))
-        .with_job(parts.directory_publisher.clone().run(stop()))
+        .with_handler(JobKind::Reply, JobLimits { total: 16, per_receiver: 16 }, parts.anp.clone())
+        .with_handler(JobKind::Check, JobLimits::HOSTS, parts.directory.clone())
+        .with_job(parts.directory_publisher.clone().run(parts.stop.clone().cancelled_owned()))
 }
 
 fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {
@@ -97,11 +95,9 @@ fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let (presets, connections) = (Arc::clone(&parts.hosting.presets), parts.settings.limits.connections);
     let a2h = A2hServerState::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
     let webhooks = AgentWebhookSender { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
-    StartedFront::new(nuncio_a2h::server::routes(a2h)).with_job(jobs::run(
-        webhooks,
-        parts.stop.clone(),
-        parts.closed.clone(),
-    ))
+    StartedFront::new(nuncio_a2h::server::routes(a2h))
+        .with_handler(JobKind::Delivery, JobLimits::WEB_REQUESTS, webhooks.clone())
+        .with_handler(JobKind::Probe, JobLimits::WEB_REQUESTS, webhooks)
 }
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Direct messages that operators send as an agent, and the delivery of agents' replies to other servers.
+//! Direct messages that operators send as an agent.
 
 use nuncio_anp::client::{AgentSigners, AgentTarget, AnpClient, ClientError, RequestSigner as _};
 use nuncio_anp::server::{AnpServerState, OutgoingDirectMessage};
@@ -8,7 +8,6 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::store::SentDirectMessage;
-use tokio_util::sync::CancellationToken;
 
 use crate::dids::{DidSubject, Dids};
 use crate::error::OperatorError;
@@ -66,14 +65,5 @@ impl DirectMessageSender {
         described.checks.ensure_trusted().map_err(refused)?;
         let message = || OperatorError::new(Code::PeerUntrusted, "the target has no valid DID");
         Ok(described.did().ok_or_else(message)?.to_string())
-    }
-}
-
-/// Delivers replies to the senders of messages until `stop`. Deliveries that run then may finish until `closed`; the
-/// next process sends the rest.
-pub(crate) async fn deliver(anp: AnpServerState, stop: CancellationToken, closed: CancellationToken) {
-    tokio::select! {
-        () = anp.deliver(stop.cancelled_owned()) => {}
-        () = closed.cancelled() => {}
     }
 }

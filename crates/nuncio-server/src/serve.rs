@@ -21,6 +21,7 @@ use nuncio_bus::LocalBus;
 use nuncio_core::ids::Incarnation;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
+use nuncio_engine::jobs::JobHandlers;
 use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::info::{COPYING_FROM, MOVED_TO};
@@ -399,10 +400,6 @@ impl Server {
                  executions"
             );
         }
-        let pending = engine.direct_messages().resume_pending_replies().await?;
-        if pending > 0 {
-            tracing::info!(answers = pending, "some replies to messages have not been sent yet");
-        }
         engine.webhooks().resume_webhooks().await?;
         engine.nodes().start();
         let webhook_key = keyring.signing_key(WEBHOOK_KEY).await?;
@@ -428,10 +425,13 @@ impl Server {
             directory: &directory,
             directory_publisher: &directory_publisher,
             stop: stop.clone(),
-            closed: closed.clone(),
         };
-        let (routes, jobs): (Vec<_>, Vec<_>) =
-            fronts::start(&parts).into_iter().map(|front| (front.routes, front.jobs)).unzip();
+        let (mut routes, mut jobs, mut handlers) = (Vec::new(), Vec::new(), JobHandlers::default());
+        for front in fronts::start(&parts) {
+            routes.push(front.routes);
+            jobs.extend(front.jobs);
+            handlers.append(front.handlers);
+        }
         let app = http::app(&parts, routes.into_iter(), Arc::clone(&proxies), options.requests);
         let acceptor = ConnectionAcceptor {
             app,
@@ -473,9 +473,10 @@ impl Server {
         tasks.spawn(retention::run(engine.clone(), Arc::clone(&admin_api.checkpoints), retention, stop.clone()));
         tasks.spawn(admin::listen(data.path(), admin_api, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
-        for job in jobs.into_iter().flatten() {
+        for job in jobs {
             tasks.spawn(job);
         }
+        tasks.spawn(Arc::clone(engine.jobs()).run(handlers, stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
         Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, dids, peers, data })
     }

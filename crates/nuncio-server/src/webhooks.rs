@@ -5,22 +5,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::Execution;
-use nuncio_core::ids::ExecutionId;
+use nuncio_engine::jobs::{JobHandler, JobRetries};
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
+use nuncio_engine::ports::store::ClaimedJob;
 use nuncio_engine::{Engine, EngineError};
 
-pub(crate) mod jobs;
 pub(crate) mod signing;
 
 pub(crate) use signing::WebhookSigner;
 
-use jobs::{DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
+/// Limit of a response body in bytes; its content is not used.
+pub(crate) const MAX_RESPONSE: usize = 16 * 1024;
 
 /// Time limit of one callback request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+const RETRIES: JobRetries =
+    JobRetries { attempts: 12, backoff: Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600)) };
 
 /// Sends callbacks about finished executions.
 pub(crate) struct ExecutionCallbackSender {
@@ -29,47 +35,22 @@ pub(crate) struct ExecutionCallbackSender {
     pub(crate) signer: Arc<WebhookSigner>,
 }
 
-impl DeliverySource for ExecutionCallbackSender {
-    type Key = ExecutionId;
-    type Receiver = String;
-    /// The execution, and how often its callback was tried.
-    type Job = (ExecutionId, u32);
-
-    fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    async fn find_due(&self, in_flight: &JobsInFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
-        let due = self.engine.callbacks().callbacks_due(&in_flight.keys, PAGE).await?;
-        let next = match due.is_empty() {
-            true => self.engine.callbacks().next_callback(&in_flight.keys).await?,
-            false => Some(self.engine.now()),
-        };
-        let job = |(execution, attempts): (Execution, u32)| {
-            let receiver = execution.order.callback.as_ref().map(|url| url.origin().ascii_serialization());
-            (execution.id.clone(), receiver.unwrap_or_default(), (execution.id, attempts))
-        };
-        Ok(DueJobs { due: due.into_iter().map(job).collect(), next })
-    }
-
-    async fn wait_for_due(&self) {
-        self.engine.callbacks().callback_owed().await;
-    }
-
-    async fn run(&self, (id, attempts): (ExecutionId, u32)) {
-        let sent = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(&id)).await {
+#[async_trait]
+impl JobHandler for ExecutionCallbackSender {
+    async fn run(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        let sent = match self.engine.executions().execution_of_callback(job).await? {
             Some(execution) => self.send(&execution).await,
             None => Ok(()),
         };
-        let Err(why) = sent else {
-            return retry_until_stored(&self.engine, || self.engine.callbacks().callback_done(&id)).await;
-        };
-        match retry_until_stored(&self.engine, || self.engine.callbacks().callback_failed(&id, attempts)).await {
+        let Err(why) = sent else { return self.engine.jobs().end(job).await };
+        let execution = &job.job.key;
+        match self.engine.jobs().retry(job, RETRIES).await? {
             Some(again) => {
-                tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried");
+                tracing::info!(execution, why, %again, "the callback could not be delivered; it is retried");
             }
-            None => tracing::warn!(execution = %id, why, "the callback could not be delivered; given up"),
+            None => tracing::warn!(execution, why, "the callback could not be delivered; given up"),
         }
+        Ok(())
     }
 }
 
@@ -90,7 +71,7 @@ impl ExecutionCallbackSender {
                 max_bytes: MAX_RESPONSE,
             })
             .await;
-        match jobs::status(response) {
+        match response_status(response) {
             Ok(200..300) => Ok(()),
             Ok(410) => {
                 tracing::info!(execution = %execution.id, "the callback receiver is gone");
@@ -104,5 +85,14 @@ impl ExecutionCallbackSender {
             }
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+/// The status of a response, also of one over the size limit.
+pub(crate) fn response_status(response: Result<FetchResponse, FetchError>) -> Result<u16, FetchError> {
+    match response {
+        Ok(response) => Ok(response.status),
+        Err(FetchError::TooLarge { status, .. }) => Ok(status),
+        Err(error) => Err(error),
     }
 }

@@ -4,15 +4,15 @@ mod read;
 mod snapshot;
 mod visit;
 
-use std::future::Future;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_core::time::Timestamp;
-use nuncio_engine::crawl::{CrawlTargets, Crawler};
 use nuncio_engine::follow::{FollowSource, FollowedDomain, ServerOrigin};
+use nuncio_engine::jobs::JobHandler;
 use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::store::ClaimedJob;
 use nuncio_engine::{Engine, EngineError};
 use tokio::sync::watch;
 
@@ -31,8 +31,14 @@ pub struct UnlistedSkill {
 }
 
 /// Crawler that visits the followed domains. Cheap to clone; clones share one state.
-#[derive(Debug, Clone)]
-pub struct SkillCrawler(Crawler<FollowedDomainTargets>);
+#[derive(Clone)]
+pub struct SkillCrawler(Arc<FollowedDomainTargets>);
+
+impl fmt::Debug for SkillCrawler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkillCrawler").finish_non_exhaustive()
+    }
+}
 
 struct FollowedDomainTargets {
     engine: Engine,
@@ -50,21 +56,20 @@ impl SkillCrawler {
     /// Creates a crawler with an empty catalogue. `interval` is the minimum time between two visits of a domain.
     #[must_use]
     pub fn new(engine: Engine, fetch: Arc<dyn Fetch>, interval: Duration) -> Self {
-        let clock = Arc::clone(engine.clock());
         let (catalogue, listing_lock) = Default::default();
         let visits = watch::Sender::new(0);
-        Self(Crawler::new(FollowedDomainTargets { engine, fetch, interval, catalogue, listing_lock, visits }, clock))
+        Self(Arc::new(FollowedDomainTargets { engine, fetch, interval, catalogue, listing_lock, visits }))
     }
 
     /// Skills found at other hosts.
     #[must_use]
     pub fn catalogue(&self) -> &Arc<SkillCatalogue> {
-        &self.0.targets().catalogue
+        &self.0.catalogue
     }
 
     /// Fills the catalogue from the stored snapshots of earlier visits.
     pub async fn load(&self) -> Result<(), EngineError> {
-        let engine = &self.0.targets().engine;
+        let engine = &self.0.engine;
         for followed in engine.directory().followed().await? {
             if let Some((followed, Some(offers))) = engine.directory().followed_domain(&followed.domain).await?
                 && let Some(last_seen) = followed.last_seen
@@ -76,18 +81,12 @@ impl SkillCrawler {
         Ok(())
     }
 
-    /// Visits each domain when it is due, until `stop` resolves.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
-        self.0.run(stop).await;
-    }
-
-    /// Follows a domain and makes [`SkillCrawler::run`] visit the domain now. The flag is `false` if the visit was not
+    /// Follows a domain, which makes it due for a visit now. The flag is `false` if the visit was not
     /// finished in time; the visit then continues in the background.
     pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
-        let FollowedDomainTargets { engine, visits, .. } = self.0.targets();
+        let FollowedDomainTargets { engine, visits, .. } = &*self.0;
         let mut visits = visits.subscribe();
         let followed = engine.directory().follow(domain, by).await?;
-        self.0.wake();
         let enough = engine.clock().sleep_until(engine.now().after(FIRST_VISIT_TIMEOUT));
         let visited = async {
             loop {
@@ -113,7 +112,7 @@ impl SkillCrawler {
 
     /// Waits until all stored snapshots are listed, so that the skills of a finished visit can be found.
     pub async fn listed(&self) {
-        drop(self.0.targets().listing_lock.lock().await);
+        drop(self.0.listing_lock.lock().await);
     }
 
     /// Stops following a domain and removes its skills from the catalogue.
@@ -121,7 +120,7 @@ impl SkillCrawler {
     /// # Errors
     /// Fails if the domain is not followed, or if the settings file follows it.
     pub async fn unfollow(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
-        let FollowedDomainTargets { engine, listing_lock, catalogue, .. } = self.0.targets();
+        let FollowedDomainTargets { engine, listing_lock, catalogue, .. } = &*self.0;
         let _order = listing_lock.lock().await;
         engine.directory().unfollow(domain).await?;
         catalogue.remove(domain.as_str());
@@ -130,26 +129,22 @@ impl SkillCrawler {
 }
 
 #[async_trait]
-impl CrawlTargets for FollowedDomainTargets {
-    type Target = ServerOrigin;
-
-    async fn schedule(&self) -> Result<Vec<(ServerOrigin, Timestamp)>, EngineError> {
-        let followed = self.engine.directory().followed().await?;
-        Ok(followed.into_iter().map(|followed| (followed.domain, followed.next_visit)).collect())
-    }
-
-    fn host(&self, domain: &ServerOrigin) -> String {
-        domain.host().to_owned()
-    }
-
-    async fn visit(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
-        let Some((followed, offers)) = self.engine.directory().followed_domain(domain).await? else { return Ok(()) };
-        if followed.next_visit <= self.engine.now() {
+impl JobHandler for SkillCrawler {
+    /// Visits a domain when it is due, and schedules the next visit.
+    async fn run(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        let engine = &self.0.engine;
+        let Ok(domain) = ServerOrigin::parse(&job.job.key) else { return engine.jobs().end(job).await };
+        if let Some((followed, offers)) = engine.directory().followed_domain(&domain).await?
+            && followed.next_visit <= engine.now()
+        {
             let snapshot = offers.map(|offers| DomainSnapshot::read(&offers)).unwrap_or_default();
-            DomainVisit::new(self, followed, snapshot).go().await?;
-            self.visits.send_modify(|visits| *visits += 1);
+            DomainVisit::new(&self.0, followed, snapshot).go().await?;
+            self.0.visits.send_modify(|visits| *visits += 1);
         }
-        Ok(())
+        match engine.directory().followed_domain(&domain).await? {
+            Some((followed, _)) => engine.jobs().postpone(job, followed.next_visit).await,
+            None => engine.jobs().end(job).await,
+        }
     }
 }
 

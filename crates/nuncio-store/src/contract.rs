@@ -12,7 +12,6 @@ pub mod access;
 pub mod accounts;
 pub mod approvals;
 pub mod audit;
-pub mod callbacks;
 pub mod calls;
 pub mod commits;
 pub mod consent_sample;
@@ -23,6 +22,7 @@ pub mod erasure;
 pub mod executions;
 pub mod followed;
 pub mod idempotency;
+pub mod jobs;
 pub mod keyring;
 pub mod mail;
 pub mod messages;
@@ -185,14 +185,25 @@ macro_rules! store_contract {
                 only_one_of_many_concurrent_claims_succeeds,
                 executions_survive_reopening,
             }
-            callbacks {
-                callbacks_are_listed_in_due_order,
-                second_callback_of_an_execution_replaces_the_first,
-                callback_of_unknown_execution_is_refused,
-                removing_a_missing_callback_succeeds,
-                callback_is_stored_atomically_with_the_end_of_its_execution,
-                callback_is_deleted_with_its_execution,
-                callbacks_survive_reopening,
+            jobs {
+                first_jobs_of_lanes_are_listed_in_due_order,
+                second_job_with_the_same_key_replaces_the_first,
+                job_is_stored_atomically_with_its_cause,
+                due_jobs_are_claimed_once_the_longest_due_first,
+                only_one_of_many_concurrent_claims_gets_a_job,
+                receiver_gets_no_more_jobs_than_it_has_free_places,
+                expired_claim_is_replaced_by_one_with_a_higher_term,
+                expired_claim_of_a_job_that_still_runs_is_not_replaced_by_its_own_node,
+                claim_holds_only_for_its_incarnation_and_term,
+                delayed_job_is_claimed_again_at_its_new_time,
+                renewed_claim_holds_longer,
+                job_that_is_put_again_keeps_its_claim,
+                only_the_first_job_of_a_lane_is_claimed,
+                hastened_jobs_are_due_at_that_time_or_earlier,
+                claims_of_a_dead_incarnation_are_released,
+                claims_by_a_dead_incarnation_are_refused,
+                times_of_jobs_tell_what_can_be_claimed_now_and_next,
+                jobs_survive_reopening,
             }
             tasks {
                 task_round_trips,
@@ -227,7 +238,6 @@ macro_rules! store_contract {
                 drafts_survive_reopening,
             }
             direct_messages {
-                pending_replies_are_listed_in_due_order,
                 pending_reply_can_be_replaced_and_removed,
                 pending_reply_is_deleted_with_its_session,
                 first_reply_of_the_recipient_is_stored_with_its_message,
@@ -311,15 +321,11 @@ macro_rules! store_contract {
                 webhook_round_trips_and_is_listed,
                 mail_to_webhook_agent_creates_delivery,
                 message_to_webhook_agent_creates_delivery,
-                deliveries_are_listed_in_due_order,
-                deliveries_of_excluded_agents_are_not_listed,
-                deliveries_of_one_conversation_become_due_one_after_another,
                 deliveries_of_each_conversation_are_ordered_separately,
-                unreachable_or_disabled_webhook_has_no_due_deliveries,
-                removing_webhook_deletes_its_deliveries,
+                disabled_webhook_gets_no_new_deliveries,
+                removing_webhook_deletes_its_deliveries_and_probes,
                 finished_delivery_is_logged_once,
-                delivery_can_be_delayed_or_made_due_earlier,
-                deleting_mail_deletes_its_delivery,
+                delivery_of_a_deleted_notification_is_not_the_first,
                 old_delivery_log_entries_are_deleted,
                 webhooks_survive_reopening,
             }

@@ -20,6 +20,7 @@ mod drafts;
 mod executions;
 mod forget;
 mod info;
+mod jobs;
 mod keyring;
 mod lanes;
 mod mail;
@@ -48,9 +49,10 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::{Change, Store, StoreCheckResult, StoreError, StoreStatus};
+use tokio::sync::Mutex;
 
 pub use address::PostgresAddress;
-use connection::Connector;
+use connection::{Connector, Session};
 use lanes::WriterLanes;
 use readers::ReaderPool;
 use writes::params;
@@ -58,6 +60,8 @@ use writes::params;
 /// A store in a PostgreSQL database. Dropping it waits for queued commits, so drop it where blocking is allowed.
 pub struct PostgresStore {
     connector: Connector,
+    /// The connection that claims jobs.
+    claims: Mutex<Option<Session>>,
     readers: ReaderPool,
     lanes: WriterLanes,
 }
@@ -83,7 +87,7 @@ impl PostgresStore {
         let mut head = audit::AuditHead::default();
         head.load(&session).await?;
         let lanes = WriterLanes::start(connector.clone(), process, head.seq().unwrap_or_default(), meter)?;
-        Ok(Self { readers: ReaderPool::new(connector.clone()), connector, lanes })
+        Ok(Self { readers: ReaderPool::new(connector.clone()), connector, lanes, claims: Mutex::default() })
     }
 }
 

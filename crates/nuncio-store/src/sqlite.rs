@@ -19,6 +19,7 @@ mod dump;
 mod executions;
 mod forget;
 mod info;
+mod jobs;
 mod keyring;
 mod mail;
 mod migrations;

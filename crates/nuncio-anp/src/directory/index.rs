@@ -1,8 +1,9 @@
 //! Maintains the directory of registered agents: verifies new ones, re-verifies them periodically, and removes those
 //! that fail.
 
-use std::future::Future;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,14 +11,16 @@ use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::crawl::{CrawlTargets, Crawler, STALE_AFTER};
+use nuncio_engine::crawl::STALE_AFTER;
 use nuncio_engine::directory::{DirectoryLimits, DirectoryListing, ListingId, not_registered};
+use nuncio_engine::jobs::JobHandler;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
+use nuncio_engine::ports::store::ClaimedJob;
 use nuncio_engine::ports::{Entropy, Fetch};
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 use url::Url;
 
 use super::verification::{ListingRefusal, ListingRefusalKind, VerifiedAgent, verify};
@@ -63,9 +66,15 @@ pub struct RegisteredAgent {
 }
 
 /// Index of the registered agents. Clones are cheap and share their state.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DirectoryIndex {
-    crawler: Crawler<DirectoryIndexState>,
+    agents: Arc<DirectoryIndexState>,
+}
+
+impl fmt::Debug for DirectoryIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectoryIndex").finish_non_exhaustive()
+    }
 }
 
 struct DirectoryIndexState {
@@ -78,6 +87,8 @@ struct DirectoryIndexState {
     catalogue: AgentCatalogue,
     own: LocalAgentRows,
     registration_slots: Semaphore,
+    /// Locks by authority, held while a document of the host is read.
+    hosts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// Held while an entry is stored and listed, so that entries are listed in the order in which they are stored.
     writing: tokio::sync::Mutex<()>,
 }
@@ -91,7 +102,6 @@ impl DirectoryIndex {
             AnpClient::new(fetch, Arc::clone(engine.clock()), Arc::clone(entropy), read)
         };
         let strangers = client(Arc::new(UntrustedFetch(Arc::clone(&fetch))) as Arc<dyn Fetch>);
-        let clock = Arc::clone(engine.clock());
         let agents = DirectoryIndexState {
             configured: client(fetch),
             strangers,
@@ -100,9 +110,10 @@ impl DirectoryIndex {
             catalogue: AgentCatalogue::default(),
             own: LocalAgentRows::default(),
             registration_slots: Semaphore::new(MAX_CONCURRENT_REGISTRATIONS),
+            hosts: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
         };
-        Self { crawler: Crawler::new(agents, clock) }
+        Self { agents: Arc::new(agents) }
     }
 
     pub async fn load(&self) -> Result<(), EngineError> {
@@ -112,7 +123,12 @@ impl DirectoryIndex {
             let (entry, listed) = match serde_json::from_str(&description) {
                 Ok(listed) => (entry, listed),
                 // The entry was written by another version of Nuncio, so the agent is verified again now.
-                Err(_) => (DirectoryListing { next_check: now, ..entry.clone() }, ListedAgent::unread(&entry)),
+                Err(_) => {
+                    let entry = DirectoryListing { next_check: now, ..entry };
+                    agents.engine.directory().schedule_check(&entry).await?;
+                    let unread = ListedAgent::unread(&entry);
+                    (entry, unread)
+                }
             };
             agents.list(entry, listed);
         }
@@ -125,7 +141,7 @@ impl DirectoryIndex {
     }
 
     fn agents(&self) -> &DirectoryIndexState {
-        self.crawler.targets()
+        &self.agents
     }
 
     /// Verifies an agent and lists it. Registering it again updates the entry.
@@ -135,7 +151,7 @@ impl DirectoryIndex {
     pub async fn register(&self, target: &AgentTarget, by: &Principal) -> Result<RegisteredAgent, EngineError> {
         let inner = self.agents();
         inner.may_register(target, by)?;
-        let _alone = self.crawler.lock_host(target_authority(target).unwrap_or_default()).await;
+        let _alone = self.lock_host(target_authority(target).unwrap_or_default()).await;
         let Ok(_place) = inner.registration_slots.try_acquire() else {
             let message = "this directory is checking too many agents now; register again in a minute";
             return Err(EngineError::new(Code::RateLimited, message));
@@ -157,7 +173,6 @@ impl DirectoryIndex {
         let registered = inner.put(verified, first, since).await?;
         if is_new {
             tracing::info!(url = %registered.entry.url, did = registered.entry.did, by = %registered.entry.by, "listed an agent of another host");
-            self.crawler.wake();
         }
         Ok(RegisteredAgent { is_new, ..registered })
     }
@@ -208,9 +223,14 @@ impl DirectoryIndex {
         wanted.find(catalogue, &own)
     }
 
-    /// Re-verifies agents when they are due, until `stop` completes.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
-        self.crawler.run(stop).await;
+    /// Waits until the host is not being read for another registration or check, and prevents further ones.
+    async fn lock_host(&self, host: String) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut hosts = self.agents().hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            hosts.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(hosts.entry(host).or_default())
+        };
+        lock.lock_owned().await
     }
 }
 
@@ -292,6 +312,27 @@ impl DirectoryIndexState {
         Ok(())
     }
 
+    /// Verifies a listed agent if it is due, and stores the result with the time of the next check.
+    async fn check_listing(&self, url: &Url) -> Result<(), EngineError> {
+        let due = |entry: &DirectoryListing| entry.next_check <= self.engine.now();
+        let Some(entry) = self.listing(url).filter(due) else { return Ok(()) };
+        let outcome = self.check(&AgentTarget::Description(url.clone()), &entry.by).await;
+        let _order = self.writing.lock().await;
+        // The entry may have been removed meanwhile.
+        if self.listing(url).as_ref() != Some(&entry) {
+            return Ok(());
+        }
+        match outcome {
+            Ok(verified) => {
+                if entry.is_stale() {
+                    tracing::info!(%url, "a listed agent can be verified again");
+                }
+                self.put(verified, entry.by, entry.since).await.map(drop)
+            }
+            Err(fault) => self.record_failure(entry, fault).await,
+        }
+    }
+
     async fn record_failure(&self, entry: DirectoryListing, fault: ListingRefusal) -> Result<(), EngineError> {
         let (now, why) = (self.engine.now(), fault.error.message);
         let is_over = entry.verified.after(STALE_AFTER) <= now;
@@ -317,34 +358,18 @@ impl DirectoryIndexState {
 }
 
 #[async_trait]
-impl CrawlTargets for DirectoryIndexState {
-    type Target = Url;
-
-    async fn schedule(&self) -> Result<Vec<(Url, Timestamp)>, EngineError> {
-        Ok(self.listings().into_iter().map(|entry| (entry.url, entry.next_check)).collect())
-    }
-
-    fn host(&self, url: &Url) -> String {
-        authority(url)
-    }
-
-    async fn visit(&self, url: &Url) -> Result<(), EngineError> {
-        let due = |entry: &DirectoryListing| entry.next_check <= self.engine.now();
-        let Some(entry) = self.listing(url).filter(due) else { return Ok(()) };
-        let outcome = self.check(&AgentTarget::Description(url.clone()), &entry.by).await;
-        let _order = self.writing.lock().await;
-        // The entry may have been removed meanwhile.
-        if self.listing(url).as_ref() != Some(&entry) {
-            return Ok(());
+impl JobHandler for DirectoryIndex {
+    /// Verifies a listed agent when it is due, and schedules the next check.
+    async fn run(&self, job: &ClaimedJob) -> Result<(), EngineError> {
+        let jobs = self.agents().engine.jobs();
+        let Ok(url) = Url::parse(&job.job.key) else { return jobs.end(job).await };
+        {
+            let _alone = self.lock_host(authority(&url)).await;
+            self.agents().check_listing(&url).await?;
         }
-        match outcome {
-            Ok(verified) => {
-                if entry.is_stale() {
-                    tracing::info!(%url, "a listed agent can be verified again");
-                }
-                self.put(verified, entry.by, entry.since).await.map(drop)
-            }
-            Err(fault) => self.record_failure(entry, fault).await,
+        match self.agents().listing(&url) {
+            Some(entry) => jobs.postpone(job, entry.next_check).await,
+            None => jobs.end(job).await,
         }
     }
 }

@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 
 use super::CallService;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{Change, ExecutionAttempt, ExecutionCallback, ExecutionChange};
+use crate::ports::store::{Change, ExecutionAttempt, ExecutionChange, Job, JobChange, JobKind};
 
 /// End state of an attempt; `None` if another attempt follows.
 pub(super) fn ending(
@@ -62,10 +62,9 @@ impl CallService {
             }
             .into(),
         ];
-        if stored_attempt.callback {
-            changes.push(
-                ExecutionChange::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }).into(),
-            );
+        if let Some(receiver) = &stored_attempt.callback_receiver {
+            let (kind, key, receiver) = (JobKind::Callback, id.to_string(), receiver.clone());
+            changes.push(JobChange::Put(Job { kind, key, receiver, lane: None, due: at, attempts: 0 }).into());
         }
         changes
     }

@@ -69,7 +69,9 @@ impl NotificationService {
         let mailbox = Arc::clone(self);
         let telling = self.context.tasks.spawn(async move {
             mailbox.context.commit(changes).await?;
-            mailbox.index.notify_new_mail(&recipients);
+            if mailbox.index.has_any(&recipients) {
+                mailbox.context.jobs_changed.notify_one();
+            }
             mailbox.context.bus.publish(BusNotice::Mail(recipients.into())).await;
             Ok(())
         });

@@ -13,7 +13,7 @@ use nuncio_core::session::Session;
 use nuncio_core::turn::{Turn, TurnOutcome};
 use serde_json::Value;
 
-use super::turn::failed;
+use super::turn::{failed, reply_is_due};
 use crate::call_failure::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
@@ -154,15 +154,10 @@ impl ConversationService {
         let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
         let ran = started.iter().map(|call| &call.record.call).collect();
         let events = events.unwrap_or_else(|| retold(said, &ran, &stop).to_bytes());
+        let at = self.context.now();
+        changes.push(reply_is_due(&turn.session, at));
         changes.push(
-            SessionChange::EndTurn {
-                session: turn.session.clone(),
-                number: turn.number,
-                at: self.context.now(),
-                stop,
-                events,
-            }
-            .into(),
+            SessionChange::EndTurn { session: turn.session.clone(), number: turn.number, at, stop, events }.into(),
         );
         self.context.commit(changes).await
     }

@@ -22,7 +22,9 @@ use crate::call::{ClientDecision, CommitSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::brain::HistoryNeed;
-use crate::ports::store::{Change, Conflict, SessionChange, StoreError, StoredMessage};
+use crate::ports::store::{
+    Change, Conflict, JobChange, JobKind, JobSelection, SessionChange, StoreError, StoredMessage,
+};
 use crate::publish::PublishedAgent;
 
 pub(super) struct RunningTurn {
@@ -254,9 +256,18 @@ impl RunningTurn {
             changes.push(SessionChange::SetPending { session: session.clone(), pending: pending.to_vec() }.into());
         }
         let events = self.turn.read(|log| log.to_bytes_stopped(stop));
+        if self.prompts == PermissionResponder::Absent {
+            changes.push(reply_is_due(&session, at));
+        }
         changes.push(SessionChange::EndTurn { session, number, at, stop: stop.clone(), events }.into());
         changes
     }
+}
+
+/// Change that makes the replies to direct messages due whose turn ends.
+pub(super) fn reply_is_due(session: &SessionId, at: Timestamp) -> Change {
+    let (kind, jobs) = (JobKind::Reply, JobSelection::Receiver(session.to_string()));
+    JobChange::Hasten { kind, jobs, due: at }.into()
 }
 
 pub(super) fn failed(

@@ -82,7 +82,7 @@ impl ExecutionService {
             }
             live.read(|over| {
                 if over.state.is_over() {
-                    self.execution_over(over);
+                    self.context.meter.execution_ended(over);
                     log_end(over);
                 }
             });
@@ -90,14 +90,6 @@ impl ExecutionService {
         .instrument(span)
         .await;
         self.queue.leave(live)
-    }
-
-    /// Reports the end of an execution to the meter and to the callback sender.
-    fn execution_over(&self, execution: &Execution) {
-        self.context.meter.execution_ended(execution);
-        if execution.order.callback.is_some() {
-            self.callbacks.owed.notify_one();
-        }
     }
 
     async fn pause(&self, live: &LiveExecution, span: Duration) {
@@ -245,7 +237,7 @@ impl ExecutionService {
         let ended = self.give_up(None, &live.now(), failure).await;
         if let Ok(AttemptEnd::Over(state, at)) = &ended {
             live.update(|execution| ends(execution, state.clone(), *at));
-            self.execution_over(&live.now());
+            self.context.meter.execution_ended(&live.now());
         }
         self.queue.forget(live);
         ended.map(|_| ())
@@ -259,7 +251,7 @@ fn last_attempt(execution: &Execution, attempt: u32) -> ExecutionAttempt {
         attempt,
         may_retry: false,
         keep_ms: execution.order.keep_ms,
-        callback: execution.order.callback.is_some(),
+        callback_receiver: execution.order.callback.as_ref().map(|url| url.origin().ascii_serialization()),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The store port. Reading is one trait per subject; writing is one list of changes that are stored, all or none, when
-//! `commit` returns.
+//! `commit` returns. Only [`JobStore::claim_jobs`] writes and returns rows.
 
 use std::fmt;
 
@@ -16,6 +16,7 @@ mod directory;
 mod drafts;
 mod executions;
 pub mod info;
+mod jobs;
 mod keyring;
 mod keys;
 mod nodes;
@@ -35,8 +36,11 @@ pub use direct_messages::{
 };
 pub use directory::{AgentDirectoryChange, AgentDirectoryStore};
 pub use drafts::{ProtocolDraftChange, ProtocolDraftStore};
-pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
+pub use executions::{ExecutionChange, ExecutionStore};
 pub use info::{StoreInfoChange, StoreInfoStore};
+pub use jobs::{
+    ClaimedJob, Job, JobChange, JobClaim, JobClaimRequest, JobKind, JobLane, JobSelection, JobStore, JobTimes,
+};
 pub use keyring::{KeyringChange, KeyringEntry, KeyringStore};
 pub use keys::{ApiKey, KeyExpiry, KeyKind, KeyRole, PreviousSecret};
 pub use nodes::{NodeChange, NodeRecord, NodeState, NodeStore};
@@ -138,6 +142,7 @@ changes! {
     Keyring(KeyringChange),
     Info(StoreInfoChange),
     Sealed(SealedValueChange),
+    Job(JobChange),
 }
 
 #[async_trait]
@@ -163,6 +168,7 @@ pub trait Store:
     + KeyringStore
     + StoreInfoStore
     + SealedValueStore
+    + JobStore
     + fmt::Debug
     + Send
     + Sync

@@ -1,7 +1,6 @@
 //! Webhook delivery of notifications to agents: in order within a conversation, with retries. Deliveries are stored
 //! with the event; the protocol formats and the server sends them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +9,19 @@ use nuncio_core::backoff;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::{Notification, QueuedNotification, WebhookState};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
 use url::Url;
 
 use crate::consent::{AgentLocks, NotificationService};
-use crate::context::EngineContext;
+use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
+use crate::jobs::JobService;
 use crate::ports::store::relay::{Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
-use crate::ports::store::{AgentAccountStore, Change, RelayChange, RelayStore, WebhookStore};
+use crate::ports::store::{
+    AgentAccountStore, Change, ClaimedJob, Conflict, Job, JobChange, JobKind, JobLane, JobSelection, RelayChange,
+    RelayStore, WebhookStore,
+};
 
 mod index;
 mod owner;
@@ -55,15 +58,17 @@ const UNREACHABLE_AFTER: Duration = HOUR.saturating_mul(72);
 /// Interval of probes of an unreachable webhook.
 const PROBE_INTERVAL: Duration = MINUTE.saturating_mul(5);
 
+/// Time after which a delivery to an unreachable or disabled webhook is looked at again. They become due at once when the
+/// webhook is reachable.
+const UNUSABLE_PAUSE: Duration = HOUR;
+
 /// Maximum length of a logged outcome, in characters.
 const MAX_OUTCOME: usize = 300;
-
-/// Identifies a delivery: agent and notification number.
-pub type WebhookDeliveryId = (AgentId, u64);
 
 /// A webhook request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookCall {
+    pub job: ClaimedJob,
     pub delivery: WebhookDelivery,
     /// UUID version 7, the same for every attempt.
     pub delivery_id: String,
@@ -101,19 +106,11 @@ pub enum DeliveryNextStep {
     Disabled,
 }
 
-/// How to probe an unreachable webhook.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WebhookProbe {
-    /// Request the health check URL of the agent.
-    Health(Url),
-    /// Send the oldest waiting delivery.
-    Call(Box<WebhookCall>),
-}
-
 /// Service for webhooks of agents and the deliveries that wait for them.
 pub struct WebhookService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
+    pub(crate) jobs: Arc<JobService>,
     pub(crate) account_store: Arc<dyn AgentAccountStore>,
     pub(crate) relay_store: Arc<dyn RelayStore>,
     pub(crate) mailbox: Arc<NotificationService>,
@@ -122,11 +119,12 @@ pub struct WebhookService {
 }
 
 impl WebhookService {
-    /// Loads the webhooks. Called once; no delivery is sent before.
+    /// Loads the index of webhooks. Called once.
     pub async fn resume_webhooks(&self) -> Result<usize, EngineError> {
         let webhooks = self.store.webhooks().await?;
-        webhooks.iter().for_each(|webhook| self.index.put(webhook));
-        Ok(webhooks.len())
+        let count = webhooks.len();
+        webhooks.into_iter().for_each(|webhook| self.index.put(webhook.agent));
+        Ok(count)
     }
 
     /// Whether an agent uses a webhook rather than a connection.
@@ -135,72 +133,35 @@ impl WebhookService {
         self.index.has(agent)
     }
 
-    /// Waits until a delivery may be due.
-    pub async fn wait_for_delivery(&self) {
-        self.index.owed.notified().await;
-    }
-
-    /// Due deliveries, without those in `known` and of agents in `except`; only the first of each conversation.
-    pub async fn deliveries_due(
-        &self,
-        known: &HashSet<WebhookDeliveryId>,
-        except: &[AgentId],
-        limit: usize,
-    ) -> Result<Vec<WebhookDelivery>, EngineError> {
-        self.deliveries_until(self.context.now(), known, except, limit).await
-    }
-
-    /// Due time of the next delivery that is not in `known`.
-    pub async fn next_delivery_due(
-        &self,
-        known: &HashSet<WebhookDeliveryId>,
-        except: &[AgentId],
-    ) -> Result<Option<Timestamp>, EngineError> {
-        Ok(self.deliveries_until(Timestamp::LAST, known, except, 1).await?.first().map(|delivery| delivery.due))
-    }
-
-    async fn deliveries_until(
-        &self,
-        by: Timestamp,
-        known: &HashSet<WebhookDeliveryId>,
-        except: &[AgentId],
-        limit: usize,
-    ) -> Result<Vec<WebhookDelivery>, EngineError> {
-        if self.index.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut found = self.store.deliveries(by, except, known.len().saturating_add(limit)).await?;
-        found.retain(|delivery| !known.contains(&(delivery.agent.clone(), delivery.mailed.seq)));
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    #[must_use]
-    pub fn probes(&self) -> Vec<(AgentId, Timestamp)> {
-        self.index.probes()
-    }
-
-    /// The webhook request of a delivery; `None` if the webhook is not reachable now.
-    pub async fn webhook_call(&self, delivery: WebhookDelivery) -> Result<Option<WebhookCall>, EngineError> {
-        self.webhook_call_in_state(WebhookState::Reachable, delivery).await
-    }
-
-    async fn webhook_call_in_state(
-        &self,
-        state: WebhookState,
-        delivery: WebhookDelivery,
-    ) -> Result<Option<WebhookCall>, EngineError> {
-        let agent = &delivery.agent;
-        let Some(webhook) = self.store.webhook(agent).await?.filter(|webhook| webhook.state == state) else {
+    /// The webhook request of a delivery that is due. `None` if there is nothing to send now: the job is then stored as
+    /// ended or postponed.
+    pub async fn delivery_call(&self, job: &ClaimedJob) -> Result<Option<WebhookCall>, EngineError> {
+        let Some(delivery) = self.delivery(job).await? else {
+            self.jobs.end(job).await?;
             return Ok(None);
         };
-        let account = self.account_store.account(agent).await?;
-        let Some(url) = account.as_ref().and_then(webhook_url).cloned() else {
+        let agent = &delivery.agent;
+        let (Some(webhook), Some(account)) =
+            (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
+        else {
+            self.jobs.end(job).await?;
+            return Ok(None);
+        };
+        let Some(url) = webhook_url(&account).cloned() else {
             // The account has no webhook URL any more.
             self.context.commit_one(RelayChange::RemoveWebhook(agent.clone())).await?;
             self.index.remove(agent);
             return Ok(None);
         };
+        let is_sent = match webhook.state {
+            WebhookState::Reachable => true,
+            WebhookState::Unreachable => self.is_probe(&webhook, &account, &delivery).await?,
+            WebhookState::Disabled => false,
+        };
+        if !is_sent {
+            self.jobs.postpone(job, self.context.now().after(UNUSABLE_PAUSE)).await?;
+            return Ok(None);
+        }
         let message = match &delivery.mailed.notification {
             Notification::Message { conversation, seq } => {
                 self.relay_store.relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
@@ -209,12 +170,45 @@ impl WebhookService {
         };
         let secret = self.open_secret(&webhook);
         let delivery_id = delivery_id(agent, &delivery.mailed);
-        Ok(Some(WebhookCall { delivery_id, url, secret, message, delivery }))
+        Ok(Some(WebhookCall { job: job.clone(), delivery_id, url, secret, message, delivery }))
+    }
+
+    /// The delivery of a job; `None` if its notification was deleted.
+    async fn delivery(&self, job: &ClaimedJob) -> Result<Option<WebhookDelivery>, EngineError> {
+        let Job { receiver, lane, due, attempts, .. } = &job.job;
+        let (Some(agent), Some(JobLane { seq, .. })) = (agent(receiver), lane) else { return Ok(None) };
+        let recipient = RelayParty::Agent(agent.clone());
+        let found = self.mailbox.mail(&recipient, seq.saturating_sub(1), 1).await?.into_iter();
+        let mailed = found.into_iter().find(|mailed| mailed.seq == *seq);
+        Ok(mailed.map(|mailed| WebhookDelivery { agent, mailed, attempts: *attempts, due: *due }))
+    }
+
+    /// Whether a delivery probes an unreachable webhook: the oldest one does, if the agent has no health check URL.
+    async fn is_probe(
+        &self,
+        webhook: &Webhook,
+        account: &AgentAccount,
+        delivery: &WebhookDelivery,
+    ) -> Result<bool, EngineError> {
+        if account.health_check_url.is_some() || webhook.probe_at.is_some_and(|at| at > self.context.now()) {
+            return Ok(false);
+        }
+        let first = self.store.first_delivery(&delivery.agent).await?;
+        Ok(first.is_some_and(|first| first.mailed.seq == delivery.mailed.seq))
     }
 
     /// Stores the result of a delivery attempt: finished, retried or given up, and a changed state of the webhook, of
     /// which its owner is notified. `kind` is logged.
     pub async fn delivery_ended(
+        &self,
+        call: &WebhookCall,
+        kind: &str,
+        answered: &WebhookResponse,
+    ) -> Result<DeliveryNextStep, EngineError> {
+        self.context.until_available(|| self.store_delivery_result(call, kind, answered)).await
+    }
+
+    async fn store_delivery_result(
         &self,
         call: &WebhookCall,
         kind: &str,
@@ -235,12 +229,10 @@ impl WebhookService {
             }
             _ => self.note(call, &webhook, answered),
         };
-        let mut changes: Vec<Change> = vec![self.written(call, kind, answered, &noted).into()];
+        let mut changes = self.job_changes(call, kind, answered, &noted);
         changes.extend(self.move_webhook(&account, &webhook, &noted.webhook));
-        self.mailbox.commit_and_notify(changes).await?;
-        if noted.webhook != webhook {
-            self.index.put(&noted.webhook);
-        }
+        // The job has moved if the webhook was removed, or if another node has it.
+        self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)?;
         Ok(noted.outcome)
     }
 
@@ -288,20 +280,19 @@ impl WebhookService {
         WebhookUpdate { webhook: after, attempts, outcome }
     }
 
-    fn written(
+    fn job_changes(
         &self,
         call: &WebhookCall,
         kind: &str,
         answered: &WebhookResponse,
         noted: &WebhookUpdate,
-    ) -> RelayChange {
-        let (agent, seq) = (call.delivery.agent.clone(), call.delivery.mailed.seq);
+    ) -> Vec<Change> {
         let due = match noted.outcome {
             DeliveryNextStep::Again(due) => due,
-            DeliveryNextStep::Disabled => self.context.now(),
+            DeliveryNextStep::Disabled => self.context.now().after(UNUSABLE_PAUSE),
             DeliveryNextStep::Over | DeliveryNextStep::GivenUp => {
                 let logged = WebhookDeliveryLogEntry {
-                    seq,
+                    seq: call.delivery.mailed.seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
                     at: self.context.now(),
@@ -309,10 +300,11 @@ impl WebhookService {
                     delivered: matches!(answered, WebhookResponse::Arrived(_)),
                     outcome: answered.outcome(),
                 };
-                return RelayChange::EndDelivery { agent, seq, logged };
+                let agent = call.delivery.agent.clone();
+                return vec![call.job.end().into(), RelayChange::LogDelivery { agent, logged }.into()];
             }
         };
-        RelayChange::DelayDelivery { agent, seq, attempts: noted.attempts, due }
+        vec![call.job.delay(due, noted.attempts).into()]
     }
 
     fn jittered(&self, pause: Duration) -> Duration {
@@ -321,53 +313,61 @@ impl WebhookService {
         backoff::vary(pause, PAUSE_VARIATION_PERCENT, random[0])
     }
 
-    /// The probe of an agent's webhook; `None` if none is due.
-    pub async fn probe(&self, agent: &AgentId) -> Result<Option<WebhookProbe>, EngineError> {
-        let webhook = self.store.webhook(agent).await?;
-        let is_due = |webhook: &Webhook| {
-            webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.context.now())
-        };
-        if !webhook.as_ref().is_some_and(is_due) {
-            // The in-memory index was outdated.
-            match webhook {
-                Some(webhook) => self.index.put(&webhook),
-                None => self.index.remove(agent),
-            }
-            return Ok(None);
-        }
-        let account = self.account_store.account(agent).await?;
-        if let Some(health) = account.and_then(|account| account.health_check_url) {
-            return Ok(Some(WebhookProbe::Health(health)));
-        }
-        let call = match self.store.first_delivery(agent).await? {
-            Some(first) => self.webhook_call_in_state(WebhookState::Unreachable, first).await?,
+    /// The health check URL to request for a probe that is due. `None` if there is nothing to request now: the job is
+    /// then stored as ended or postponed. An agent without that URL is probed with its oldest delivery, which becomes due.
+    pub async fn probe(&self, job: &ClaimedJob) -> Result<Option<Url>, EngineError> {
+        let found = match agent(&job.job.receiver) {
+            Some(agent) => self.store.webhook(&agent).await?,
             None => None,
         };
-        if call.is_none() {
-            // No health URL and nothing to deliver: probe again later.
-            self.health_probed(agent, false).await?;
+        let Some(webhook) = found.filter(|webhook| webhook.state == WebhookState::Unreachable) else {
+            self.jobs.end(job).await?;
+            return Ok(None);
+        };
+        let now = self.context.now();
+        if let Some(later) = webhook.probe_at.filter(|at| *at > now) {
+            self.jobs.postpone(job, later).await?;
+            return Ok(None);
         }
-        Ok(call.map(|call| WebhookProbe::Call(Box::new(call))))
+        let account = self.account_store.account(&webhook.agent).await?;
+        if let Some(health) = account.and_then(|account| account.health_check_url) {
+            return Ok(Some(health));
+        }
+        if let Some(first) = self.store.first_delivery(&webhook.agent).await? {
+            let jobs = JobSelection::Key(format!("{}/{}", job.job.receiver, first.mailed.seq));
+            let hasten = JobChange::Hasten { kind: JobKind::Delivery, jobs, due: now };
+            let again = job.delay(now.after(PROBE_INTERVAL), 0);
+            self.context.commit(vec![hasten.into(), again.into()]).await?;
+        } else {
+            self.health_probed(job, false).await?;
+        }
+        Ok(None)
     }
 
     /// Stores the result of a webhook probe; `healthy` is false also if the probe could not be made.
-    pub async fn health_probed(&self, agent: &AgentId, healthy: bool) -> Result<(), EngineError> {
-        let _turn = self.locks.enter(agent).await;
+    pub async fn health_probed(&self, job: &ClaimedJob, healthy: bool) -> Result<(), EngineError> {
+        self.context.until_available(|| self.store_probe_result(job, healthy)).await
+    }
+
+    async fn store_probe_result(&self, job: &ClaimedJob, healthy: bool) -> Result<(), EngineError> {
+        let Some(agent) = agent(&job.job.receiver) else { return self.jobs.end(job).await };
+        let _turn = self.locks.enter(&agent).await;
         let (Some(webhook), Some(account)) =
-            (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
+            (self.store.webhook(&agent).await?, self.account_store.account(&agent).await?)
         else {
-            self.index.remove(agent);
-            return Ok(());
+            return self.jobs.end(job).await;
         };
         if webhook.state != WebhookState::Unreachable {
-            return Ok(());
+            return self.jobs.end(job).await;
         }
-        let after = match healthy {
-            true => reachable(&webhook),
-            false => Webhook { probe_at: Some(self.context.now().after(PROBE_INTERVAL)), ..webhook.clone() },
+        let next = self.context.now().after(PROBE_INTERVAL);
+        let (after, outcome) = match healthy {
+            true => (reachable(&webhook), job.end()),
+            false => (Webhook { probe_at: Some(next), ..webhook.clone() }, job.delay(next, 0)),
         };
-        self.mailbox.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
-        self.index.put(&after);
+        let mut changes = self.move_webhook(&account, &webhook, &after);
+        changes.push(outcome.into());
+        self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)?;
         Ok(())
     }
 }
@@ -394,6 +394,15 @@ impl WebhookResponse {
             Self::Forgotten => "the message was deleted before it could be delivered".to_owned(),
         }
     }
+}
+
+/// Receiver of the jobs for the webhook of an agent: its name as a recipient of notifications.
+fn recipient(agent: &AgentId) -> String {
+    RelayParty::Agent(agent.clone()).to_string()
+}
+
+fn agent(recipient: &str) -> Option<AgentId> {
+    AgentId::parse(recipient.strip_prefix("agent:")?).ok()
 }
 
 fn webhook_url(account: &AgentAccount) -> Option<&Url> {

@@ -4,8 +4,8 @@ use nuncio_engine::ports::store::{Change, ConsentChange, RelayChange};
 
 use super::writes::{Translated, Writes};
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
-    mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, jobs,
+    keyring, mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
 };
 
 /// Appends the statements of one change.
@@ -27,6 +27,7 @@ pub(super) fn translate(change: &Change, head: &mut audit::AuditHead, out: &mut 
         Change::Sealed(change) => sealed::translate(change, out),
         Change::Keyring(change) => keyring::translate(change, out),
         Change::Info(change) => info::translate(change, out),
+        Change::Job(change) => jobs::translate(change, out),
     }
 }
 
@@ -78,9 +79,7 @@ fn translate_relay(change: &RelayChange, out: &mut Writes) -> Translated {
         RelayChange::RemoveBackup(person) => bundles::remove_backup(person, out),
         RelayChange::PutWebhook(webhook) => webhooks::put(webhook, out),
         RelayChange::RemoveWebhook(agent) => webhooks::remove(agent, out),
-        RelayChange::EndDelivery { agent, seq, logged } => webhooks::end(agent, *seq, logged, out),
-        RelayChange::DelayDelivery { agent, seq, attempts, due } => webhooks::delay(agent, *seq, *attempts, *due, out),
-        RelayChange::HastenDeliveries { agent, due } => webhooks::hasten(agent, *due, out),
+        RelayChange::LogDelivery { agent, logged } => webhooks::log(agent, logged, out),
         RelayChange::ForgetDeliveryLog { before, limit } => webhooks::forget_log(*before, *limit, out),
     }
 }

@@ -2,22 +2,21 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentName;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{
     Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
 };
 use tokio_postgres::Row;
 
 use super::PostgresStore;
-use super::rows::{self, to_json, to_limit};
+use super::rows::{self, to_json};
 use super::writes::{SqlWrite, Translated, Writes, params};
 
 pub(super) fn translate(change: &DirectMessageChange, out: &mut Writes) -> Translated {
     out.push(match change {
         DirectMessageChange::PutPendingReply(reply) => SqlWrite::any(
-            "INSERT INTO owed_answers (id, session, due, content) VALUES ($1, $2, $3, $4)
-             ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
-            params![&reply.id, reply.session.as_str(), reply.due, to_json(reply)?],
+            "INSERT INTO owed_answers (id, session, content) VALUES ($1, $2, $3)
+             ON CONFLICT (id) DO UPDATE SET session = excluded.session, content = excluded.content",
+            params![&reply.id, reply.session.as_str(), to_json(reply)?],
         )
         .of_no_owner(Conflict::NoSession),
         DirectMessageChange::RemovePendingReply(id) => {
@@ -52,9 +51,8 @@ pub(super) fn translate(change: &DirectMessageChange, out: &mut Writes) -> Trans
 
 #[async_trait]
 impl DirectMessageStore for PostgresStore {
-    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError> {
-        let sql = "SELECT content FROM owed_answers WHERE due <= $1 ORDER BY due, id LIMIT $2";
-        self.readers.all(sql, params![until, to_limit(limit)], rows::json_row).await
+    async fn pending_reply(&self, id: &str) -> Result<Option<PendingReply>, StoreError> {
+        self.readers.first("SELECT content FROM owed_answers WHERE id = $1", params![id], rows::json_row).await
     }
 
     async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError> {

@@ -1,4 +1,4 @@
-//! Executions, their idempotency keys and their pending callbacks.
+//! Executions and their idempotency keys.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nuncio_core::execution::{CallAuthorization, Execution, ExecutionState};
 use nuncio_core::ids::{ExecutionId, Incarnation, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore, StoreError};
+use nuncio_engine::ports::store::{Conflict, ExecutionChange, ExecutionStore, StoreError};
 use tokio_postgres::Row;
 
 use super::PostgresStore;
@@ -57,15 +57,6 @@ pub(super) fn translate(change: &ExecutionChange, out: &mut Writes) -> Translate
                  ORDER BY kept_until LIMIT $2)",
             params![*at, to_limit(*limit)],
         ),
-        ExecutionChange::PutCallback(callback) => SqlWrite::any(
-            "INSERT INTO callbacks (execution, due, attempts) VALUES ($1, $2, $3)
-             ON CONFLICT (execution) DO UPDATE SET due = excluded.due, attempts = excluded.attempts",
-            params![callback.execution.as_str(), callback.due, callback.attempts],
-        )
-        .of_no_owner(Conflict::Missing),
-        ExecutionChange::RemoveCallback(execution) => {
-            SqlWrite::any("DELETE FROM callbacks WHERE execution = $1", params![execution.as_str()])
-        }
     });
     Ok(())
 }
@@ -128,15 +119,6 @@ impl ExecutionStore for PostgresStore {
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM executions WHERE kept_until IS NOT NULL AND kept_until <= $1 LIMIT 1";
         self.readers.exists(sql, params![at]).await
-    }
-
-    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<ExecutionCallback>, StoreError> {
-        let sql = "SELECT execution, due, attempts FROM callbacks WHERE due <= $1 ORDER BY due, execution LIMIT $2";
-        let read = |row: &Row| {
-            let execution = rows::text_form(row, 0)?;
-            Ok(ExecutionCallback { execution, due: rows::moment(row, 1)?, attempts: rows::small(row, 2)? })
-        };
-        self.readers.all(sql, params![until, to_limit(limit)], read).await
     }
 }
 

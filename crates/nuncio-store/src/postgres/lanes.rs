@@ -102,6 +102,11 @@ impl WriterLanes {
         let _ = self.state.fence.set(incarnation.clone());
     }
 
+    /// The incarnation that must be alive for a write.
+    pub(super) fn fenced(&self) -> Option<&Incarnation> {
+        self.state.fence.get()
+    }
+
     /// Commits the changes. Queued changes are stored even if the caller stops waiting.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> CommitResult {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());

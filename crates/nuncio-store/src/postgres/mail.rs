@@ -25,7 +25,7 @@ pub(super) fn put(
     for recipient in sorted(recipients) {
         let is_agent = matches!(recipient, RelayParty::Agent(_));
         let name = recipient.to_string();
-        // Numbers the notification, and creates a delivery if the recipient is an agent with a webhook that is not
+        // Numbers the notification, and creates the job of a delivery if the recipient is an agent with a webhook that is not
         // disabled.
         let put = SqlWrite::any(
             "WITH numbered AS (
@@ -33,8 +33,8 @@ pub(super) fn put(
                  ON CONFLICT (recipient) DO UPDATE SET seq = mailboxes.seq + 1 RETURNING seq),
                added AS (
                  INSERT INTO mail (recipient, seq, at, happening) SELECT $1, seq, $2, $3 FROM numbered RETURNING seq)
-             INSERT INTO deliveries (recipient, seq, lane, attempts, due)
-             SELECT $1, added.seq, $4, 0, $2 FROM added, webhooks
+             INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
+             SELECT 'delivery', $1 || '/' || added.seq, $1, $4, added.seq, $2, 0, 0 FROM added, webhooks
              WHERE $5 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
             params![&name, at, &content, webhooks::lane(notification), is_agent],
         );

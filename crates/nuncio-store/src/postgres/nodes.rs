@@ -19,7 +19,8 @@ const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
     UNION SELECT node FROM started_calls
     UNION SELECT owner FROM executions WHERE owner IS NOT NULL
     UNION SELECT node FROM approvals WHERE state = 'pending' AND node IS NOT NULL
-    UNION SELECT node FROM tasks WHERE open = 1 AND node IS NOT NULL";
+    UNION SELECT node FROM tasks WHERE open = 1 AND node IS NOT NULL
+    UNION SELECT claimed_by FROM jobs WHERE claimed_by IS NOT NULL";
 
 pub(super) fn translate(change: &NodeChange, out: &mut Writes) -> Translated {
     let write = match change {

@@ -132,8 +132,8 @@ fn notify(conversation: &ConversationId, at: Timestamp, to: &[RelayParty], out: 
                  INSERT INTO mail (recipient, seq, at, happening)
                  SELECT $1, numbered.seq, $2, $3::TEXT || last_seq || $4::TEXT
                  FROM numbered, relay_conversations WHERE id = $5 RETURNING seq)
-             INSERT INTO deliveries (recipient, seq, lane, attempts, due)
-             SELECT $1, added.seq, $6::TEXT, 0, $2 FROM added, webhooks
+             INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
+             SELECT 'delivery', $1 || '/' || added.seq, $1, $6::TEXT, added.seq, $2, 0, 0 FROM added, webhooks
              WHERE $7 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
             params![&name, at, before, after, conversation.as_str(), webhooks::lane(&notification), is_agent],
         );

@@ -12,9 +12,9 @@ const UNFINISHED: [(&str, &str); 8] = [
     ("execution", "SELECT count(*), min(updated_at) FROM executions WHERE owner IS NOT NULL"),
     ("approval", "SELECT count(*), min(asked_at) FROM approvals WHERE state = 'pending'"),
     ("task", "SELECT count(*), min(created_at) FROM tasks WHERE open = 1"),
-    ("callback", "SELECT count(*), min(due) FROM callbacks"),
-    ("delivery", "SELECT count(*), min(due) FROM deliveries"),
-    ("reply", "SELECT count(*), min(due) FROM owed_answers"),
+    ("callback", "SELECT count(*), min(due) FROM jobs WHERE kind = 'callback'"),
+    ("delivery", "SELECT count(*), min(due) FROM jobs WHERE kind = 'delivery'"),
+    ("reply", "SELECT count(*), min(due) FROM jobs WHERE kind = 'reply'"),
 ];
 
 pub(super) async fn read(store: &PostgresStore) -> Result<StoreStatus, StoreError> {

@@ -1,4 +1,4 @@
-//! Webhooks, waiting deliveries and the delivery log.
+//! Webhooks, the first delivery of each, and the delivery log.
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
@@ -29,8 +29,10 @@ pub(super) fn put(webhook: &Webhook, out: &mut Writes) -> Translated {
     Ok(())
 }
 
-/// Removes a webhook; its waiting deliveries are deleted with it.
+/// Removes a webhook with the jobs of its deliveries and probes.
 pub(super) fn remove(agent: &AgentId, out: &mut Writes) -> Translated {
+    let jobs = "DELETE FROM jobs WHERE kind IN ('delivery', 'probe') AND receiver = $1";
+    out.push(SqlWrite::any(jobs, params![recipient(agent)]));
     out.push(SqlWrite::any("DELETE FROM webhooks WHERE recipient = $1", params![recipient(agent)]));
     Ok(())
 }
@@ -53,26 +55,11 @@ pub(super) fn lane(notification: &Notification) -> &str {
     }
 }
 
-pub(super) fn end(agent: &AgentId, seq: u64, logged: &WebhookDeliveryLogEntry, out: &mut Writes) -> Translated {
+pub(super) fn log(agent: &AgentId, logged: &WebhookDeliveryLogEntry, out: &mut Writes) -> Translated {
     out.push(SqlWrite::any(
-        "WITH ended AS (DELETE FROM deliveries WHERE recipient = $1 AND seq = $2 RETURNING recipient, seq)
-         INSERT INTO delivery_log (recipient, seq, at, content) SELECT recipient, seq, $3::BIGINT, $4::TEXT FROM ended
-         ON CONFLICT DO NOTHING",
-        params![recipient(agent), clamped(seq), logged.at, to_json(logged)?],
+        "INSERT INTO delivery_log (recipient, seq, at, content) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        params![recipient(agent), clamped(logged.seq), logged.at, to_json(logged)?],
     ));
-    Ok(())
-}
-
-pub(super) fn delay(agent: &AgentId, seq: u64, attempts: u32, due: Timestamp, out: &mut Writes) -> Translated {
-    let sql = "UPDATE deliveries SET attempts = $3, due = $4 WHERE recipient = $1 AND seq = $2";
-    out.push(SqlWrite::any(sql, params![recipient(agent), clamped(seq), attempts, due]));
-    Ok(())
-}
-
-/// Makes the waiting deliveries of an agent due at `due`; those due earlier stay as they are.
-pub(super) fn hasten(agent: &AgentId, due: Timestamp, out: &mut Writes) -> Translated {
-    let sql = "UPDATE deliveries SET due = $2 WHERE recipient = $1 AND due > $2";
-    out.push(SqlWrite::any(sql, params![recipient(agent), due]));
     Ok(())
 }
 
@@ -86,8 +73,12 @@ pub(super) fn forget_log(before: Timestamp, limit: usize, out: &mut Writes) -> T
 }
 
 const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
-const DELIVERY: &str = "SELECT deliveries.recipient, deliveries.seq, attempts, due, at, happening
-    FROM deliveries JOIN mail ON mail.recipient = deliveries.recipient AND mail.seq = deliveries.seq";
+const FIRST_DELIVERY: &str = "SELECT jobs.receiver, jobs.seq, attempts, due, at, happening
+    FROM jobs JOIN mail ON mail.recipient = jobs.receiver AND mail.seq = jobs.seq
+    WHERE jobs.kind = 'delivery' AND jobs.receiver = $1
+    AND NOT EXISTS (SELECT 1 FROM jobs AS before WHERE before.kind = jobs.kind AND before.receiver = jobs.receiver
+                    AND before.lane = jobs.lane AND before.seq < jobs.seq)
+    ORDER BY jobs.seq LIMIT 1";
 
 #[async_trait]
 impl WebhookStore for PostgresStore {
@@ -99,28 +90,8 @@ impl WebhookStore for PostgresStore {
         self.readers.all(&format!("{WEBHOOK} ORDER BY recipient"), Vec::new(), read).await
     }
 
-    async fn deliveries(
-        &self,
-        by: Timestamp,
-        except: &[AgentId],
-        limit: usize,
-    ) -> Result<Vec<WebhookDelivery>, StoreError> {
-        // Only the first delivery of a lane. The first row is computed, because two transactions that change the same
-        // lane do not see each other.
-        let sql = format!(
-            "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
-             WHERE due <= $1 AND state = 'reachable' AND deliveries.recipient <> ALL($2)
-             AND NOT EXISTS (SELECT 1 FROM deliveries AS before WHERE before.recipient = deliveries.recipient
-                             AND before.lane = deliveries.lane AND before.seq < deliveries.seq)
-             ORDER BY due, deliveries.recipient, deliveries.seq LIMIT $3"
-        );
-        let except: Vec<_> = except.iter().map(recipient).collect();
-        self.readers.all(&sql, params![by, except, to_limit(limit)], read_delivery).await
-    }
-
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<WebhookDelivery>, StoreError> {
-        let sql = format!("{DELIVERY} WHERE deliveries.recipient = $1 ORDER BY deliveries.seq LIMIT 1");
-        self.readers.first(&sql, params![recipient(agent)], read_delivery).await
+        self.readers.first(FIRST_DELIVERY, params![recipient(agent)], read_delivery).await
     }
 
     async fn delivery_log(

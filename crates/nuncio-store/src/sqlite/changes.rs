@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::problem::SqlError;
 use super::{
-    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, keyring,
-    mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, info, jobs,
+    keyring, mail, nodes, people, relations, relayed, sealed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
@@ -28,6 +28,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::CachedAuditHead, chang
         Change::Keyring(change) => keyring::apply(connection, change),
         Change::Info(change) => info::apply(connection, change),
         Change::Sealed(change) => sealed::apply(connection, change),
+        Change::Job(change) => jobs::apply(connection, change),
     }
 }
 
@@ -79,11 +80,7 @@ fn apply_relay(connection: &Connection, change: &RelayChange) -> Result<(), SqlE
         RelayChange::RemoveBackup(person) => bundles::remove_backup(connection, person),
         RelayChange::PutWebhook(webhook) => webhooks::put(connection, webhook),
         RelayChange::RemoveWebhook(agent) => webhooks::remove(connection, agent),
-        RelayChange::EndDelivery { agent, seq, logged } => webhooks::end(connection, agent, *seq, logged),
-        RelayChange::DelayDelivery { agent, seq, attempts, due } => {
-            webhooks::delay(connection, agent, *seq, *attempts, *due)
-        }
-        RelayChange::HastenDeliveries { agent, due } => webhooks::hasten(connection, agent, *due),
+        RelayChange::LogDelivery { agent, logged } => webhooks::log(connection, agent, logged),
         RelayChange::ForgetDeliveryLog { before, limit } => webhooks::forget_log(connection, *before, *limit),
     }
 }

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentName;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{
     Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
 };
@@ -10,15 +9,15 @@ use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::problem::SqlError;
-use super::rows::{self, execute_or, run, to_json, to_limit};
+use super::rows::{self, execute_or, run, to_json};
 
 pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Result<(), SqlError> {
     match change {
         DirectMessageChange::PutPendingReply(reply) => run(
             connection,
-            "INSERT INTO owed_answers (id, session, due, content) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
-            params![reply.id, reply.session.as_str(), reply.due.as_millis(), to_json(reply)?],
+            "INSERT INTO owed_answers (id, session, content) VALUES (?1, ?2, ?3)
+             ON CONFLICT (id) DO UPDATE SET session = excluded.session, content = excluded.content",
+            params![reply.id, reply.session.as_str(), to_json(reply)?],
         )
         .map_err(SqlError::of_no_session),
         DirectMessageChange::RemovePendingReply(id) => run(connection, "DELETE FROM owed_answers WHERE id = ?1", [id]),
@@ -51,9 +50,8 @@ pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Re
 
 #[async_trait]
 impl DirectMessageStore for SqliteStore {
-    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError> {
-        let sql = "SELECT content FROM owed_answers WHERE due <= ?1 ORDER BY due, id LIMIT ?2";
-        self.readers.all(sql, (until.as_millis(), to_limit(limit)), rows::json_row).await
+    async fn pending_reply(&self, id: &str) -> Result<Option<PendingReply>, StoreError> {
+        self.readers.first("SELECT content FROM owed_answers WHERE id = ?1", [id], rows::json_row)
     }
 
     async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError> {

@@ -1,4 +1,4 @@
-//! Executions, their idempotency keys and their pending callbacks.
+//! Executions and their idempotency keys.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nuncio_core::execution::{CallAuthorization, Execution, ExecutionState};
 use nuncio_core::ids::{ExecutionId, Incarnation, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore, StoreError};
+use nuncio_engine::ports::store::{Conflict, ExecutionChange, ExecutionStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteStore;
@@ -62,16 +62,6 @@ pub(super) fn apply(connection: &Connection, change: &ExecutionChange) -> Result
                  ORDER BY kept_until LIMIT ?2)",
             params![at.as_millis(), to_limit(*limit)],
         ),
-        ExecutionChange::PutCallback(callback) => run(
-            connection,
-            "INSERT INTO callbacks (execution, due, attempts) VALUES (?1, ?2, ?3)
-             ON CONFLICT (execution) DO UPDATE SET due = excluded.due, attempts = excluded.attempts",
-            params![callback.execution.as_str(), callback.due.as_millis(), callback.attempts],
-        )
-        .map_err(|problem| problem.of_no_owner(Conflict::Missing)),
-        ExecutionChange::RemoveCallback(execution) => {
-            run(connection, "DELETE FROM callbacks WHERE execution = ?1", [execution.as_str()])
-        }
     }
 }
 
@@ -134,15 +124,6 @@ impl ExecutionStore for SqliteStore {
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM executions WHERE kept_until IS NOT NULL AND kept_until <= ?1 LIMIT 1";
         self.readers.exists(sql, [at.as_millis()])
-    }
-
-    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<ExecutionCallback>, StoreError> {
-        let sql = "SELECT execution, due, attempts FROM callbacks WHERE due <= ?1 ORDER BY due, execution LIMIT ?2";
-        let read = |row: &Row<'_>| {
-            let execution = rows::text_form(row, 0)?;
-            Ok(ExecutionCallback { execution, due: rows::moment(row, 1)?, attempts: row.get(2)? })
-        };
-        self.readers.all(sql, (until.as_millis(), to_limit(limit)), read).await
     }
 }
 

@@ -7,7 +7,7 @@ use nuncio_engine::ports::store::{NotificationStore, StoreError};
 use rusqlite::{Connection, params};
 
 use super::problem::SqlError;
-use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
+use super::rows::{self, all, clamped, first, run, to_integer, to_json, to_limit};
 use super::{SqliteStore, webhooks};
 
 /// Page size up to which mail is read on the calling thread.
@@ -24,10 +24,10 @@ pub(super) fn put(
     for recipient in recipients {
         let name = recipient.to_string();
         let seq = next(connection, &name)?;
-        execute(
+        run(
             connection,
             "INSERT INTO mail (recipient, seq, at, happening) VALUES (?1, ?2, ?3, ?4)",
-            params![name, seq, at.as_millis(), content],
+            params![name, to_integer(seq)?, at.as_millis(), content],
         )?;
         if matches!(recipient, RelayParty::Agent(_)) {
             webhooks::deliver(connection, &name, seq, at, notification)?;
@@ -36,11 +36,11 @@ pub(super) fn put(
     Ok(())
 }
 
-fn next(connection: &Connection, recipient: &str) -> Result<i64, SqlError> {
+fn next(connection: &Connection, recipient: &str) -> Result<u64, SqlError> {
     let sql = "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1)
          ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1 RETURNING seq";
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row([recipient], |row| row.get(0))?)
+    let seq = first(connection, sql, [recipient], |row| rows::number(row, 0))?;
+    seq.ok_or_else(|| SqlError::Damaged("a mailbox has no number".to_owned()))
 }
 
 pub(super) fn mark_read(

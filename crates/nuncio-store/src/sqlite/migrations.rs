@@ -29,6 +29,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0020_nodes.sql"),
     include_str!("migrations/0021_keyring.sql"),
     include_str!("migrations/0022_system_messages.sql"),
+    include_str!("migrations/0023_jobs.sql"),
 ];
 
 /// Number of the last migration.
@@ -130,5 +131,58 @@ mod tests {
         let [key] = keys.as_slice() else { panic!("one key: {keys:?}") };
         assert_eq!((key.id.as_str(), key.digest), ("key_old", digest));
         assert_eq!((key.expires_at, key.lifetime_seconds, key.rotated_at, &key.previous), (None, None, None, &None));
+    }
+
+    #[test]
+    fn deferred_work_of_earlier_versions_becomes_jobs() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        let before = STEPS.iter().position(|step| step.contains("CREATE TABLE jobs")).unwrap();
+        STEPS[..before].iter().for_each(|step| connection.execute_batch(step).unwrap());
+        connection.pragma_update(None, "user_version", before as i64).unwrap();
+        connection
+            .execute_batch(
+                r#"INSERT INTO executions (id, state, attempt, updated_at, kept_until, outcome, content) VALUES
+                     ('exe_a', 'completed', 1, 1, 9, '{}', '{"callback":"https://shop.example:8443/done?of=/x"}'),
+                     ('exe_b', 'failed', 1, 1, 9, '{}', '{"callback":"http://shop.example/"}');
+                   INSERT INTO callbacks (execution, due, attempts) VALUES ('exe_a', 70, 3), ('exe_b', 60, 0);
+                   INSERT INTO mailboxes (recipient, seq) VALUES ('agent:a', 3);
+                   INSERT INTO mail (recipient, seq, at, happening) VALUES
+                     ('agent:a', 1, 1, '{}'), ('agent:a', 2, 1, '{}'), ('agent:a', 3, 1, '{}');
+                   INSERT INTO webhooks (recipient, state, probe_at, secret) VALUES ('agent:a', 'unreachable', 80, 's');
+                   INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due) VALUES
+                     ('agent:a', 1, 'cnv', 1, 2, 9), ('agent:a', 2, 'cnv', 0, 0, 5), ('agent:a', 3, '', 1, 0, 7);
+                   INSERT INTO sessions (id, owner, agent, created_at, pending, settings) VALUES
+                     ('ses_a', 'local', 'desk', 1, '[]', '{}');
+                   INSERT INTO followed (domain, followed_by, since, next_visit, failures, listed) VALUES
+                     ('https://a.example', 'operator', 1, 20, 0, 0), ('http://b.example:80', 'settings', 1, 21, 0, 0);
+                   INSERT INTO directory (id, url, did, registrant, since, verified, next_check, failures, description)
+                   VALUES ('reg', 'https://c.example:8443/agents/x/ad.json', 'did', 'local', 1, 1, 30, 0, '{}');
+                   INSERT INTO owed_answers (id, session, due, content) VALUES
+                     ('sha256:a', 'ses_a', 40, '{"id":"sha256:a","due":40,"attempts":5}');"#,
+            )
+            .unwrap();
+        run(&connection).unwrap();
+        let rows = |sql: &str| -> Vec<String> {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let jobs = "SELECT concat_ws(' ', kind, key, receiver, lane, seq, is_first, due, attempts, claimed_by, term)
+             FROM jobs ORDER BY kind, due";
+        assert_eq!(
+            rows(jobs),
+            [
+                "callback exe_b http://shop.example 0 1 60 0 0",
+                "callback exe_a https://shop.example:8443 0 1 70 3 0",
+                "check https://c.example:8443/agents/x/ad.json c.example:8443 0 1 30 0 0",
+                "delivery agent:a/2 agent:a cnv 2 0 5 0 0",
+                "delivery agent:a/3 agent:a  3 1 7 0 0",
+                "delivery agent:a/1 agent:a cnv 1 1 9 2 0",
+                "probe agent:a agent:a 0 1 80 0 0",
+                "reply sha256:a ses_a 0 1 40 5 0",
+                "visit https://a.example a.example 0 1 20 0 0",
+                "visit http://b.example:80 b.example 0 1 21 0 0",
+            ]
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! Webhooks, waiting deliveries and the delivery log.
+//! Webhooks, the jobs of their deliveries, and the delivery log.
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
-use nuncio_engine::ports::store::{StoreError, WebhookStore};
+use nuncio_engine::ports::store::{Job, JobKind, JobLane, StoreError, WebhookStore};
 use rusqlite::{Connection, Row, params};
 
-use super::SqliteStore;
 use super::problem::SqlError;
-use super::rows::{self, clamped, execute, run, to_json, to_limit};
+use super::rows::{self, clamped, exists, run, to_json, to_limit};
+use super::{SqliteStore, jobs};
 
 pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlError> {
     run(
@@ -28,27 +28,35 @@ pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlE
     )
 }
 
-/// Removes a webhook; its waiting deliveries are deleted with it.
+/// Removes a webhook with the jobs of its deliveries and probes.
 pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), SqlError> {
-    run(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])
+    let recipient = recipient(agent);
+    jobs::remove_all(connection, JobKind::Delivery, &recipient)?;
+    jobs::remove_all(connection, JobKind::Probe, &recipient)?;
+    run(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient])
 }
 
-/// Creates a delivery for a notification if the agent has a webhook that is not disabled. It is deleted with the
-/// notification.
+/// Creates the job that delivers a notification, if the agent has a webhook that is not disabled.
 pub(super) fn deliver(
     connection: &Connection,
     recipient: &str,
-    seq: i64,
+    seq: u64,
     at: Timestamp,
     notification: &Notification,
 ) -> Result<(), SqlError> {
-    run(
-        connection,
-        "INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due)
-         SELECT ?1, ?2, ?3, NOT EXISTS (SELECT 1 FROM deliveries WHERE recipient = ?1 AND lane = ?3), 0, ?4
-         FROM webhooks WHERE recipient = ?1 AND state <> 'disabled'",
-        params![recipient, seq, lane(notification), at.as_millis()],
-    )
+    let sql = "SELECT 1 FROM webhooks WHERE recipient = ?1 AND state <> 'disabled'";
+    if !exists(connection, sql, [recipient])? {
+        return Ok(());
+    }
+    let job = Job {
+        kind: JobKind::Delivery,
+        key: format!("{recipient}/{seq}"),
+        receiver: recipient.to_owned(),
+        lane: Some(JobLane { name: lane(notification).to_owned(), seq }),
+        due: at,
+        attempts: 0,
+    };
+    jobs::put(connection, &job)
 }
 
 /// Group of notifications whose deliveries keep their order: a conversation, or everything outside conversations.
@@ -69,39 +77,12 @@ fn lane(notification: &Notification) -> &str {
     }
 }
 
-pub(super) fn end(
-    connection: &Connection,
-    agent: &AgentId,
-    seq: u64,
-    logged: &WebhookDeliveryLogEntry,
-) -> Result<(), SqlError> {
-    let (recipient, seq) = (recipient(agent), clamped(seq));
-    let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
-    if execute(connection, sql, params![recipient, seq])? > 0 {
-        execute(
-            connection,
-            "INSERT INTO delivery_log (recipient, seq, at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-            params![recipient, seq, logged.at.as_millis(), to_json(logged)?],
-        )?;
-    }
-    Ok(())
-}
-
-pub(super) fn delay(
-    connection: &Connection,
-    agent: &AgentId,
-    seq: u64,
-    attempts: u32,
-    due: Timestamp,
-) -> Result<(), SqlError> {
-    let sql = "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE recipient = ?1 AND seq = ?2";
-    run(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])
-}
-
-/// Makes the waiting deliveries of an agent due at `due`; those due earlier stay as they are.
-pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlError> {
-    let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
-    run(connection, sql, params![recipient(agent), due.as_millis()])
+pub(super) fn log(connection: &Connection, agent: &AgentId, logged: &WebhookDeliveryLogEntry) -> Result<(), SqlError> {
+    run(
+        connection,
+        "INSERT INTO delivery_log (recipient, seq, at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        params![recipient(agent), clamped(logged.seq), logged.at.as_millis(), to_json(logged)?],
+    )
 }
 
 pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlError> {
@@ -114,8 +95,9 @@ pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usiz
 }
 
 const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
-const DELIVERY: &str = "SELECT deliveries.recipient, deliveries.seq, attempts, due, at, happening
-    FROM deliveries JOIN mail ON mail.recipient = deliveries.recipient AND mail.seq = deliveries.seq";
+const FIRST_DELIVERY: &str = "SELECT jobs.receiver, jobs.seq, attempts, due, at, happening
+    FROM jobs JOIN mail ON mail.recipient = jobs.receiver AND mail.seq = jobs.seq
+    WHERE jobs.kind = 'delivery' AND jobs.receiver = ?1 AND is_first = 1 ORDER BY jobs.seq LIMIT 1";
 
 #[async_trait]
 impl WebhookStore for SqliteStore {
@@ -127,25 +109,8 @@ impl WebhookStore for SqliteStore {
         self.readers.all(format!("{WEBHOOK} ORDER BY recipient"), [], read).await
     }
 
-    async fn deliveries(
-        &self,
-        by: Timestamp,
-        except: &[AgentId],
-        limit: usize,
-    ) -> Result<Vec<WebhookDelivery>, StoreError> {
-        let sql = format!(
-            "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
-             WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
-             AND deliveries.recipient NOT IN (SELECT value FROM json_each(?2))
-             ORDER BY due, deliveries.recipient, deliveries.seq LIMIT ?3"
-        );
-        let except = to_json(&except.iter().map(recipient).collect::<Vec<_>>())?;
-        self.readers.all(sql, (by.as_millis(), except, to_limit(limit)), read_delivery).await
-    }
-
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<WebhookDelivery>, StoreError> {
-        let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
-        self.readers.first(&sql, [recipient(agent)], read_delivery)
+        self.readers.first(FIRST_DELIVERY, [recipient(agent)], read_delivery)
     }
 
     async fn delivery_log(

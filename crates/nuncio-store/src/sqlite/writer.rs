@@ -10,14 +10,14 @@ use std::time::Instant;
 
 use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::Meter;
-use nuncio_engine::ports::store::{Change, StoreError};
+use nuncio_engine::ports::store::{Change, ClaimedJob, JobClaimRequest, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::audit::{self, CachedAuditHead};
 use super::problem::SqlError;
 use super::rows::execute;
-use super::{changes, nodes};
+use super::{changes, jobs, nodes};
 
 /// Maximum number of commits per transaction.
 const MAX_GROUP: usize = 256;
@@ -30,18 +30,19 @@ const TRUNCATION_ATTEMPTS: usize = 5;
 
 type CommitResult = Result<(), StoreError>;
 
-/// Changes of one commit, as queued for the writer thread.
-struct QueuedCommit {
-    changes: Vec<Change>,
-    /// Whether the database file is compacted after the commit.
-    compacts: bool,
-    answer: oneshot::Sender<CommitResult>,
+type ClaimResult = Result<Vec<ClaimedJob>, StoreError>;
+
+/// What the writer thread does for one caller.
+enum QueuedWork {
+    Commit(Vec<Change>, oneshot::Sender<CommitResult>),
+    Claim(JobClaimRequest, oneshot::Sender<ClaimResult>),
+    Compact(oneshot::Sender<CommitResult>),
 }
 
 /// Handle of the writer thread.
 pub(super) struct Writer {
-    /// Queue of commits; `None` while the store closes.
-    queue: Option<mpsc::Sender<QueuedCommit>>,
+    /// Queue of the thread; `None` while the store closes.
+    queue: Option<mpsc::Sender<QueuedWork>>,
     thread: Option<JoinHandle<()>>,
     /// Number of the last stored audit record.
     audit_growth: watch::Receiver<u64>,
@@ -74,19 +75,26 @@ impl Writer {
 
     /// Commits the changes to disk. Queued changes are stored even if the caller stops waiting.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> CommitResult {
-        self.queue(changes, false).await
+        self.queue(|answer| QueuedWork::Commit(changes, answer)).await
+    }
+
+    pub(super) async fn claim(&self, request: JobClaimRequest) -> ClaimResult {
+        self.queue(|answer| QueuedWork::Claim(request, answer)).await
     }
 
     /// Rewrites the database file, so that no deleted data is left in it or its write-ahead log.
     pub(super) async fn compact(&self) -> CommitResult {
-        self.queue(Vec::new(), true).await
+        self.queue(QueuedWork::Compact).await
     }
 
-    async fn queue(&self, changes: Vec<Change>, compacts: bool) -> CommitResult {
+    async fn queue<T>(
+        &self,
+        work: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> QueuedWork,
+    ) -> Result<T, StoreError> {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
-        queue.send(QueuedCommit { changes, compacts, answer }).await.map_err(|_| stopped())?;
+        queue.send(work(answer)).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 
@@ -119,31 +127,62 @@ impl Drop for Writer {
 fn run(
     connection: &Connection,
     fence: &OnceLock<Incarnation>,
-    mut queue: mpsc::Receiver<QueuedCommit>,
+    mut queue: mpsc::Receiver<QueuedWork>,
     meter: &dyn Meter,
     grown: &watch::Sender<u64>,
     is_failing: &AtomicBool,
 ) {
-    let mut units = Vec::with_capacity(MAX_GROUP);
-    while queue.blocking_recv_many(&mut units, MAX_GROUP) > 0 {
-        let compacts: Vec<_> = units.extract_if(.., |unit| unit.compacts).collect();
-        let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
-        let began = Instant::now();
-        let outcomes = commit_group(connection, fence.get(), &group);
-        meter.committed(group.len(), began.elapsed());
-        if let Ok(head) = audit::head(connection) {
-            grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
+    let mut received = Vec::with_capacity(MAX_GROUP);
+    while queue.blocking_recv_many(&mut received, MAX_GROUP) > 0 {
+        let (mut group, mut answers, mut claims, mut compacts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for work in received.drain(..) {
+            match work {
+                QueuedWork::Commit(changes, answer) => {
+                    group.push(changes);
+                    answers.push(answer);
+                }
+                QueuedWork::Claim(request, answer) => claims.push((request, answer)),
+                QueuedWork::Compact(answer) => compacts.push(answer),
+            }
         }
-        let failed = |outcome: &CommitResult| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
-        is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // Send errors are ignored: the caller no longer waits.
-            let _ = answer.send(outcome);
+        if !group.is_empty() {
+            let began = Instant::now();
+            let outcomes = commit_group(connection, fence.get(), &group);
+            meter.committed(group.len(), began.elapsed());
+            if let Ok(head) = audit::head(connection) {
+                grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
+            }
+            let failed = |outcome: &CommitResult| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
+            is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
+            for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                // Send errors are ignored: the caller no longer waits.
+                let _ = answer.send(outcome);
+            }
         }
-        for unit in compacts {
-            let _ = unit.answer.send(compact(connection).map_err(StoreError::from));
+        for (request, answer) in claims {
+            let _ = answer.send(claim(connection, fence.get(), &request).map_err(StoreError::from));
+        }
+        for answer in compacts {
+            let _ = answer.send(compact(connection).map_err(StoreError::from));
         }
     }
+}
+
+/// Claims jobs in a transaction of its own.
+fn claim(
+    connection: &Connection,
+    fence: Option<&Incarnation>,
+    request: &JobClaimRequest,
+) -> Result<Vec<ClaimedJob>, SqlError> {
+    let claimed = begin(connection, fence).and_then(|()| {
+        let claimed = jobs::claim(connection, request)?;
+        execute(connection, "COMMIT", [])?;
+        Ok(claimed)
+    });
+    if claimed.is_err() {
+        rollback(connection);
+    }
+    claimed
 }
 
 /// Rewrites the database file: `VACUUM` copies the data to the log, and a checkpoint copies the log to the file.

@@ -50,9 +50,9 @@ pub struct ExecutionAttempt {
     pub may_retry: bool,
     /// How long the execution is kept after its end, in milliseconds.
     pub keep_ms: u64,
-    /// Whether the end of the execution causes a callback.
+    /// Receiver of the callback that reports the end of the execution, if there is one.
     #[serde(default)]
-    pub callback: bool,
+    pub callback_receiver: Option<String>,
 }
 
 impl ResultTarget {

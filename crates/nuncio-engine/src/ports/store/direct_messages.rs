@@ -10,7 +10,7 @@ use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DirectMessageChange {
-    /// Creates or reschedules a pending reply. `NoSession` if its session does not exist.
+    /// Stores a pending reply; no conflict if it is stored already. `NoSession` if its session does not exist.
     PutPendingReply(PendingReply),
     /// Removes a pending reply; no conflict if there is none.
     RemovePendingReply(String),
@@ -23,7 +23,7 @@ pub enum DirectMessageChange {
 }
 
 /// A reply that must be delivered to another agent. It exists from before the turn begins until it is delivered or
-/// given up.
+/// given up, with a job of the kind [`Reply`](super::JobKind::Reply).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReply {
     /// Id of the reply, derived from the message, so that a repetition has the same id.
@@ -36,10 +36,6 @@ pub struct PendingReply {
     /// DID of the agent to which the reply is delivered.
     pub to: String,
     pub answers: String,
-    /// Time of the next delivery attempt or check.
-    pub due: Timestamp,
-    /// Number of delivery attempts of the reply so far.
-    pub attempts: u32,
 }
 
 /// A direct message that a local agent sent, with its reply if one was received.
@@ -60,7 +56,6 @@ pub struct DirectMessageReply {
 
 #[async_trait]
 pub trait DirectMessageStore: Send + Sync {
-    /// At most `limit` pending replies due at `until` or earlier, earliest first.
-    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError>;
+    async fn pending_reply(&self, id: &str) -> Result<Option<PendingReply>, StoreError>;
     async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Store of executions and their callbacks.
+//! Store of executions.
 
 use async_trait::async_trait;
 use nuncio_core::digest::Digest;
@@ -58,19 +58,6 @@ pub enum ExecutionChange {
     },
     /// Deletes at most `limit` executions whose retention ended at `at` or earlier, with their idempotency keys.
     Forget { at: Timestamp, limit: usize },
-    /// Schedules a callback. `Missing` if there is no such execution.
-    PutCallback(ExecutionCallback),
-    /// Removes a callback; no conflict if there is none.
-    RemoveCallback(ExecutionId),
-}
-
-/// A pending callback for the end of an execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecutionCallback {
-    pub execution: ExecutionId,
-    pub due: Timestamp,
-    /// Number of delivery attempts of the callback so far.
-    pub attempts: u32,
 }
 
 #[async_trait]
@@ -87,6 +74,4 @@ pub trait ExecutionStore: Send + Sync {
     async fn unfinished_executions(&self, owner: &Incarnation) -> Result<Vec<Execution>, StoreError>;
     /// Whether the retention of any execution ended at `at` or earlier.
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError>;
-    /// At most `limit` callbacks due at `until` or earlier, earliest first.
-    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<ExecutionCallback>, StoreError>;
 }

@@ -55,28 +55,13 @@ pub enum RelayChange {
     },
     /// Deletes a person's key backup. `Missing` if there is none.
     RemoveBackup(PersonName),
-    /// Creates or updates an agent's webhook. Waiting deliveries stay.
+    /// Creates or updates an agent's webhook. Waiting deliveries stay. From now on, each notification of the agent
+    /// creates a job of the kind [`Delivery`](super::JobKind::Delivery), unless the webhook is disabled.
     PutWebhook(Webhook),
-    /// Deletes a webhook and its waiting deliveries; no conflict if there is none.
+    /// Deletes a webhook with the jobs of its deliveries and probes; no conflict if there is none.
     RemoveWebhook(AgentId),
-    /// Removes a delivery that succeeded or was given up, and logs it; no conflict if it does not exist.
-    EndDelivery {
-        agent: AgentId,
-        /// Number of the notification that was delivered or given up.
-        seq: u64,
-        logged: WebhookDeliveryLogEntry,
-    },
-    /// Reschedules a delivery; no conflict if it does not exist.
-    DelayDelivery {
-        agent: AgentId,
-        /// Number of the notification to deliver.
-        seq: u64,
-        /// Number of delivery attempts so far.
-        attempts: u32,
-        due: Timestamp,
-    },
-    /// Makes all waiting deliveries of an agent due at `due` or earlier.
-    HastenDeliveries { agent: AgentId, due: Timestamp },
+    /// Logs a delivery that succeeded or was given up; no conflict if it is logged already.
+    LogDelivery { agent: AgentId, logged: WebhookDeliveryLogEntry },
     /// Deletes at most `limit` delivery log entries older than `before`.
     ForgetDeliveryLog { before: Timestamp, limit: usize },
 }
@@ -190,15 +175,6 @@ pub trait KeyBundleStore: Send + Sync {
 pub trait WebhookStore: Send + Sync {
     async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError>;
     async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
-    /// At most `limit` deliveries due at `by` or earlier, in due order. Of each conversation only the first delivery is
-    /// returned, and of an agent's other notifications only the first, so that they arrive in order. Omits unreachable
-    /// agents and `except`.
-    async fn deliveries(
-        &self,
-        by: Timestamp,
-        except: &[AgentId],
-        limit: usize,
-    ) -> Result<Vec<WebhookDelivery>, StoreError>;
     /// Oldest waiting delivery of an agent, in any webhook state.
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<WebhookDelivery>, StoreError>;
     /// At most `limit` delivery log entries of an agent with a number below `before`, newest first.

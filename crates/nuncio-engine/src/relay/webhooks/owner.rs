@@ -9,11 +9,11 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
 
-use super::WebhookSecret;
+use super::{WebhookSecret, recipient};
 use crate::access::Caller;
 use crate::consent::{AgentAccountService, ConsentError};
 use crate::ports::store::relay::{Webhook, WebhookDeliveryLogEntry};
-use crate::ports::store::{Change, RelayChange, StoreError};
+use crate::ports::store::{Change, Job, JobChange, JobKind, JobSelection, RelayChange, StoreError};
 use crate::relay::WebhookService;
 
 const MAX_PAGE_SIZE: usize = 100;
@@ -53,7 +53,7 @@ pub(crate) struct ConnectionModeChange {
 enum WebhookIndexEffect {
     #[default]
     AsBefore,
-    Called(Webhook),
+    Called(AgentId),
     NotCalled(AgentId),
 }
 
@@ -86,9 +86,9 @@ impl WebhookService {
                 let webhook = reachable(&stored);
                 let mut changes = self.move_webhook(account, &stored, &webhook);
                 if stored.state == WebhookState::Reachable {
-                    changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.context.now() }.into());
+                    changes.push(self.hasten_deliveries(id));
                 }
-                ConnectionModeChange { changes, secret: None, now: WebhookIndexEffect::Called(webhook) }
+                ConnectionModeChange { changes, secret: None, now: WebhookIndexEffect::Called(id.clone()) }
             }
         })
     }
@@ -97,7 +97,7 @@ impl WebhookService {
     pub(crate) fn reconnected(&self, reconnection: ConnectionModeChange) -> Option<WebhookSecret> {
         match reconnection.now {
             WebhookIndexEffect::AsBefore => {}
-            WebhookIndexEffect::Called(webhook) => self.index.put(&webhook),
+            WebhookIndexEffect::Called(agent) => self.index.put(agent),
             WebhookIndexEffect::NotCalled(agent) => self.index.remove(&agent),
         }
         reconnection.secret
@@ -105,8 +105,8 @@ impl WebhookService {
 
     fn begin_calling(&self, id: &AgentId) -> ConnectionModeChange {
         let (webhook, secret) = self.fresh_webhook(id);
-        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into()];
-        ConnectionModeChange { changes, secret: Some(secret), now: WebhookIndexEffect::Called(webhook) }
+        let changes = vec![RelayChange::PutWebhook(webhook).into()];
+        ConnectionModeChange { changes, secret: Some(secret), now: WebhookIndexEffect::Called(id.clone()) }
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
@@ -133,13 +133,24 @@ impl WebhookService {
             return changes;
         }
         if after.state == WebhookState::Reachable {
-            changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.context.now() }.into());
+            changes.push(self.hasten_deliveries(&after.agent));
+        }
+        if let (WebhookState::Unreachable, Some(due)) = (after.state, after.probe_at) {
+            let receiver = recipient(&after.agent);
+            let (kind, key) = (JobKind::Probe, receiver.clone());
+            changes.push(JobChange::Put(Job { kind, key, receiver, lane: None, due, attempts: 0 }).into());
         }
         if let AccountOwner::Person(owner) = &account.owner {
             let notification = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
             changes.push(self.mailbox.mail_change(&RelayParty::Person(owner.clone()), notification));
         }
         changes
+    }
+
+    /// Makes all waiting deliveries of an agent due now.
+    fn hasten_deliveries(&self, agent: &AgentId) -> Change {
+        let jobs = JobSelection::Receiver(recipient(agent));
+        JobChange::Hasten { kind: JobKind::Delivery, jobs, due: self.context.now() }.into()
     }
 
     /// Decrypted signing secret; `None` if another server encrypted it.
@@ -170,8 +181,8 @@ impl AgentAccountService {
         let stored = self.webhooks.store.webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
         let record = self.context.agent_event(AuditEvent::WebhookSecretRotated, by, id);
-        self.context.commit(vec![RelayChange::PutWebhook(webhook.clone()).into(), record]).await?;
-        self.webhooks.index.put(&webhook);
+        self.context.commit(vec![RelayChange::PutWebhook(webhook).into(), record]).await?;
+        self.webhooks.index.put(id.clone());
         Ok(secret)
     }
 

@@ -16,8 +16,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::JobKind;
 use nuncio_testkit::a2h::{A2hResponse as Answer, TestDevice};
-use nuncio_testkit::{GatewayBuilder, Method, eventually};
+use nuncio_testkit::{Gateway, GatewayBuilder, Method, eventually};
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -97,9 +98,10 @@ impl WebhookSetup {
         }
     }
 
-    /// Time of the next delivery; `None` when no delivery is scheduled.
+    /// Time of the next delivery; `None` when no delivery is scheduled, or the webhook is not reachable.
     async fn next(&self) -> Option<Timestamp> {
-        self.world.gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap()
+        let webhook = self.deliveries("").await.body["webhook"].clone();
+        if webhook["state"] == "reachable" { next_delivery(&self.world.gateway).await } else { None }
     }
 
     async fn nothing_waits(&self) {
@@ -156,6 +158,11 @@ impl WebhookSetup {
         }
         states
     }
+}
+
+async fn next_delivery(gateway: &Gateway) -> Option<Timestamp> {
+    let jobs = gateway.engine().jobs().next_jobs(JobKind::Delivery, 1).await.unwrap();
+    jobs.first().map(|job| job.due)
 }
 
 async fn begin(person: &TestDevice, agent: &str) -> String {

@@ -1,11 +1,11 @@
 //! `direct.send`: messages between agents, authenticated by their origin proofs.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::JobKind;
 use nuncio_identity::http_signature::SignatureParameters;
 use nuncio_identity::origin_proof::OriginProofInput;
 use nuncio_identity::{DidService, NewDidDocument, SigningKey};
@@ -255,7 +255,10 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
 
 /// Advances the clock from attempt to attempt, until no reply is pending any more.
 async fn until_given_up(world: &AnpTestServer) {
-    let next = async || world.gateway.engine().direct_messages().next_pending_reply(&HashSet::new()).await.unwrap();
+    let next = async || {
+        let jobs = world.gateway.engine().jobs().next_jobs(JobKind::Reply, 1).await.unwrap();
+        jobs.first().map(|job| job.due)
+    };
     while let Some(due) = next().await {
         world.clock.advance(world.clock.now().until(due));
         eventually("it was tried", async || (next().await != Some(due)).then_some(())).await;

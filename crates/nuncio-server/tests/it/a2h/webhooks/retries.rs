@@ -1,7 +1,7 @@
 //! Failed deliveries: retried by the schedule, in order, without delaying others.
 
+use nuncio_testkit::ManualClock;
 use nuncio_testkit::a2h::AnonymousA2hClient;
-use nuncio_testkit::{Gateway, ManualClock};
 
 use super::*;
 use crate::agents::{DESK, desk};
@@ -173,8 +173,7 @@ async fn pending_webhooks_are_sent_after_a_restart() {
     let data = hooked.world.gateway.stop().await;
 
     let gateway = builder().data(data).start().await;
-    let next = gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
-    assert_eq!(next, Some(due));
+    assert_eq!(next_delivery(&gateway).await, Some(due));
     hooked.world = A2hTestServer { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     clock.advance(clock.now().until(due));
     messages(&receiver, 3).await;
