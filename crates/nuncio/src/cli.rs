@@ -282,11 +282,9 @@ impl DataDirOption {
     }
 
     pub(crate) fn secret_key(&self) -> Result<SecretKeySource, OperatorError> {
-        let variable = match std::env::var_os(SECRET_KEY_VARIABLE) {
-            // Text that is not Unicode is no base64 either.
-            Some(text) => Some(text.into_string().unwrap_or_else(|_| "?".to_owned())),
-            None => None,
-        };
+        // Text that is not Unicode is no base64 either.
+        let variable = std::env::var_os(SECRET_KEY_VARIABLE);
+        let variable = variable.map(|text| text.into_string().unwrap_or_else(|_| "?".to_owned()));
         SecretKeySource::chosen(self.secret_key_file.as_deref(), variable.as_deref())
     }
 }

@@ -9,7 +9,8 @@ use nuncio_core::person::DeviceAssertion;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::Signature;
 use nuncio_engine::consent::{ConsentSettings, EnrolmentRequest};
-use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::{StoreInfoChange, info};
+use nuncio_engine::ports::{Clock as _, Store as _};
 use nuncio_engine::{AuthenticationMethod, Caller};
 use ring::signature::Ed25519KeyPair;
 
@@ -201,4 +202,21 @@ async fn agent_token_authenticates_until_rotated_or_revoked() {
     assert_eq!(who(&rotated).await, None);
     let events: Vec<_> = world.records().await.into_iter().map(|record| record.event).collect();
     assert!(events.ends_with(&[AuditEvent::TokenRevoked]) && events.contains(&AuditEvent::TokenRotated));
+}
+
+#[tokio::test]
+async fn login_signature_from_before_a_restore_is_refused() {
+    let world = TestEngine::new().await;
+    let phone = world.person("ada").await;
+    let older = assertion(&world, &phone, "nonce-number-one");
+    world.clock.advance(Duration::from_secs(1));
+    let restored = world.clock.now().as_millis().to_string();
+    let entry = StoreInfoChange::Put { name: info::SIGNATURES_SINCE.to_owned(), value: restored };
+    world.store.commit(vec![entry.into()]).await.unwrap();
+    let world = world.restarted().await;
+    let signed = |one: &DeviceAssertion| sign(&phone.pair, &one.message());
+    let refused = world.engine.people().assert_device(&older, &signed(&older), HERE).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.contains("was sent before")), (Code::DeviceRefused, true));
+    let newer = assertion(&world, &phone, "nonce-number-two");
+    world.engine.people().assert_device(&newer, &signed(&newer), HERE).await.unwrap();
 }

@@ -26,7 +26,7 @@ pub(crate) async fn run(
         StoreSubcommand::Check => run_check(&data, json).await,
         StoreSubcommand::Status => {
             require_store(&data)?;
-            run_command(&data, AdminCommand::StoreStatus, json, print_status).await
+            run_command(&data, AdminCommand::StoreStatus, json, |status| print_status(&status)).await
         }
         StoreSubcommand::Rekey => {
             require_store(&data)?;
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     }
 }
 
-fn print_status(status: StoreStatus) {
+fn print_status(status: &StoreStatus) {
     println!("{} {} (schema {})", status.kind.bold(), clean(&status.place), status.schema);
     let rows = status.tables.iter().map(|table| vec![text(&table.name), text(table.rows), text(table.bytes)]);
     table(&["TABLE", "ROWS", "BYTES"], rows);
@@ -80,7 +80,7 @@ async fn run_check(data: &DataDirOption, json: bool) -> anyhow::Result<()> {
 }
 
 fn require_store(data: &DataDirOption) -> anyhow::Result<()> {
-    if matches!(data.store()?, StoreLocation::Postgres(_)) || data.path.join("nuncio.db").exists() {
+    if !matches!(data.store()?, StoreLocation::DataDirectory) || data.path.join("nuncio.db").exists() {
         return Ok(());
     }
     let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
