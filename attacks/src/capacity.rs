@@ -258,9 +258,9 @@ async fn start_on_a_full_disk_waits_and_says_so(target: AttackedBinary) -> anyho
 }
 
 /// A small file system, mounted until it is dropped.
-struct SmallDisk<'a>(&'a Path);
+struct MountedSmallFilesystem<'a>(&'a Path);
 
-impl<'a> SmallDisk<'a> {
+impl<'a> MountedSmallFilesystem<'a> {
     fn mount(at: &'a Path) -> Option<Self> {
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(at).output();
         mount.is_ok_and(|mount| mount.status.success()).then_some(Self(at))
@@ -275,7 +275,7 @@ impl<'a> SmallDisk<'a> {
     }
 }
 
-impl Drop for SmallDisk<'_> {
+impl Drop for MountedSmallFilesystem<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0).output();
     }
@@ -288,7 +288,9 @@ async fn ready(server: &Server) -> anyhow::Result<u16> {
 async fn full_disk_fails_the_readiness_probe(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().prepare()?;
     let data = server.data();
-    let Some(disk) = SmallDisk::mount(&data) else { return Ok("skipped: mounting a small disk needs root".to_owned()) };
+    let Some(disk) = MountedSmallFilesystem::mount(&data) else {
+        return Ok("skipped: mounting a small disk needs root".to_owned());
+    };
     server.start()?;
     fill(&server, 1).await?;
     ensure!(ready(&server).await? == 200, "not ready on an empty disk");

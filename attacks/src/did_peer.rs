@@ -10,17 +10,17 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
-use nuncio_identity::{Did, NewDidDocument, SignedRequest, SigningKey};
+use nuncio_identity::{Did, NewDidDocument, SignableRequest, SigningKey};
 use serde_json::json;
 
 /// A DID, its key, and the host that serves its document.
 #[derive(Debug, Clone)]
-pub struct DidPeer {
+pub struct HostedTestDid {
     did: Did,
     key: SigningKey,
 }
 
-impl DidPeer {
+impl HostedTestDid {
     /// Makes a DID and serves its document until the process ends.
     pub fn start() -> anyhow::Result<Self> {
         Self::start_as("mallory")
@@ -60,7 +60,7 @@ impl DidPeer {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let nonce = format!("nonce-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let none: [(&str, &str); 0] = [];
-        let request = SignedRequest { method, target_uri: target, headers: &none, body: body.as_bytes() };
+        let request = SignableRequest { method, target_uri: target, headers: &none, body: body.as_bytes() };
         let key_id = self.did.url(KEY_FRAGMENT);
         let created = now();
         let expires = Some(created.after(Duration::from_secs(300)));

@@ -102,12 +102,12 @@ async fn measure(
 
 struct RunningFlood {
     is_over: Arc<AtomicBool>,
-    sent: Arc<FloodCounts>,
+    sent: Arc<SentFloodCounts>,
     thread: std::thread::JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct FloodCounts {
+struct SentFloodCounts {
     silent: AtomicU64,
     bodies: AtomicU64,
     requests: AtomicU64,
@@ -115,7 +115,7 @@ struct FloodCounts {
 
 impl RunningFlood {
     fn start(address: String) -> Self {
-        let (is_over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(FloodCounts::default()));
+        let (is_over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(SentFloodCounts::default()));
         let (until, counts) = (Arc::clone(&is_over), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -158,7 +158,7 @@ async fn connect(address: &str) -> Option<TcpStream> {
 }
 
 /// Opens a connection, sends nothing until the server closes it, and starts again.
-async fn stay_silent(address: String, sent: Arc<FloodCounts>) {
+async fn stay_silent(address: String, sent: Arc<SentFloodCounts>) {
     loop {
         let Some(mut stream) = connect(&address).await else { continue };
         sent.silent.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ async fn stay_silent(address: String, sent: Arc<FloodCounts>) {
 }
 
 /// Sends the first half of a body and waits.
-async fn send_half_bodies(address: String, sent: Arc<FloodCounts>) {
+async fn send_half_bodies(address: String, sent: Arc<SentFloodCounts>) {
     let begun = head("POST /anp", &[("Content-Type", "application/json"), ("Content-Length", "1000000")]);
     let begun = begun + &"x".repeat(500_000);
     loop {
@@ -180,7 +180,7 @@ async fn send_half_bodies(address: String, sent: Arc<FloodCounts>) {
 }
 
 /// Sends requests without a credential, one after the other.
-async fn send_requests(address: String, sent: Arc<FloodCounts>) {
+async fn send_requests(address: String, sent: Arc<SentFloodCounts>) {
     let request = head("GET /aap/sessions", &[]);
     loop {
         let Some(mut stream) = connect(&address).await else { continue };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::did_peer::now;
 use crate::server::default_agent;
-use crate::{Attack, AttackDurationClass, AttackedBinary, DidPeer, Server, http_client, poll};
+use crate::{Attack, AttackDurationClass, AttackedBinary, HostedTestDid, Server, http_client, poll};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -120,7 +120,7 @@ async fn anp_token_is_refused_outside_anp(target: AttackedBinary) -> anyhow::Res
     let agent = default_agent().replace("[brain]", "anp = { conversation = false }\n\n[brain]");
     let server = target.server().agent(agent).flag("--dev").start()?;
     let key = server.create_key(&[])?;
-    let token = DidPeer::start()?.access_token(server.url(), "desk").await?;
+    let token = HostedTestDid::start()?.access_token(server.url(), "desk").await?;
     let bearer = format!("Bearer {token}");
     let session = json!({"agent": {"name": "desk", "instructions": "Obey me."}});
     let post = http_client().post(format!("{}/aap/sessions", server.url())).bearer_auth(&token).json(&session);
@@ -154,7 +154,7 @@ async fn anp_token_is_refused_outside_anp(target: AttackedBinary) -> anyhow::Res
 async fn did_without_a_grant_is_refused_by_aap(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").start()?;
     server.create_key(&[])?;
-    let peer = DidPeer::start()?;
+    let peer = HostedTestDid::start()?;
     let url = format!("{}/aap/sessions", server.url());
     let body = new_session("search", true).to_string();
     let refused = peer.send("POST", &url, &body).await?;
@@ -171,7 +171,7 @@ async fn did_without_a_grant_is_refused_by_aap(target: AttackedBinary) -> anyhow
 async fn trust_of_a_did_does_not_replace_the_approver(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").start()?;
     server.create_key(&[])?;
-    let peer = DidPeer::start()?;
+    let peer = HostedTestDid::start()?;
     let granted = server.run(&["grant", "create", peer.did(), "desk", "booking:write"])?;
     ensure!(granted.status == Some(0), "{granted:?}");
     let sessions = format!("{}/aap/sessions", server.url());
@@ -422,7 +422,7 @@ async fn did_signature_is_refused_after_a_restart(target: AttackedBinary) -> any
     let listen = format!("localhost:{port}");
     let mut server = target.server().flag("--dev").flag("--listen").flag(listen).start()?;
     server.create_key(&[])?;
-    let peer = DidPeer::start()?;
+    let peer = HostedTestDid::start()?;
     let url = format!("{}/agents/desk/rpc", server.url());
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
     let fields = peer.sign("POST", &url, &body)?;

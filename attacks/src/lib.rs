@@ -23,7 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use did_peer::DidPeer;
+pub use did_peer::HostedTestDid;
 pub use server::{CommandOutput, Server, ServerBuilder};
 
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use anyhow::{bail, ensure};
 use serde_json::json;
 
 use crate::raw::send_from;
-use crate::{Attack, AttackDurationClass, AttackedBinary, DidPeer, Server};
+use crate::{Attack, AttackDurationClass, AttackedBinary, HostedTestDid, Server};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -44,7 +44,7 @@ async fn exhaust(server: &Server, last: u8) -> anyhow::Result<()> {
 async fn strangers_use_up_their_own_allowance(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").settings("[limits]\nrequests_per_minute = 30\n").start()?;
     let key = server.create_key(&[])?;
-    let peer = DidPeer::start()?;
+    let peer = HostedTestDid::start()?;
     // All following requests come from addresses that have used up their limit of anonymous requests.
     exhaust(&server, 9).await?;
     exhaust(&server, 1).await?;

@@ -23,7 +23,7 @@ pub(crate) enum A2hBenchmark {
     Sockets,
 }
 
-struct MeasuredGoal {
+struct BenchmarkGoalResult {
     what: &'static str,
     asked: &'static str,
     measured: String,
@@ -45,7 +45,7 @@ pub(crate) async fn run(nuncio: &Path, only: Option<A2hBenchmark>, quick: bool) 
     }
     println!("\n| what | asked | measured | ok |");
     println!("|---|---|---|---|");
-    for MeasuredGoal { what, asked, measured, met } in goals {
+    for BenchmarkGoalResult { what, asked, measured, met } in goals {
         println!("| {what} | {asked} | {measured} | {} |", if met { "yes" } else { "**no**" });
     }
     Ok(())

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::client::{Connection, field};
+use crate::client::{RawHttpConnection, field};
 use crate::process::Server;
-use crate::report::{Measurement, heading, measure, row};
+use crate::report::{ThroughputMeasurement, heading, measure, row};
 
 mod conversation_age;
 
@@ -101,18 +101,18 @@ async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<ServerCpuCos
 }
 
 /// Measures streams of a thousand deltas, one per turn.
-async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<Measurement> {
+async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<ThroughputMeasurement> {
     let script = json!({"script": [[{"deltas": DELTAS, "delta": "hello "}]]}).to_string();
     let turn = json!({"stream": "delta", "messages": [{"role": "user", "content": script}]}).to_string();
     let mut connections = Vec::new();
     for _ in 0..clients {
-        let mut connection = Connection::open(&server.address).await?;
+        let mut connection = RawHttpConnection::open(&server.address).await?;
         let path = format!("/aap/sessions/{}/turns", new_session(&mut connection).await?);
         connections.push((connection, path));
     }
     let rounds = streams / clients;
     measure(server, clients * rounds * DELTAS, async {
-        in_parallel(connections, async |(connection, path): &mut (Connection, String)| {
+        in_parallel(connections, async |(connection, path): &mut (RawHttpConnection, String)| {
             // A new session after a few turns keeps the history as short as that of a chat.
             for round in 0..rounds {
                 if round % 4 == 3 {
@@ -128,12 +128,17 @@ async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Re
     .await
 }
 
-async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usize) -> anyhow::Result<Measurement> {
+async fn bare_streams(
+    server: &Server,
+    kind: &str,
+    clients: usize,
+    streams: usize,
+) -> anyhow::Result<ThroughputMeasurement> {
     let path = format!("/{kind}/{DELTAS}");
     let connections = connect(server, clients).await?;
     let rounds = streams / clients;
     measure(server, clients * rounds * DELTAS, async {
-        in_parallel(connections, async |connection: &mut Connection| {
+        in_parallel(connections, async |connection: &mut RawHttpConnection| {
             for _ in 0..rounds {
                 connection.post(&path, "{}").await?;
             }
@@ -144,11 +149,15 @@ async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usiz
     .await
 }
 
-pub(crate) async fn measure_gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measurement> {
+pub(crate) async fn measure_gets(
+    server: &Server,
+    path: &str,
+    requests: usize,
+) -> anyhow::Result<ThroughputMeasurement> {
     const CLIENTS: usize = 32;
     let connections = connect(server, CLIENTS).await?;
     measure(server, requests / CLIENTS * CLIENTS, async {
-        in_parallel(connections, async |connection: &mut Connection| {
+        in_parallel(connections, async |connection: &mut RawHttpConnection| {
             for _ in 0..requests / CLIENTS {
                 connection.get(path).await?;
             }
@@ -159,11 +168,11 @@ pub(crate) async fn measure_gets(server: &Server, path: &str, requests: usize) -
     .await
 }
 
-async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
+async fn sessions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     const CLIENTS: usize = 64;
     let connections = connect(server, CLIENTS).await?;
     measure(server, count / CLIENTS * CLIENTS, async {
-        in_parallel(connections, async |connection: &mut Connection| {
+        in_parallel(connections, async |connection: &mut RawHttpConnection| {
             for _ in 0..count / CLIENTS {
                 new_session(connection).await?;
             }
@@ -175,7 +184,11 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> 
 }
 
 /// Measures turns with a short answer, ten per session.
-async fn small_turns(server: &Server, count: usize, going_on: SessionDiskLayout) -> anyhow::Result<Measurement> {
+async fn small_turns(
+    server: &Server,
+    count: usize,
+    going_on: SessionDiskLayout,
+) -> anyhow::Result<ThroughputMeasurement> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let rounds = count.div_ceil(CLIENTS * 10);
@@ -194,7 +207,7 @@ async fn small_turns(server: &Server, count: usize, going_on: SessionDiskLayout)
         }
     }
     measure(server, CLIENTS * rounds * 10, async {
-        in_parallel(connections, async |(connection, paths): &mut (Connection, Vec<String>)| {
+        in_parallel(connections, async |(connection, paths): &mut (RawHttpConnection, Vec<String>)| {
             for path in paths.iter() {
                 for _ in 0..10 {
                     connection.post(path, &turn).await?;
@@ -224,7 +237,7 @@ async fn memory(nuncio: &Path, agents: &str, scale: usize) -> anyhow::Result<()>
     let mut open = Vec::new();
     for _ in 0..count {
         let mut connection =
-            Connection::open(&server.address).await.context("is the limit on open files high enough?")?;
+            RawHttpConnection::open(&server.address).await.context("is the limit on open files high enough?")?;
         let path = format!("/aap/sessions/{}/turns", new_session(&mut connection).await?);
         connection.post_and_leave_open(&path, &turn).await?;
         open.push(connection);
@@ -237,15 +250,15 @@ async fn memory(nuncio: &Path, agents: &str, scale: usize) -> anyhow::Result<()>
     Ok(())
 }
 
-async fn connect(server: &Server, clients: usize) -> anyhow::Result<Vec<Connection>> {
+async fn connect(server: &Server, clients: usize) -> anyhow::Result<Vec<RawHttpConnection>> {
     let mut connections = Vec::new();
     for _ in 0..clients {
-        connections.push(Connection::open(&server.address).await?);
+        connections.push(RawHttpConnection::open(&server.address).await?);
     }
     Ok(connections)
 }
 
-async fn new_session(connection: &mut Connection) -> anyhow::Result<String> {
+async fn new_session(connection: &mut RawHttpConnection) -> anyhow::Result<String> {
     field(&connection.post("/aap/sessions", r#"{"agent":{"name":"script"}}"#).await?, "sessionId")
 }
 

@@ -8,7 +8,8 @@ use anyhow::{Context as _, ensure};
 use http::HeaderMap;
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiation::{
-    ExecutionMode, InterfaceOffer, InterfaceSelection, InterfaceType, PreparedOffers, SecurityProfile,
+    AcceptedInterfaceOrDraft, InterfaceExecutionMode, InterfaceOffer, InterfaceType, PreparedInterfaceOffers,
+    SecurityProfile,
 };
 use nuncio_anp::wire::AnpRequest;
 use nuncio_core::agent::Capability;
@@ -16,8 +17,8 @@ use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, BoundDidDocument, Credentials, Did, DidDocument, K1ProofRule, NewDidDocument,
-    SignaturePolicy, SignedRequest, SigningKey,
+    AcceptedSigningSchemes, BoundDidDocument, Did, DidAccessTokenService, DidDocument, K1ProofRule, NewDidDocument,
+    ParsedCredentials, SignableRequest, SignaturePolicy, SigningKey,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ impl DidCaller {
             let expires = Some(now.after(Duration::from_secs(300)));
             let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };
             let none: [(&str, &str); 0] = [];
-            let request = SignedRequest { method: "POST", target_uri: URL, headers: &none, body: body.as_bytes() };
+            let request = SignableRequest { method: "POST", target_uri: URL, headers: &none, body: body.as_bytes() };
             let fields = sign(&request, &key, &options).map_err(anyhow::Error::msg)?.into_fields();
             let mut headers = HeaderMap::new();
             for (name, value) in fields {
@@ -89,11 +90,18 @@ impl DidCaller {
 
 /// Checks a request as the server does and issues a token. The server then stores the nonce; that commit is measured
 /// with the requests of the other protocols.
-fn check(caller: &DidCaller, headers: &HeaderMap, tokens: &AccessTokenService, now: Timestamp) -> anyhow::Result<()> {
+fn check(
+    caller: &DidCaller,
+    headers: &HeaderMap,
+    tokens: &DidAccessTokenService,
+    now: Timestamp,
+) -> anyhow::Result<()> {
     let policy = SignaturePolicy::default();
-    let wrong = |fault: nuncio_identity::AuthError| anyhow::anyhow!("{fault}");
-    let request = SignedRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
-    let Credentials::Signature(claim) = Credentials::read(headers, AcceptedSchemes::default()).map_err(wrong)? else {
+    let wrong = |fault: nuncio_identity::DidAuthError| anyhow::anyhow!("{fault}");
+    let request = SignableRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
+    let ParsedCredentials::Signature(claim) =
+        ParsedCredentials::read(headers, AcceptedSigningSchemes::default()).map_err(wrong)?
+    else {
         anyhow::bail!("it is signed");
     };
     claim.check(&request, now, &policy).map_err(wrong)?;
@@ -111,7 +119,7 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     let caller = DidCaller::new(count, now)?;
     let key = SigningKey::from_seed(&[9; 32]);
     let tokens =
-        AccessTokenService::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
+        DidAccessTokenService::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
     // The measurement is split into batches, of which the fastest counts.
     let mut ours = f64::MAX;
     for piece in caller.requests.chunks(100) {
@@ -148,7 +156,7 @@ async fn described(nuncio: &Path, requests: usize) -> anyhow::Result<()> {
     let path = data.path().join("data").display().to_string();
     let ours = Server::start(nuncio, &["--json", "serve", "--listen", "localhost:0", "--data", &path]).await?;
     let ad = "/agents/hotel-assistant/ad.json";
-    let bytes = crate::client::Connection::open(&ours.address).await?.get(ad).await?;
+    let bytes = crate::client::RawHttpConnection::open(&ours.address).await?.get(ad).await?;
     let file = data.path().join("ad.json");
     std::fs::write(&file, &bytes)?;
     let program = std::env::current_exe()?;
@@ -182,12 +190,12 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
         },
     })
     .to_string();
-    let prepared = PreparedOffers::new(offers.clone());
-    let choose = |offers: &PreparedOffers| -> anyhow::Result<usize> {
+    let prepared = PreparedInterfaceOffers::new(offers.clone());
+    let choose = |offers: &PreparedInterfaceOffers| -> anyhow::Result<usize> {
         let request = AnpRequest::read(request.as_bytes()).map_err(|refused| anyhow::anyhow!("{}", refused.1))?;
         let body = negotiate::read(&request.body).map_err(|error| anyhow::anyhow!("{error}"))?;
         let verdict = offers.choose(&negotiate::request(&body, &request.meta), now);
-        let Ok(InterfaceSelection::Accepted(accepted)) = verdict else {
+        let Ok(AcceptedInterfaceOrDraft::Accepted(accepted)) = verdict else {
             anyhow::bail!("nothing was chosen: {verdict:?}")
         };
         let result = negotiate::result(&accepted, "n1".to_owned(), now.after(Duration::from_secs(600)));
@@ -197,7 +205,7 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
     for _ in 0..rounds.max(10) {
         let given = offers.clone();
         let began = cpu_micros();
-        let made = PreparedOffers::new(given);
+        let made = PreparedInterfaceOffers::new(given);
         prepare = prepare.min(cpu_micros() - began);
         drop(made);
         let began = cpu_micros();
@@ -230,7 +238,7 @@ fn offer(number: usize) -> anyhow::Result<InterfaceOffer> {
         profile: Some("anp.rpc.v1".to_owned()),
         security_profiles: vec![SecurityProfile::TransportProtected],
         content_types: vec!["application/json".to_owned()],
-        execution_modes: vec![ExecutionMode::DirectStructuredCall],
+        execution_modes: vec![InterfaceExecutionMode::DirectStructuredCall],
         abilities: vec![Arc::new(capability).into()],
         human_authorization: number.is_multiple_of(7),
         latency_ms: Some(u64::try_from(number % 900)?),

@@ -4,13 +4,13 @@ use anyhow::{Context as _, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-pub(crate) struct Connection {
+pub(crate) struct RawHttpConnection {
     stream: TcpStream,
     buffer: Vec<u8>,
     host: String,
 }
 
-impl Connection {
+impl RawHttpConnection {
     pub(crate) async fn open(address: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
 use nuncio_core::manifest::{MAX_BYTES, Manifest, ScopePresets};
-use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict, manifests};
 use serde_json::{Map, Value, json};
 
 /// Limit of CPU milliseconds for a verdict on two manifests of maximum size.
@@ -27,7 +27,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
     println!("|---|---|---|---|---|---|");
     for (what, new) in changes(&old) {
         let (verdict, cost) = measure(&old, &new, rounds)?;
-        let ChangeVerdict { breaking, findings, notices, .. } = verdict;
+        let ManifestChangeVerdict { breaking, findings, notices, .. } = verdict;
         println!(
             "| {what} | {breaking} | {} | {} | {cost:.2} ms | {:.2} |",
             findings.len(),
@@ -44,7 +44,10 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
         println!("\nBeyond {MOST} ms: {}.", beyond.join("; "));
     }
     println!("\n## Schemas made to be slow\n");
-    println!("Each pair has {} steps, both ways together twice as many.\n", ChangePolicy::default().budget.steps());
+    println!(
+        "Each pair has {} steps, both ways together twice as many.\n",
+        ChangeJudgingPolicy::default().budget.steps()
+    );
     println!("| schema | bytes | breaking | proved | CPU |");
     println!("|---|---|---|---|---|");
     for (what, old, new) in hostile() {
@@ -56,8 +59,8 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
 }
 
 /// Computes a verdict; returns it with its CPU milliseconds.
-fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdict, f64)> {
-    let policy = ChangePolicy::default();
+fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ManifestChangeVerdict, f64)> {
+    let policy = ChangeJudgingPolicy::default();
     let verdict = manifests(Some(old), Some(new), &[], &policy);
     let cost = cpu(rounds, || drop(black_box(manifests(Some(black_box(old)), Some(new), &[], &policy))))?;
     Ok((verdict, cost))

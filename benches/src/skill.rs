@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::aap::in_parallel;
-use crate::client::{Connection, field};
+use crate::client::{RawHttpConnection, field};
 use crate::process::Server;
-use crate::report::{Measurement, heading, measure, row};
+use crate::report::{ThroughputMeasurement, heading, measure, row};
 use crate::sql;
 
 const CLIENTS: usize = 64;
@@ -66,18 +66,18 @@ pub(crate) async fn run(nuncio: &Path, quick: bool) -> anyhow::Result<()> {
         std::fs::write(home.join("agent.toml"), many_skills(agent, 1_000 / scale))?;
     }
     let server = start(nuncio, &many, &folder.path().join("many-data")).await?;
-    let bytes = Connection::open(&server.address).await?.get("/.well-known/skill-sharing").await?.len();
+    let bytes = RawHttpConnection::open(&server.address).await?.get("/.well-known/skill-sharing").await?.len();
     let index = measure_gets(&server, "/.well-known/skill-sharing", 2_000 / scale).await?;
     let health = measure_gets(&server, "/healthz", 20_000 / scale).await?;
     row(&format!("index of {} skills, {} KiB", 10_000 / scale, bytes / 1024), index, "GET /healthz", health);
     Ok(())
 }
 
-fn bare(count: usize) -> anyhow::Result<Measurement> {
+fn bare(count: usize) -> anyhow::Result<ThroughputMeasurement> {
     let output = Command::new(std::env::current_exe()?).args(["sql", &count.to_string()]).output()?;
     let output: serde_json::Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
     let number = |name: &str| output[name].as_f64().with_context(|| format!("no {name}"));
-    Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
+    Ok(ThroughputMeasurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
 async fn start(nuncio: &Path, agent: &Path, data: &Path) -> anyhow::Result<Server> {
@@ -91,7 +91,7 @@ fn request() -> String {
 }
 
 /// Measures executions whose start and result are separate requests.
-async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
+async fn executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     let body = request();
     measured(server, count, async |connection| {
         let accepted = connection.post("/skills/bench/instant/invoke", &body).await?;
@@ -105,7 +105,7 @@ async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement
 }
 
 /// Measures executions that are started, completed and returned in one request.
-async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
+async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     let body = request();
     measured(server, count, async |connection| {
         let result = connection.post_with("/skills/bench/instant/invoke", "prefer: wait=10\r\n", &body).await?;
@@ -118,15 +118,15 @@ async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Resul
 async fn measured(
     server: &Server,
     count: usize,
-    work: impl AsyncFn(&mut Connection) -> anyhow::Result<()>,
-) -> anyhow::Result<Measurement> {
+    work: impl AsyncFn(&mut RawHttpConnection) -> anyhow::Result<()>,
+) -> anyhow::Result<ThroughputMeasurement> {
     let mut connections = Vec::new();
     for _ in 0..CLIENTS {
-        connections.push(Connection::open(&server.address).await?);
+        connections.push(RawHttpConnection::open(&server.address).await?);
     }
     let rounds = count / CLIENTS;
     measure(server, rounds * CLIENTS, async {
-        in_parallel(connections, async |connection: &mut Connection| {
+        in_parallel(connections, async |connection: &mut RawHttpConnection| {
             for _ in 0..rounds {
                 work(connection).await?;
             }
@@ -137,7 +137,7 @@ async fn measured(
     .await
 }
 
-async fn measure_gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measurement> {
+async fn measure_gets(server: &Server, path: &str, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     measured(server, count, async |connection| connection.get(path).await.map(|_| ())).await
 }
 

@@ -15,14 +15,14 @@ const SCHEMA: &str = "CREATE TABLE executions (
     content TEXT NOT NULL) STRICT;
     CREATE INDEX unfinished ON executions (id) WHERE owner IS NOT NULL;";
 
-enum ExecutionStep {
+enum ExecutionWriteKind {
     Accept,
     Start,
     Finish,
 }
 
-struct WriteRequest {
-    step: ExecutionStep,
+struct ExecutionWriteRequest {
+    step: ExecutionWriteKind,
     id: String,
     done: oneshot::Sender<()>,
 }
@@ -33,7 +33,7 @@ pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
     let path = folder.path().join("bare.db");
     let connection = open(&path)?;
     connection.execute_batch(SCHEMA)?;
-    let (send, receive) = mpsc::channel::<WriteRequest>();
+    let (send, receive) = mpsc::channel::<ExecutionWriteRequest>();
     let writer = thread::spawn(move || write(&connection, &receive));
     let (cpu, began) = (cpu_micros()?, Instant::now());
     let clients: Vec<_> =
@@ -51,15 +51,15 @@ pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
 async fn client_of(
     client: usize,
     rounds: usize,
-    send: mpsc::Sender<WriteRequest>,
+    send: mpsc::Sender<ExecutionWriteRequest>,
     path: PathBuf,
 ) -> anyhow::Result<()> {
     let reader = open(&path)?;
     for round in 0..rounds {
         let id = format!("exe_{round:012}_{client:03}_0123456789abcdef");
-        for step in [ExecutionStep::Accept, ExecutionStep::Start, ExecutionStep::Finish] {
+        for step in [ExecutionWriteKind::Accept, ExecutionWriteKind::Start, ExecutionWriteKind::Finish] {
             let (done, written) = oneshot::channel();
-            send.send(WriteRequest { step, id: id.clone(), done }).ok().context("the writer stopped")?;
+            send.send(ExecutionWriteRequest { step, id: id.clone(), done }).ok().context("the writer stopped")?;
             written.await?;
         }
         let mut statement = reader.prepare_cached("SELECT state, output, content FROM executions WHERE id = ?1")?;
@@ -69,21 +69,21 @@ async fn client_of(
     Ok(())
 }
 
-fn write(connection: &Connection, queue: &mpsc::Receiver<WriteRequest>) -> anyhow::Result<()> {
+fn write(connection: &Connection, queue: &mpsc::Receiver<ExecutionWriteRequest>) -> anyhow::Result<()> {
     let content =
         r#"{"skill":"bench/instant","version":"1.0.0","agent":"bench","caller":"local","inputs":{"text":"hello"}}"#;
     while let Ok(first) = queue.recv() {
-        let group: Vec<WriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
+        let group: Vec<ExecutionWriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         for unit in &group {
             match unit.step {
-                ExecutionStep::Accept => connection
+                ExecutionWriteKind::Accept => connection
                     .prepare_cached("INSERT INTO executions (id, state, attempt, owner, content) VALUES (?1, 'accepted', 0, 'me', ?2)")?
                     .execute(params![unit.id, content])?,
-                ExecutionStep::Start => connection
+                ExecutionWriteKind::Start => connection
                     .prepare_cached("UPDATE executions SET state = 'running', attempt = 1 WHERE id = ?1 AND owner = 'me' AND attempt = 0")?
                     .execute([&unit.id])?,
-                ExecutionStep::Finish => connection
+                ExecutionWriteKind::Finish => connection
                     .prepare_cached("UPDATE executions SET state = 'completed', owner = NULL, output = ?2 WHERE id = ?1 AND owner = 'me' AND attempt = 1")?
                     .execute(params![unit.id, r#"{"text":"hello"}"#])?,
             };

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::suite::{CheckFn, ServerFixtures};
 use crate::target::ServerUnderTest;
-use crate::verdict::CheckFailure;
+use crate::verdict::CheckStopReason;
 use wire::AapServerUnderTest;
 
 mod script;
@@ -89,7 +89,7 @@ pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixt
     async move {
         match AapServerUnderTest::connect(target).await {
             Ok(api) => Ok(ServerFixtures { script: api.script_agent().is_some(), probe: false }),
-            Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
+            Err(CheckStopReason::Failed(reason) | CheckStopReason::Skipped(reason)) => Err(reason),
         }
     }
     .boxed()

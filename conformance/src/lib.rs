@@ -23,7 +23,7 @@ mod target;
 mod verdict;
 
 pub use report::{ConformanceReport, RequirementOutcome, RequirementReport};
-pub use row::{Precondition, RequirementRow, RequirementSource};
+pub use row::{CheckPrecondition, RequirementRow, RequirementSource};
 pub use suite::ConformanceSuite;
 pub use target::ServerUnderTest;
 

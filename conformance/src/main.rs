@@ -8,12 +8,12 @@ use nuncio_conformance::{RequirementOutcome, RequirementSource, ServerUnderTest,
 
 /// Checks a server against a protocol, row by row.
 #[derive(Parser)]
-struct Arguments {
+struct ConformanceArguments {
     /// The base address, such as http://127.0.0.1:7400/aap; for Skill Sharing http://127.0.0.1:7400.
     base: String,
     /// Protocol whose requirements are checked.
-    #[arg(long, value_enum, default_value_t = Protocol::Aap)]
-    protocol: Protocol,
+    #[arg(long, value_enum, default_value_t = ConformanceProtocol::Aap)]
+    protocol: ConformanceProtocol,
     /// The bearer key to send.
     #[arg(long, env = "AAP_KEY", hide_env_values = true)]
     key: Option<String>,
@@ -39,7 +39,7 @@ struct Arguments {
 
 /// The protocols there are rows of.
 #[derive(Clone, Copy, ValueEnum)]
-enum Protocol {
+enum ConformanceProtocol {
     /// The Agent Application Protocol v3.
     Aap,
     /// Skill Sharing 1.0.
@@ -48,7 +48,7 @@ enum Protocol {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = ConformanceArguments::parse();
     let mut target = ServerUnderTest::new(arguments.base).with_parallel(arguments.parallel);
     if let Some(key) = arguments.key {
         target = target.with_key(key);
@@ -60,8 +60,8 @@ async fn main() -> ExitCode {
         target = target.with_secret(secret);
     }
     let mut suite = match arguments.protocol {
-        Protocol::Aap => aap(),
-        Protocol::Skill => skill(),
+        ConformanceProtocol::Aap => aap(),
+        ConformanceProtocol::Skill => skill(),
     };
     if arguments.protocol_only {
         suite = suite.without(RequirementSource::Ours);

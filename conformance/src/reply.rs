@@ -7,14 +7,14 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::target::ServerUnderTest;
-use crate::verdict::{CheckFailure, ensure, equal, fail, short, skip};
+use crate::verdict::{CheckStopReason, ensure, equal, fail, short, skip};
 
 /// Sends a request and waits for the head of the response; returns method and path with it. A request refused by a rate
 /// limit is repeated after a `Retry-After` of at most 10 seconds, because rate limits are not checked.
 pub(crate) async fn send(
     target: &ServerUnderTest,
     request: RequestBuilder,
-) -> Result<(String, Response), CheckFailure> {
+) -> Result<(String, Response), CheckStopReason> {
     const MAX_ATTEMPTS: usize = 12;
     let mut next = Some(request);
     for _ in 0..MAX_ATTEMPTS {
@@ -50,7 +50,7 @@ pub(crate) struct HttpReply {
 }
 
 impl HttpReply {
-    pub(crate) async fn read(asked: String, response: Response) -> Result<Self, CheckFailure> {
+    pub(crate) async fn read(asked: String, response: Response) -> Result<Self, CheckStopReason> {
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response
             .bytes()
@@ -60,14 +60,14 @@ impl HttpReply {
     }
 
     /// Fails unless the response has this status.
-    pub(crate) fn status(&self, expected: u16) -> Result<&Self, CheckFailure> {
+    pub(crate) fn status(&self, expected: u16) -> Result<&Self, CheckStopReason> {
         let Self { asked, code, .. } = self;
         ensure(*code == expected, || format!("{asked}: expected {expected}, got {code} {}", short(&self.text())))?;
         Ok(self)
     }
 
     /// Parses the body, which must be declared as JSON.
-    pub(crate) fn json(&self) -> Result<Value, CheckFailure> {
+    pub(crate) fn json(&self) -> Result<Value, CheckStopReason> {
         let kind = self.header("content-type");
         let essence = kind.split(';').next().unwrap_or_default().trim();
         equal(&format!("{} ({}): content-type", self.asked, self.code), "application/json", essence)?;

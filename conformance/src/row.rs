@@ -22,7 +22,7 @@ pub struct RequirementRow {
     pub excluded: Option<String>,
     /// Precondition of the check; without it the row is skipped.
     #[serde(default)]
-    pub needs: Option<Precondition>,
+    pub needs: Option<CheckPrecondition>,
 }
 
 /// Document or decision that a requirement comes from.
@@ -52,7 +52,7 @@ impl RequirementSource {
 /// Precondition of a check; the row is skipped without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Precondition {
+pub enum CheckPrecondition {
     /// An agent named `script` on the script brain, with its tools, options and all capabilities; for Skill Sharing the
     /// skills `script/echo` and `script/fail`.
     Script,
@@ -72,7 +72,7 @@ pub enum Precondition {
     ProbeSecret,
 }
 
-impl Precondition {
+impl CheckPrecondition {
     /// Message for the report when the precondition is missing.
     #[must_use]
     pub const fn missing(self) -> &'static str {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::suite::{CheckFn, ServerFixtures};
 use crate::target::ServerUnderTest;
-use crate::verdict::CheckFailure;
+use crate::verdict::CheckStopReason;
 use wire::SkillServerUnderTest;
 
 mod form;
@@ -78,7 +78,7 @@ pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixt
                 script: api.has("script/echo") && api.has("script/fail"),
                 probe: api.has(wire::ALL),
             }),
-            Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
+            Err(CheckStopReason::Failed(reason) | CheckStopReason::Skipped(reason)) => Err(reason),
         }
     }
     .boxed()

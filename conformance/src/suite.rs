@@ -8,9 +8,9 @@ use futures_util::stream;
 use serde::Deserialize;
 
 use crate::report::{ConformanceReport, RequirementOutcome, RequirementReport};
-use crate::row::{Precondition, RequirementRow, RequirementSource};
+use crate::row::{CheckPrecondition, RequirementRow, RequirementSource};
 use crate::target::ServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict};
+use crate::verdict::{CheckStopReason, CheckVerdict};
 
 /// Function that checks one requirement.
 pub(crate) type CheckFn = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, CheckVerdict>;
@@ -92,8 +92,8 @@ impl ConformanceSuite {
                 Some(need) => RequirementOutcome::Skipped(need.missing().to_owned()),
                 None => match verdicts.get(check.as_str()) {
                     Some(Ok(())) => RequirementOutcome::Passed,
-                    Some(Err(CheckFailure::Failed(reason))) => RequirementOutcome::Failed(reason.clone()),
-                    Some(Err(CheckFailure::Skipped(reason))) => RequirementOutcome::Skipped(reason.clone()),
+                    Some(Err(CheckStopReason::Failed(reason))) => RequirementOutcome::Failed(reason.clone()),
+                    Some(Err(CheckStopReason::Skipped(reason))) => RequirementOutcome::Skipped(reason.clone()),
                     None => RequirementOutcome::Failed("the check did not run".to_owned()),
                 },
             },
@@ -104,29 +104,34 @@ impl ConformanceSuite {
 
     async fn check(&self, name: &str, target: &ServerUnderTest) -> CheckVerdict {
         let Some(check) = self.checks.get(name) else {
-            return Err(CheckFailure::Failed(format!("the suite has no check named {name}")));
+            return Err(CheckStopReason::Failed(format!("the suite has no check named {name}")));
         };
         match tokio::time::timeout(target.patience, check(target)).await {
             Ok(verdict) => verdict,
             Err(_) => {
                 let seconds = target.patience.as_secs();
-                Err(CheckFailure::Failed(format!("expected an end, got none within {seconds} s")))
+                Err(CheckStopReason::Failed(format!("expected an end, got none within {seconds} s")))
             }
         }
     }
 
     /// Precondition of the row that the server lacks, if any.
-    fn missing(&self, row: &RequirementRow, offer: ServerFixtures, target: &ServerUnderTest) -> Option<Precondition> {
+    fn missing(
+        &self,
+        row: &RequirementRow,
+        offer: ServerFixtures,
+        target: &ServerUnderTest,
+    ) -> Option<CheckPrecondition> {
         let need = row.needs?;
         let met = match need {
-            Precondition::Script => offer.script,
-            Precondition::Key => target.key.is_some(),
-            Precondition::Keys => target.key.is_some() && target.other_key.is_some(),
-            Precondition::Open => target.key.is_none(),
-            Precondition::Loopback => target.key.is_none() && target.is_loopback(),
-            Precondition::Probe => offer.probe,
-            Precondition::ProbeKeys => offer.probe && target.key.is_some() && target.other_key.is_some(),
-            Precondition::ProbeSecret => offer.probe && target.key.is_some() && target.secret.is_some(),
+            CheckPrecondition::Script => offer.script,
+            CheckPrecondition::Key => target.key.is_some(),
+            CheckPrecondition::Keys => target.key.is_some() && target.other_key.is_some(),
+            CheckPrecondition::Open => target.key.is_none(),
+            CheckPrecondition::Loopback => target.key.is_none() && target.is_loopback(),
+            CheckPrecondition::Probe => offer.probe,
+            CheckPrecondition::ProbeKeys => offer.probe && target.key.is_some() && target.other_key.is_some(),
+            CheckPrecondition::ProbeSecret => offer.probe && target.key.is_some() && target.secret.is_some(),
         };
         (!met).then_some(need)
     }

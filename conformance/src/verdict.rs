@@ -3,23 +3,23 @@
 use std::fmt::Debug;
 
 /// Result of a check: success, or the reason why the check stopped.
-pub(crate) type CheckVerdict = Result<(), CheckFailure>;
+pub(crate) type CheckVerdict = Result<(), CheckStopReason>;
 
 /// Reason why a check stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CheckFailure {
+pub(crate) enum CheckStopReason {
     /// The server violates the requirement.
     Failed(String),
     /// The server lacks what the check needs.
     Skipped(String),
 }
 
-pub(crate) fn fail(reason: impl Into<String>) -> CheckFailure {
-    CheckFailure::Failed(reason.into())
+pub(crate) fn fail(reason: impl Into<String>) -> CheckStopReason {
+    CheckStopReason::Failed(reason.into())
 }
 
-pub(crate) fn skip(reason: impl Into<String>) -> CheckFailure {
-    CheckFailure::Skipped(reason.into())
+pub(crate) fn skip(reason: impl Into<String>) -> CheckStopReason {
+    CheckStopReason::Skipped(reason.into())
 }
 
 /// Fails with `reason` unless `holds`.
@@ -61,11 +61,11 @@ pub(crate) fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CheckFailure, equal, short};
+    use super::{CheckStopReason, equal, short};
 
     #[test]
     fn failed_comparison_message_shows_expected_and_actual_value() {
-        assert_eq!(equal("status", 201, 200), Err(CheckFailure::Failed("status: expected 201, got 200".into())));
+        assert_eq!(equal("status", 201, 200), Err(CheckStopReason::Failed("status: expected 201, got 200".into())));
         assert_eq!(equal("status", 201, 201), Ok(()));
     }
 

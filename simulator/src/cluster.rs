@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deliveries::SimulatedReceiver;
 use crate::observer::Observer;
-use crate::ports::{SimulatedBrain, SimulatedBus, SimulatedClock, SimulatedEntropy, SimulatedNetwork, SimulatedRunner};
-use crate::sabotage::Sabotage;
+use crate::ports::{
+    SimulatedBrain, SimulatedBus, SimulatedBusNetwork, SimulatedClock, SimulatedEntropy, SimulatedRunner,
+};
+use crate::sabotage::StoreSabotage;
 use crate::scheduler::Scheduler;
 use crate::store::SimulatedStore;
 
@@ -46,21 +48,27 @@ pub(crate) struct Cluster {
     pub(crate) observer: Arc<Observer>,
     seed: u64,
     file: PathBuf,
-    network: SimulatedNetwork,
-    sabotage: Option<Sabotage>,
+    network: SimulatedBusNetwork,
+    sabotage: Option<StoreSabotage>,
     state: Mutex<ClusterState>,
     /// Notified to crash the node of a slot.
     crashes: Vec<Notify>,
 }
 
 impl Cluster {
-    pub(crate) fn new(seed: u64, file: PathBuf, scheduler: Scheduler, size: usize, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        file: PathBuf,
+        scheduler: Scheduler,
+        size: usize,
+        sabotage: Option<StoreSabotage>,
+    ) -> Self {
         Self {
             observer: Arc::new(Observer::new(scheduler.clone())),
             scheduler,
             seed,
             file,
-            network: SimulatedNetwork::default(),
+            network: SimulatedBusNetwork::default(),
             sabotage,
             state: Mutex::new(ClusterState { starts: 0, slots: vec![None; size], stopped: Vec::new() }),
             crashes: (0..size).map(|_| Notify::new()).collect(),

@@ -13,7 +13,7 @@ use nuncio_engine::ports::store::{ClaimedJob, JobChange, JobClaim, JobKind};
 use nuncio_engine::{Engine, EngineError};
 
 use crate::observer::Observer;
-use crate::scheduler::{CallFate, PossibleFaults, Scheduler};
+use crate::scheduler::{PortCallFate, PossiblePortFaults, Scheduler};
 
 /// More attempts than may fail in a run, and pauses shorter than the time after its end.
 const RETRIES: JobRetries =
@@ -35,19 +35,20 @@ impl JobHandler for SimulatedReceiver {
         if kind == JobKind::Callback && self.engine.executions().execution_of_callback(job).await?.is_none() {
             self.observer.violation(6, format!("the callback of {key} was stored without its end"));
         }
-        self.scheduler.call(self.node, format!("sends the {kind} {key}"), PossibleFaults::None).await;
+        self.scheduler.call(self.node, format!("sends the {kind} {key}"), PossiblePortFaults::None).await;
         self.observer.sending(job);
         let label = format!("sent the {kind} {key}");
-        let fate = self.scheduler.call(self.node, label, PossibleFaults::BeforeOrAfter).await;
-        self.observer.sent(job, fate != CallFate::FailsBefore);
+        let fate = self.scheduler.call(self.node, label, PossiblePortFaults::BeforeOrAfter).await;
+        self.observer.sent(job, fate != PortCallFate::FailsBefore);
         match fate {
-            CallFate::Succeeds => self.engine.jobs().end(job).await,
-            CallFate::FailsBefore | CallFate::FailsAfter => self.engine.jobs().retry(job, RETRIES).await.map(drop),
+            PortCallFate::Succeeds => self.engine.jobs().end(job).await,
+            PortCallFate::FailsBefore | PortCallFate::FailsAfter => {
+                self.engine.jobs().retry(job, RETRIES).await.map(drop)
+            }
         }
     }
 }
 
-/// What was seen of the jobs.
 #[derive(Debug, Default)]
 pub(crate) struct SeenJobs {
     /// Time until which each claim holds.

@@ -24,7 +24,7 @@ use futures_util::future::join_all;
 use nuncio_store::SqliteStore;
 use tempfile::TempDir;
 
-pub use sabotage::Sabotage;
+pub use sabotage::StoreSabotage;
 
 use cluster::Cluster;
 use scheduler::Scheduler;
@@ -34,14 +34,14 @@ const SETTLING_TIME: Duration = Duration::from_secs(30);
 
 /// A run that broke promises.
 #[derive(Debug, Clone)]
-pub struct BrokenRun {
+pub struct FailedRun {
     pub seed: u64,
     pub violations: Vec<String>,
     /// What happened, in order.
     pub history: Vec<String>,
 }
 
-impl fmt::Display for BrokenRun {
+impl fmt::Display for FailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for event in &self.history {
             writeln!(f, "{event}")?;
@@ -56,7 +56,7 @@ impl fmt::Display for BrokenRun {
 
 /// A run that kept all promises.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRun {
+pub struct SuccessfulRun {
     /// What happened, in order.
     pub history: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub struct KeptRun {
 ///
 /// # Errors
 /// A promise was broken, or the run did not come to an end.
-pub fn simulate(seed: u64, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<BrokenRun>> {
+pub fn simulate(seed: u64, sabotage: Option<StoreSabotage>) -> Result<SuccessfulRun, Box<FailedRun>> {
     let scheduler = Scheduler::new(seed);
     let idle = scheduler.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -96,7 +96,11 @@ pub fn simulate(seed: u64, sabotage: Option<Sabotage>) -> Result<KeptRun, Box<Br
     }
     let violations = observer.violations();
     let history = scheduler.history();
-    if violations.is_empty() { Ok(KeptRun { history }) } else { Err(Box::new(BrokenRun { seed, violations, history })) }
+    if violations.is_empty() {
+        Ok(SuccessfulRun { history })
+    } else {
+        Err(Box::new(FailedRun { seed, violations, history }))
+    }
 }
 
 /// A folder in memory where the system has one, because a run syncs hundreds of commits.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use nuncio_simulator::{Sabotage, simulate};
+use nuncio_simulator::{StoreSabotage, simulate};
 
 /// Run several engines on one store under a seeded scheduler, with faults, and check their promises
 #[derive(Parser)]
@@ -19,7 +19,7 @@ struct Cli {
     seed: Option<u64>,
     /// Break a promise on purpose
     #[arg(long)]
-    sabotage: Option<Sabotage>,
+    sabotage: Option<StoreSabotage>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {

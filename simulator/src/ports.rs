@@ -11,16 +11,16 @@ use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::bus::{Bus, BusNotice};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, Runner, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy};
 use serde_json::{Map, json};
 use tokio::sync::mpsc;
 
 use crate::observer::Observer;
-use crate::random::Random;
-use crate::scheduler::{CallFate, PossibleFaults, Scheduler};
+use crate::random::SeededRandom;
+use crate::scheduler::{PortCallFate, PossiblePortFaults, Scheduler};
 
 #[derive(Debug)]
 pub(crate) struct SimulatedClock(pub(crate) Scheduler);
@@ -36,11 +36,11 @@ impl Clock for SimulatedClock {
 }
 
 #[derive(Debug)]
-pub(crate) struct SimulatedEntropy(Mutex<Random>);
+pub(crate) struct SimulatedEntropy(Mutex<SeededRandom>);
 
 impl SimulatedEntropy {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(Random::new(seed)))
+        Self(Mutex::new(SeededRandom::new(seed)))
     }
 }
 
@@ -53,16 +53,16 @@ impl Entropy for SimulatedEntropy {
     }
 }
 
-type NoticeSender = mpsc::UnboundedSender<BusNotice>;
+type BusNoticeSender = mpsc::UnboundedSender<BusNotice>;
 
 /// Listeners of all nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimulatedNetwork(Arc<Mutex<Vec<NoticeSender>>>);
+pub(crate) struct SimulatedBusNetwork(Arc<Mutex<Vec<BusNoticeSender>>>);
 
 /// The bus of one node. Each listener gets each notice late, twice or not at all.
 #[derive(Debug)]
 pub(crate) struct SimulatedBus {
-    pub(crate) network: SimulatedNetwork,
+    pub(crate) network: SimulatedBusNetwork,
     pub(crate) scheduler: Scheduler,
     pub(crate) node: usize,
 }
@@ -84,10 +84,10 @@ impl Bus for SimulatedBus {
                 let scheduler = scheduler.clone();
                 let label = format!("receives {notice:?}");
                 stream::once(async move {
-                    let copies = match scheduler.call(node, label, PossibleFaults::BeforeOrAfter).await {
-                        CallFate::Succeeds => 1,
-                        CallFate::FailsBefore => 0,
-                        CallFate::FailsAfter => 2,
+                    let copies = match scheduler.call(node, label, PossiblePortFaults::BeforeOrAfter).await {
+                        PortCallFate::Succeeds => 1,
+                        PortCallFate::FailsBefore => 0,
+                        PortCallFate::FailsAfter => 2,
                     };
                     stream::iter(vec![notice; copies])
                 })
@@ -106,8 +106,8 @@ pub(crate) struct SimulatedBrain {
 
 #[async_trait]
 impl Brain for SimulatedBrain {
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
-        self.scheduler.call(self.node, "thinks".to_owned(), PossibleFaults::None).await;
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+        self.scheduler.call(self.node, "thinks".to_owned(), PossiblePortFaults::None).await;
         match prompt.history.last() {
             Some(Message::User { content, .. }) => {
                 let words = content.text();
@@ -146,7 +146,7 @@ impl fmt::Debug for SimulatedRunner {
 
 #[async_trait]
 impl Runner for SimulatedRunner {
-    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         if let Some(inbox) = &call.inbox {
             return inbox.run_by_person(&call, "Do it.".to_owned()).await;
         }
@@ -155,14 +155,14 @@ impl Runner for SimulatedRunner {
             Some(execution) => format!("{execution}.{attempt}"),
             None => format!("{} {}", call.source.conversation.as_deref().unwrap_or_default(), call.id),
         };
-        self.scheduler.call(self.node, format!("starts {} for {run}", call.tool.name), PossibleFaults::None).await;
+        self.scheduler.call(self.node, format!("starts {} for {run}", call.tool.name), PossiblePortFaults::None).await;
         self.observer.ran(&run);
         call.program_start.report();
-        self.scheduler.call(self.node, format!("ends {} for {run}", call.tool.name), PossibleFaults::None).await;
+        self.scheduler.call(self.node, format!("ends {} for {run}", call.tool.name), PossiblePortFaults::None).await;
         match call.tool.name.as_str() {
-            "broken" => Err(RunError::Failed("it broke".to_owned())),
+            "broken" => Err(ToolRunError::Failed("it broke".to_owned())),
             "flaky" if attempt.parse::<u32>().is_ok_and(|attempt| attempt < 3) => {
-                Err(RunError::Unavailable("not available yet".to_owned()))
+                Err(ToolRunError::Unavailable("not available yet".to_owned()))
             }
             _ => Ok(ToolOutput::json(json!({ "run": run }))),
         }

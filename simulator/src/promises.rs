@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuncio_core::audit::{AuditOutcome, AuditRecord, ChainHead, ChainVerifier};
+use nuncio_core::audit::{AuditChainVerifier, AuditOutcome, AuditRecord, ChainHead};
 use nuncio_core::execution::ExecutionState;
 use nuncio_core::message::Message;
 use nuncio_engine::ports::store::{
@@ -119,7 +119,7 @@ async fn jobs_are_done(store: &SqliteStore, observer: &Observer) -> Result<(), S
 
 /// Promises 11 and 12.
 async fn audit_chain_is_complete(store: &SqliteStore, observer: &Observer) -> Result<(), StoreError> {
-    let mut verifier = ChainVerifier::after(ChainHead::START);
+    let mut verifier = AuditChainVerifier::after(ChainHead::START);
     for link in store.audit_links(0, usize::MAX).await? {
         if let Err(broken) = verifier.take(&link) {
             observer.violation(12, format!("the audit chain is broken: {broken}"));

@@ -2,9 +2,9 @@
 
 /// `SplitMix64`: small, and the same on every platform and in every version.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -2,7 +2,7 @@
 
 /// A fault of the store that no store may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Sabotage {
+pub enum StoreSabotage {
     /// Incarnations that were declared dead can still commit.
     NoFence,
     /// The work of dead incarnations is never found.

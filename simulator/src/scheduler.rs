@@ -10,7 +10,7 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use tokio::sync::{Notify, oneshot};
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// Steps after which a run is given up: a run that makes progress needs a fraction of them.
 const MAX_STEPS: usize = 60_000;
@@ -20,7 +20,7 @@ const START: i64 = 1_794_740_400_000;
 
 /// Whether a port call succeeds, and for one that fails, whether it had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallFate {
+pub(crate) enum PortCallFate {
     Succeeds,
     FailsBefore,
     FailsAfter,
@@ -28,7 +28,7 @@ pub(crate) enum CallFate {
 
 /// Faults that may happen to a port call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PossibleFaults {
+pub(crate) enum PossiblePortFaults {
     None,
     /// The call may fail and then had no effect.
     Before,
@@ -36,20 +36,20 @@ pub(crate) enum PossibleFaults {
     BeforeOrAfter,
 }
 
-struct WaitingCall {
+struct WaitingPortCall {
     node: usize,
     label: String,
     number: u64,
-    faults: PossibleFaults,
-    answer: oneshot::Sender<CallFate>,
+    faults: PossiblePortFaults,
+    answer: oneshot::Sender<PortCallFate>,
 }
 
 struct SchedulerState {
-    random: Random,
+    random: SeededRandom,
     now: Timestamp,
     steps: usize,
     number: u64,
-    waiting: Vec<WaitingCall>,
+    waiting: Vec<WaitingPortCall>,
     sleepers: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
     /// Nodes whose calls are not picked.
     halted: Vec<usize>,
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Scheduler {
 
 impl Scheduler {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let fault_chance = [0, 200, 40, 15][random.below(4)];
         let state = SchedulerState {
             random,
@@ -92,13 +92,13 @@ impl Scheduler {
     }
 
     /// Waits until the scheduler picks this call, and returns what happens to it.
-    pub(crate) async fn call(&self, node: usize, label: String, faults: PossibleFaults) -> CallFate {
+    pub(crate) async fn call(&self, node: usize, label: String, faults: PossiblePortFaults) -> PortCallFate {
         let (answer, fate) = oneshot::channel();
         {
             let mut state = self.lock();
             state.number += 1;
             let number = state.number;
-            state.waiting.push(WaitingCall { node, label, number, faults, answer });
+            state.waiting.push(WaitingPortCall { node, label, number, faults, answer });
         }
         match fate.await {
             Ok(fate) => fate,
@@ -216,19 +216,19 @@ impl SchedulerState {
         let call = self.waiting.swap_remove(chosen);
         let fate = self.fate(call.faults);
         self.now = self.now.after(Duration::from_millis(1));
-        let outcome = if fate == CallFate::Succeeds { String::new() } else { format!(": {fate:?}") };
+        let outcome = if fate == PortCallFate::Succeeds { String::new() } else { format!(": {fate:?}") };
         self.note(&format!("node {} {}{outcome}", call.node, call.label));
         let _ = call.answer.send(fate);
         self.wake_sleepers();
     }
 
-    fn fate(&mut self, faults: PossibleFaults) -> CallFate {
-        if faults == PossibleFaults::None || self.fault_chance == 0 || !self.random.one_in(self.fault_chance) {
-            return CallFate::Succeeds;
+    fn fate(&mut self, faults: PossiblePortFaults) -> PortCallFate {
+        if faults == PossiblePortFaults::None || self.fault_chance == 0 || !self.random.one_in(self.fault_chance) {
+            return PortCallFate::Succeeds;
         }
         match faults {
-            PossibleFaults::BeforeOrAfter if self.random.one_in(4) => CallFate::FailsAfter,
-            _ => CallFate::FailsBefore,
+            PossiblePortFaults::BeforeOrAfter if self.random.one_in(4) => PortCallFate::FailsAfter,
+            _ => PortCallFate::FailsBefore,
         }
     }
 

@@ -14,9 +14,9 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{ChainHead, ChainLink};
+use nuncio_core::audit::{AuditChainLink, ChainHead};
 use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, ToolCallClaim};
 use nuncio_core::digest::Digest;
@@ -46,15 +46,15 @@ use nuncio_store::SqliteStore;
 use tokio::sync::{Notify, watch};
 
 use crate::observer::Observer;
-use crate::sabotage::Sabotage;
-use crate::scheduler::{CallFate, PossibleFaults, Scheduler};
+use crate::sabotage::StoreSabotage;
+use crate::scheduler::{PortCallFate, PossiblePortFaults, Scheduler};
 
 pub(crate) struct SimulatedStore {
     inner: SqliteStore,
     scheduler: Scheduler,
     node: usize,
     observer: Arc<Observer>,
-    sabotage: Option<Sabotage>,
+    sabotage: Option<StoreSabotage>,
     /// Whether the outcome of a commit was lost, after which this node must not commit again.
     is_lost: AtomicBool,
     lost: Arc<Notify>,
@@ -67,7 +67,7 @@ impl SimulatedStore {
         node: usize,
         observer: Arc<Observer>,
         lost: Arc<Notify>,
-        sabotage: Option<Sabotage>,
+        sabotage: Option<StoreSabotage>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             inner: SqliteStore::open(path)?,
@@ -82,16 +82,16 @@ impl SimulatedStore {
 
     async fn read<T>(&self, name: &str, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let label = format!("reads {name}");
-        match self.scheduler.call(self.node, label, PossibleFaults::Before).await {
-            CallFate::Succeeds => run_to_end(read),
-            CallFate::FailsBefore | CallFate::FailsAfter => Err(unavailable()),
+        match self.scheduler.call(self.node, label, PossiblePortFaults::Before).await {
+            PortCallFate::Succeeds => run_to_end(read),
+            PortCallFate::FailsBefore | PortCallFate::FailsAfter => Err(unavailable()),
         }
     }
 
     /// Reports what was written, and loses the outcome if that is its fate.
     fn after_write<T>(
         &self,
-        fate: CallFate,
+        fate: PortCallFate,
         changes: &[Change],
         outcome: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -99,8 +99,8 @@ impl SimulatedStore {
             Ok(_) => self.observer.committed(self.node, changes),
             Err(error) => self.scheduler.note(format!("node {} failed: {error}", self.node)),
         }
-        if fate == CallFate::FailsAfter {
-            if self.sabotage != Some(Sabotage::UntrueFailures) {
+        if fate == PortCallFate::FailsAfter {
+            if self.sabotage != Some(StoreSabotage::UntrueFailures) {
                 // The port allows `Unavailable` for a stored commit only if this incarnation never commits again.
                 self.is_lost.store(true, Ordering::Relaxed);
                 self.lost.notify_one();
@@ -158,8 +158,8 @@ delegated! {
         accounts_of(owner: &AccountOwner, after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
         public_accounts(words: &[String], after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
         lineage(agent: &AgentId) -> Option<ManifestNameHistory>;
-        manifest(agent: &AgentId, version: u64) -> Option<ManifestVersion>;
-        manifests(agent: &AgentId, before: u64, limit: usize) -> Vec<ManifestVersion>;
+        manifest(agent: &AgentId, version: u64) -> Option<PublishedManifest>;
+        manifests(agent: &AgentId, before: u64, limit: usize) -> Vec<PublishedManifest>;
     }
     RelationStore {
         relation(id: &RelationId) -> Option<Relation>;
@@ -248,15 +248,15 @@ delegated! {
 
 #[async_trait]
 impl AuditStore for SimulatedStore {
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         self.read("audit_links", self.inner.audit_links(after, limit)).await
     }
 
-    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         self.read("audit_links_before", self.inner.audit_links_before(before, limit)).await
     }
 
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         self.read("audit_links_of", self.inner.audit_links_of(call, limit)).await
     }
 
@@ -316,8 +316,8 @@ impl NodeStore for SimulatedStore {
     async fn orphaned_owners(&self) -> Result<Vec<Incarnation>, StoreError> {
         let owners = self.read("orphaned_owners", self.inner.orphaned_owners()).await?;
         Ok(match self.sabotage {
-            Some(Sabotage::NoAdoption) => Vec::new(),
-            Some(Sabotage::AdoptsTheLiving) => {
+            Some(StoreSabotage::NoAdoption) => Vec::new(),
+            Some(StoreSabotage::AdoptsTheLiving) => {
                 run_to_end(self.inner.nodes())?.into_iter().map(|node| node.incarnation).collect()
             }
             _ => owners,
@@ -329,14 +329,14 @@ impl NodeStore for SimulatedStore {
 impl JobStore for SimulatedStore {
     async fn claim_jobs(&self, mut request: JobClaimRequest) -> Result<Vec<ClaimedJob>, StoreError> {
         let label = format!("claims jobs of the kind {}", request.kind);
-        let fate = self.scheduler.call(self.node, label, PossibleFaults::BeforeOrAfter).await;
+        let fate = self.scheduler.call(self.node, label, PossiblePortFaults::BeforeOrAfter).await;
         if self.is_lost.load(Ordering::Relaxed) {
             return Err(StoreError::Fenced);
         }
-        if fate == CallFate::FailsBefore {
+        if fate == PortCallFate::FailsBefore {
             return Err(unavailable());
         }
-        if self.sabotage == Some(Sabotage::IgnoresClaims) {
+        if self.sabotage == Some(StoreSabotage::IgnoresClaims) {
             // All claims have expired by then.
             request.now = request.now.after(Duration::from_secs(3600));
         }
@@ -350,7 +350,7 @@ impl JobStore for SimulatedStore {
 
     async fn job_times(&self, kinds: &[JobKind], now: Timestamp) -> Result<Vec<JobTimes>, StoreError> {
         let mut times = self.read("job_times", self.inner.job_times(kinds, now)).await?;
-        if self.sabotage == Some(Sabotage::IgnoresClaims) {
+        if self.sabotage == Some(StoreSabotage::IgnoresClaims) {
             times.iter_mut().for_each(|times| times.is_due = true);
         }
         Ok(times)
@@ -367,14 +367,14 @@ impl Store for SimulatedStore {
         let names: Vec<_> = changes.iter().map(name_of).collect();
         let digest = Digest::of_bytes(format!("{changes:?}").as_bytes()).to_string();
         let label = format!("commits {} ({})", names.join(", "), &digest[digest.len() - 8..]);
-        let fate = self.scheduler.call(self.node, label, PossibleFaults::BeforeOrAfter).await;
+        let fate = self.scheduler.call(self.node, label, PossiblePortFaults::BeforeOrAfter).await;
         if self.is_lost.load(Ordering::Relaxed) {
             return Err(StoreError::Fenced);
         }
         match (self.sabotage, fate) {
-            (Some(Sabotage::LosesCommits), CallFate::FailsBefore) => return Ok(()),
-            (_, CallFate::FailsBefore) => return Err(unavailable()),
-            (Some(Sabotage::ForgetsKeys), _) => changes.iter_mut().for_each(forget_key),
+            (Some(StoreSabotage::LosesCommits), PortCallFate::FailsBefore) => return Ok(()),
+            (_, PortCallFate::FailsBefore) => return Err(unavailable()),
+            (Some(StoreSabotage::ForgetsKeys), _) => changes.iter_mut().for_each(forget_key),
             _ => {}
         }
         let outcome = run_to_end(self.inner.commit(changes.clone()));
@@ -382,7 +382,7 @@ impl Store for SimulatedStore {
     }
 
     fn fence(&self, incarnation: &Incarnation) {
-        if self.sabotage != Some(Sabotage::NoFence) {
+        if self.sabotage != Some(StoreSabotage::NoFence) {
             self.inner.fence(incarnation);
         }
     }
@@ -442,15 +442,15 @@ fn name_of(change: &Change) -> String {
 
 /// Runs a future to its end on this thread. Only futures that wait for other threads may be run, not for tasks.
 pub(crate) fn run_to_end<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
+    struct UnparkWaker(Thread);
 
-    impl Wake for Unpark {
+    impl Wake for UnparkWaker {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
 
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     // Without the budget of a task, which would never be renewed here.
     let mut future = pin!(tokio::task::unconstrained(future));
     loop {

@@ -88,7 +88,7 @@ async fn submit(cluster: &Cluster, name: &str, skill: &str) -> ExecutionId {
 
 /// Address that is called when the execution for an idempotency key ends. Half of the executions have the same receiver.
 fn callback_url(key: &str) -> Url {
-    let host = if key.len() % 2 == 0 { "even" } else { key.rsplit(' ').next().unwrap_or_default() };
+    let host = if key.len().is_multiple_of(2) { "even" } else { key.rsplit(' ').next().unwrap_or_default() };
     Url::parse(&format!("https://h{host}.example/done")).expect("it is a URL")
 }
 

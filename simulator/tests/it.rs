@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use nuncio_simulator::{Sabotage, simulate};
+use nuncio_simulator::{StoreSabotage, simulate};
 
 fn all_keep_their_promises(seeds: Range<u64>) {
     for seed in seeds {
@@ -62,42 +62,42 @@ fn same_seed_gives_the_same_history() {
 }
 
 /// Whether one of the first seeds breaks a promise whose text starts so.
-fn is_found(sabotage: Sabotage, promise: &str) -> bool {
+fn is_found(sabotage: StoreSabotage, promise: &str) -> bool {
     let mut broken = (0..200).filter_map(|seed| simulate(seed, Some(sabotage)).err());
     broken.any(|run| run.violations.iter().any(|violation| violation.starts_with(promise)))
 }
 
 #[test]
 fn commit_of_an_incarnation_that_was_declared_dead_is_found() {
-    assert!(is_found(Sabotage::NoFence, "promise 2:"));
+    assert!(is_found(StoreSabotage::NoFence, "promise 2:"));
 }
 
 #[test]
 fn work_of_a_dead_incarnation_that_is_never_adopted_is_found() {
-    assert!(is_found(Sabotage::NoAdoption, "promise 5:"));
+    assert!(is_found(StoreSabotage::NoAdoption, "promise 5:"));
 }
 
 #[test]
 fn adoption_of_work_that_a_live_incarnation_runs_is_found() {
-    assert!(is_found(Sabotage::AdoptsTheLiving, "promise 6:"));
+    assert!(is_found(StoreSabotage::AdoptsTheLiving, "promise 6:"));
 }
 
 #[test]
 fn acknowledged_commit_that_was_not_stored_is_found() {
-    assert!(is_found(Sabotage::LosesCommits, "promise"));
+    assert!(is_found(StoreSabotage::LosesCommits, "promise"));
 }
 
 #[test]
 fn stored_commit_that_was_reported_as_failed_is_found() {
-    assert!(is_found(Sabotage::UntrueFailures, "promise"));
+    assert!(is_found(StoreSabotage::UntrueFailures, "promise"));
 }
 
 #[test]
 fn job_of_a_lane_that_two_nodes_run_at_once_is_found() {
-    assert!(is_found(Sabotage::IgnoresClaims, "promise 11:"));
+    assert!(is_found(StoreSabotage::IgnoresClaims, "promise 11:"));
 }
 
 #[test]
 fn second_execution_for_one_idempotency_key_is_found() {
-    assert!(is_found(Sabotage::ForgetsKeys, "promise 9:"));
+    assert!(is_found(StoreSabotage::ForgetsKeys, "promise 9:"));
 }

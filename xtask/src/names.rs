@@ -34,7 +34,7 @@ const FOREIGN: &[&str] = &["webc/web_stream.rs"];
 pub(crate) type CrateDependencies = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) fn check(root: &Path, crates: &CrateDependencies, faults: &mut Vec<String>) -> anyhow::Result<()> {
-    let known = KnownNames::read(root)?;
+    let known = ExistingNames::read(root)?;
     let architecture = fs::read_to_string(root.join(ARCHITECTURE)).context(ARCHITECTURE)?;
     known.check(ARCHITECTURE, &architecture, faults);
     check_crate_table(&architecture, crates, faults);
@@ -46,14 +46,14 @@ pub(crate) fn check(root: &Path, crates: &CrateDependencies, faults: &mut Vec<St
     Ok(())
 }
 
-struct KnownNames {
+struct ExistingNames {
     /// Paths of all files and folders, from the root, each after a slash.
     paths: Vec<String>,
     /// The identifiers of each Rust source outside comments, with those in its path and its crate's name.
     sources: Vec<BTreeSet<String>>,
 }
 
-impl KnownNames {
+impl ExistingNames {
     fn read(root: &Path) -> anyhow::Result<Self> {
         let (mut paths, mut files) = (Vec::new(), Vec::new());
         for folder in FOLDERS {
@@ -72,8 +72,8 @@ impl KnownNames {
     fn check(&self, document: &str, text: &str, faults: &mut Vec<String>) {
         for name in quoted(text).filter(|name| !FOREIGN.contains(name)) {
             let exists = match kind(name) {
-                Some(NameKind::Path) => self.has_path(name),
-                Some(NameKind::Code) => self.has_code(name.split('(').next().unwrap_or_default()),
+                Some(DocumentedNameKind::Path) => self.has_path(name),
+                Some(DocumentedNameKind::Code) => self.has_code(name.split('(').next().unwrap_or_default()),
                 None => true,
             };
             if !exists {
@@ -117,7 +117,7 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum NameKind {
+enum DocumentedNameKind {
     /// A file or folder, such as `converse/turn.rs`.
     Path,
     /// A type or a path of modules, such as `Store::commit`.
@@ -125,16 +125,16 @@ enum NameKind {
 }
 
 /// What a text in backticks names; `None` if it is neither a path nor a name in the code.
-fn kind(name: &str) -> Option<NameKind> {
+fn kind(name: &str) -> Option<DocumentedNameKind> {
     let is_path_text = name.chars().all(|c| c.is_alphanumeric() || "_-./".contains(c));
     let has_ending = [".rs", ".js", ".css", ".md"].iter().any(|ending| name.ends_with(ending));
     if is_path_text && !name.starts_with(['/', '.']) && (name.contains('/') || has_ending) {
-        return Some(NameKind::Path);
+        return Some(DocumentedNameKind::Path);
     }
     let callee = name.split('(').next().unwrap_or_default();
     let is_code = !callee.is_empty() && callee.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
     let is_type = callee.starts_with(char::is_uppercase) && callee.contains(char::is_lowercase);
-    (is_code && (is_type || callee.contains("::"))).then_some(NameKind::Code)
+    (is_code && (is_type || callee.contains("::"))).then_some(DocumentedNameKind::Code)
 }
 
 /// Compares the rows of the crate table, `| crate | contents | dependencies |`, with the manifests.
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn faults_of(document: &str) -> Vec<String> {
-        let known = KnownNames {
+        let known = ExistingNames {
             paths: ["/crates/nuncio-engine/src", "/crates/nuncio-engine/src/converse/turn.rs"]
                 .map(str::to_owned)
                 .into(),

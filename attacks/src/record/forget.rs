@@ -15,7 +15,7 @@ use super::explain::{DEVICE_TOOL, DeviceProcess, read_note};
 use super::{changed_copy, intact_records, play, verify};
 use crate::did_peer::now;
 use crate::server::scripted_agent;
-use crate::{AttackedBinary, DidPeer, Server, http_client, poll};
+use crate::{AttackedBinary, HostedTestDid, Server, http_client, poll};
 
 const PERSON: &str = "zebulon-quux";
 const WORDS: &str = "purple elephants at midnight";
@@ -142,7 +142,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(
     post(&server, "/a2h/agents", &theirs, &json!({"display_name": "Helper", "capability_manifest": manifest})).await?;
 
     // A DID that is linked to the person has a grant, calls a tool, and has a conversation.
-    let peer = DidPeer::start_as(PERSON)?;
+    let peer = HostedTestDid::start_as(PERSON)?;
     run(&["grant", "create", peer.did(), "desk", "rooms:read"])?;
     run(&["did", "link", peer.did(), "--person", PERSON])?;
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {}}).to_string();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::client::Connection;
+use crate::client::RawHttpConnection;
 use crate::process::Server;
 
 /// Number of concurrent connections during preparation.
@@ -40,7 +40,12 @@ impl BenchDevice {
         Signature::new(self.key.sign(message))
     }
 
-    async fn enrol(data: &Path, connection: &mut Connection, person: String, number: u64) -> anyhow::Result<Self> {
+    async fn enrol(
+        data: &Path,
+        connection: &mut RawHttpConnection,
+        person: String,
+        number: u64,
+    ) -> anyhow::Result<Self> {
         let mut seed = [7; 32];
         seed[..8].copy_from_slice(&number.to_be_bytes());
         let key = SigningKey::from_seed(&seed);
@@ -59,7 +64,7 @@ impl BenchDevice {
     }
 
     /// Gets a new access token from the server, whose address may have changed.
-    async fn refresh(&mut self, connection: &mut Connection, audience: &str) -> anyhow::Result<()> {
+    async fn refresh(&mut self, connection: &mut RawHttpConnection, audience: &str) -> anyhow::Result<()> {
         let assertion = DeviceAssertion {
             device_id: DeviceId::parse(&self.id)?,
             audience: audience.to_owned(),
@@ -74,7 +79,7 @@ impl BenchDevice {
     }
 
     /// Grants an agent a scope: requests the ledger entry, signs it and sends it back.
-    async fn allow(&self, connection: &mut Connection, agent: &str, scope: &str) -> anyhow::Result<()> {
+    async fn allow(&self, connection: &mut RawHttpConnection, agent: &str, scope: &str) -> anyhow::Result<()> {
         let mut body = json!({"agent_id": agent, "granted_scopes": [scope]});
         let (status, answer) =
             connection.ask("POST", "/a2h/h2a/relations", Some(&self.token), &body.to_string()).await?;
@@ -89,7 +94,7 @@ impl BenchDevice {
     /// Sends a request and returns the response data.
     pub(super) async fn ask(
         &self,
-        connection: &mut Connection,
+        connection: &mut RawHttpConnection,
         method: &str,
         path: &str,
         body: &Value,
@@ -100,7 +105,7 @@ impl BenchDevice {
     /// Creates an agent; returns its id and token.
     pub(super) async fn make_agent(
         &self,
-        connection: &mut Connection,
+        connection: &mut RawHttpConnection,
         manifest: Value,
     ) -> anyhow::Result<(String, String)> {
         let body = json!({"display_name": "Notes", "capability_manifest": manifest});
@@ -135,7 +140,7 @@ pub(super) async fn allow(
 
 /// Gets new access tokens for all devices.
 pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyhow::Result<Vec<BenchDevice>> {
-    let mut connection = Connection::open(&server.address).await?;
+    let mut connection = RawHttpConnection::open(&server.address).await?;
     let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
     let audience = text(&keys["audience"])?;
     run_concurrently(server, devices, async |connection, mut device: BenchDevice| {
@@ -149,7 +154,7 @@ pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyho
 pub(super) async fn run_concurrently<T, U>(
     server: &Server,
     items: Vec<T>,
-    work: impl AsyncFn(&mut Connection, T) -> anyhow::Result<U>,
+    work: impl AsyncFn(&mut RawHttpConnection, T) -> anyhow::Result<U>,
 ) -> anyhow::Result<Vec<U>> {
     let mut shares: Vec<Vec<(usize, T)>> = (0..HANDS).map(|_| Vec::new()).collect();
     for (place, item) in items.into_iter().enumerate() {
@@ -157,7 +162,7 @@ pub(super) async fn run_concurrently<T, U>(
     }
     let work = &work;
     let hands = shares.into_iter().map(|share| async move {
-        let mut connection = Connection::open(&server.address).await?;
+        let mut connection = RawHttpConnection::open(&server.address).await?;
         let mut done = Vec::with_capacity(share.len());
         for (place, item) in share {
             done.push((place, work(&mut connection, item).await?));

@@ -25,13 +25,13 @@ const ASSOCIATED: usize = 43;
 /// Application context (`info`) of HPKE.
 const INFO: &[u8] = b"a2h/cek/v1";
 
-type KeyWrapping = X25519HkdfSha256;
+type KeyWrappingKem = X25519HkdfSha256;
 
 /// The cryptographic primitives that sealing and opening a message for one device use, without envelope encoding,
 /// lookups or storage.
-pub(super) struct PrimitiveBaseline {
+pub(super) struct SealPrimitivesBaseline {
     signing: ed25519_dalek::SigningKey,
-    agreement: (<KeyWrapping as Kem>::PrivateKey, <KeyWrapping as Kem>::PublicKey),
+    agreement: (<KeyWrappingKem as Kem>::PrivateKey, <KeyWrappingKem as Kem>::PublicKey),
     /// The two ends of an established session; the first one sends.
     sessions: [Session; 2],
     padded: Vec<u8>,
@@ -39,11 +39,12 @@ pub(super) struct PrimitiveBaseline {
     body: Vec<u8>,
 }
 
-impl PrimitiveBaseline {
+impl SealPrimitivesBaseline {
     /// Prepares a message whose payload has `payload` bytes.
     pub(super) fn new(payload: usize) -> Self {
-        let agreement = <KeyWrapping as Kem>::PrivateKey::from_bytes(&random::<32>()).expect("any 32 bytes are a key");
-        let public = KeyWrapping::sk_to_pk(&agreement);
+        let agreement =
+            <KeyWrappingKem as Kem>::PrivateKey::from_bytes(&random::<32>()).expect("any 32 bytes are a key");
+        let public = KeyWrappingKem::sk_to_pk(&agreement);
         let padded = vec![b'x'; padded_len(payload)];
         let body = URL_SAFE_NO_PAD.encode(&padded).into_bytes();
         let signing = ed25519_dalek::SigningKey::from_bytes(&random());
@@ -70,7 +71,7 @@ impl PrimitiveBaseline {
         let content = [key, hash].concat();
         let (private, public) = &self.agreement;
         let mut fresh = SystemRng;
-        let wrapped = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, KeyWrapping>(
+        let wrapped = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, KeyWrappingKem>(
             &OpModeS::Base,
             public,
             INFO,
@@ -79,7 +80,7 @@ impl PrimitiveBaseline {
             &mut fresh,
         );
         let unwrapped = wrapped.and_then(|(enc, ct)| {
-            hpke::single_shot_open::<AesGcm256, HkdfSha256, KeyWrapping>(
+            hpke::single_shot_open::<AesGcm256, HkdfSha256, KeyWrappingKem>(
                 &OpModeR::Base,
                 private,
                 &enc,
@@ -164,16 +165,16 @@ mod tests {
     #[test]
     fn benchmarked_primitives_succeed_and_detect_wrong_keys() {
         for payload in [0, 1024] {
-            let mut primitives = PrimitiveBaseline::new(payload);
+            let mut primitives = SealPrimitivesBaseline::new(payload);
             for _ in 0..3 {
                 assert!(primitives.in_session() && primitives.to_key());
                 primitives.turn();
             }
         }
-        let mut broken = PrimitiveBaseline::new(10);
+        let mut broken = SealPrimitivesBaseline::new(10);
         broken.sessions[1] = running().into_iter().nth(1).expect("a session has two ends");
         assert!(!broken.in_session());
-        broken.agreement.1 = PrimitiveBaseline::new(10).agreement.1;
+        broken.agreement.1 = SealPrimitivesBaseline::new(10).agreement.1;
         assert!(!broken.to_key());
     }
 }

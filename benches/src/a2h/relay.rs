@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::people::{self, BenchDevice, SCOPE, manifest, run_concurrently, text, unique};
 use super::sockets::{self, ListeningSockets};
-use super::{MeasuredGoal, start};
+use super::{BenchmarkGoalResult, start};
 use crate::aap::in_parallel;
-use crate::client::Connection;
+use crate::client::RawHttpConnection;
 use crate::process::Server;
-use crate::report::{Measurement, heading, measure, row};
+use crate::report::{ThroughputMeasurement, heading, measure, row};
 
 /// Number of concurrent senders.
 pub(super) const CLIENTS: usize = 64;
@@ -21,10 +21,10 @@ pub(super) const CONVERSATIONS: usize = 8;
 /// Size of an envelope, in bytes.
 pub(super) const ENVELOPE: usize = 1024;
 
-pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<BenchmarkGoalResult>> {
     let folder = tempfile::tempdir()?;
     let server = start(nuncio, folder.path()).await?;
-    let stage = RelayBench::prepare(&server, &folder.path().join("data")).await?;
+    let stage = RelayBenchSetup::prepare(&server, &folder.path().join("data")).await?;
     // One round before the measurement warms up caches and connections.
     stage.send(&server, count / 10, SenderKind::Person, None).await?;
     let (mut to_two, mut to_one) = (bare(count, 2)?, bare(count, 1)?);
@@ -41,7 +41,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
     row("1 KB from a person to an agent", person, "the same rows by hand", to_two);
     row("1 KB from an agent to a person", agent, "the same rows by hand", to_one);
     row("… who hears it on a socket", delivered, "the same rows by hand", to_one);
-    let goal = |what, ours: Measurement, bare: Measurement| MeasuredGoal {
+    let goal = |what, ours: ThroughputMeasurement, bare: ThroughputMeasurement| BenchmarkGoalResult {
         what,
         asked: "≤ 3 × the CPU of the bare write",
         measured: format!("{:.2} ({:.0} µs, the rows {:.0} µs)", ours.cpu / bare.cpu, ours.cpu, bare.cpu),
@@ -54,12 +54,12 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
 }
 
 /// Measures writing the rows alone, in a separate process.
-fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
+fn bare(count: usize, told: usize) -> anyhow::Result<ThroughputMeasurement> {
     let output =
         Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
     let measured: Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
     let number = |name: &str| measured[name].as_f64().with_context(|| format!("no {name}"));
-    Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
+    Ok(ThroughputMeasurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
 #[derive(Clone, Copy)]
@@ -68,17 +68,17 @@ enum SenderKind {
     Agent,
 }
 
-struct RelayBench {
+struct RelayBenchSetup {
     devices: Vec<BenchDevice>,
     agents: Vec<String>,
     /// Conversation ids, by device, then by agent.
     conversations: Vec<Vec<String>>,
 }
 
-impl RelayBench {
+impl RelayBenchSetup {
     async fn prepare(server: &Server, data: &Path) -> anyhow::Result<Self> {
         let mut devices = people::enrol(server, data, CLIENTS).await?;
-        let mut connection = Connection::open(&server.address).await?;
+        let mut connection = RawHttpConnection::open(&server.address).await?;
         let mut agents = Vec::new();
         for _ in 0..CONVERSATIONS {
             agents.push(devices[0].make_agent(&mut connection, manifest(0)).await?);
@@ -108,17 +108,17 @@ impl RelayBench {
         count: usize,
         sender: SenderKind,
         listening: Option<&ListeningSockets>,
-    ) -> anyhow::Result<Measurement> {
+    ) -> anyhow::Result<ThroughputMeasurement> {
         let mut clients = Vec::new();
         for client in 0..CLIENTS {
-            clients.push((client, Connection::open(&server.address).await?));
+            clients.push((client, RawHttpConnection::open(&server.address).await?));
         }
         let envelope = json!({"sealed": "x".repeat(ENVELOPE - 13)}).to_string();
         ensure!(envelope.len() == ENVELOPE);
         let envelope = &envelope;
         let rounds = count / CLIENTS;
         measure(server, rounds * CLIENTS, async {
-            in_parallel(clients, async |(client, connection): &mut (usize, Connection)| {
+            in_parallel(clients, async |(client, connection): &mut (usize, RawHttpConnection)| {
                 for round in 0..rounds {
                     let conversation = round % CONVERSATIONS;
                     let path = format!("/a2h/conversations/{}/messages", self.conversations[*client][conversation]);

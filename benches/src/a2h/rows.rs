@@ -31,7 +31,7 @@ const SCHEMA: &str = "
         PRIMARY KEY (recipient, seq)) STRICT, WITHOUT ROWID;
     CREATE INDEX mail_by_age ON mail (at);";
 
-struct WriteRequest {
+struct RowWriteRequest {
     client: usize,
     round: usize,
     done: oneshot::Sender<()>,
@@ -41,7 +41,7 @@ struct WriteRequest {
 pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let connection = prepare(&folder.path().join("bare.db"))?;
-    let (send, receive) = mpsc::channel::<WriteRequest>();
+    let (send, receive) = mpsc::channel::<RowWriteRequest>();
     let writer = thread::spawn(move || write(&connection, &receive, told));
     let (cpu, began) = (cpu_micros()?, Instant::now());
     let clients: Vec<_> = (0..CLIENTS)
@@ -50,7 +50,7 @@ pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
             tokio::spawn(async move {
                 for round in 0..count / CLIENTS {
                     let (done, written) = oneshot::channel();
-                    send.send(WriteRequest { client, round, done }).ok().context("the writer stopped")?;
+                    send.send(RowWriteRequest { client, round, done }).ok().context("the writer stopped")?;
                     written.await?;
                 }
                 anyhow::Ok(())
@@ -91,9 +91,9 @@ fn conversation(client: usize, number: usize) -> String {
     format!("cnv_0123456789abcdef{client:04}{number:04}")
 }
 
-fn write(connection: &Connection, queue: &mpsc::Receiver<WriteRequest>, told: usize) -> anyhow::Result<()> {
+fn write(connection: &Connection, queue: &mpsc::Receiver<RowWriteRequest>, told: usize) -> anyhow::Result<()> {
     while let Ok(first) = queue.recv() {
-        let group: Vec<WriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
+        let group: Vec<RowWriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for unit in &group {
             message(connection, unit, told)?;
@@ -106,7 +106,7 @@ fn write(connection: &Connection, queue: &mpsc::Receiver<WriteRequest>, told: us
     Ok(())
 }
 
-fn message(connection: &Connection, unit: &WriteRequest, told: usize) -> anyhow::Result<()> {
+fn message(connection: &Connection, unit: &RowWriteRequest, told: usize) -> anyhow::Result<()> {
     let index = unit.round % CONVERSATIONS;
     let (id, sender) = (conversation(unit.client, index), person(unit.client));
     let (number, seq): (i64, i64) = connection

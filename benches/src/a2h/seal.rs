@@ -15,8 +15,8 @@ use nuncio_identity::seal::{
 };
 use serde_json::{Value, json};
 
-use super::MeasuredGoal;
-use super::primitives::PrimitiveBaseline;
+use super::BenchmarkGoalResult;
+use super::primitives::SealPrimitivesBaseline;
 use crate::anp::cpu_micros;
 
 /// Number of messages per measured batch; batches of sealing and of primitives alternate.
@@ -24,7 +24,7 @@ const PIECE: usize = 50;
 /// Size of the plaintext of a message, in bytes.
 const SAID: usize = 1024;
 
-pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
+pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<BenchmarkGoalResult>> {
     let mut goals = Vec::new();
     for (what, mode, answered) in [
         ("seal + open 1 KB, in a running session", SealMode::Stateful, false),
@@ -33,7 +33,12 @@ pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
     ] {
         let (ours, bare) = measure_batches(mode, answered, rounds)?;
         let ratio = format!("{:.2} ({ours:.0} µs, the primitives {bare:.0} µs)", ours / bare);
-        goals.push(MeasuredGoal { what, asked: "≤ 2 × the primitives", measured: ratio, met: ours <= 2.0 * bare });
+        goals.push(BenchmarkGoalResult {
+            what,
+            asked: "≤ 2 × the primitives",
+            measured: ratio,
+            met: ours <= 2.0 * bare,
+        });
     }
     Ok(goals)
 }
@@ -41,7 +46,7 @@ pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
 /// CPU microseconds of a message and of its primitives, from the fastest batch, which was disturbed the least.
 fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
     let mut pair = SealSessionPair::new(mode)?;
-    let mut primitives = PrimitiveBaseline::new(pair.payload.to_string().len());
+    let mut primitives = SealPrimitivesBaseline::new(pair.payload.to_string().len());
     let (mut ours, mut bare) = (f64::MAX, f64::MAX);
     for _ in 0..(rounds / PIECE).max(2) {
         let began = cpu_micros();

@@ -15,8 +15,8 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::people::{self, BenchDevice, SCOPE, manifest};
-use super::{MeasuredGoal, start};
-use crate::client::Connection;
+use super::{BenchmarkGoalResult, start};
+use crate::client::RawHttpConnection;
 use crate::process::Server;
 
 /// Number of concurrent connection attempts.
@@ -24,11 +24,11 @@ const AT_ONCE: usize = 64;
 /// Memory limit of the server with all connections, in MiB.
 const MOST_MIB: f64 = 300.0;
 
-pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<BenchmarkGoalResult>> {
     let folder = tempfile::tempdir()?;
     let server = start(nuncio, folder.path()).await?;
     let devices = people::enrol(&server, &folder.path().join("data"), count).await?;
-    let mut connection = Connection::open(&server.address).await?;
+    let mut connection = RawHttpConnection::open(&server.address).await?;
     let (agent, _) = devices[0].make_agent(&mut connection, manifest(0)).await?;
     let devices = people::allow(&server, devices, &agent, SCOPE).await?;
     server.stop().await?;
@@ -50,13 +50,13 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
         result.heard, result.twice, result.last, result.cpu
     );
     Ok(vec![
-        MeasuredGoal {
+        BenchmarkGoalResult {
             what: "idle WebSockets of 5,000 people",
             asked: "< 300 MiB",
             measured: format!("{idle:.0} MiB ({:.0} KiB each)", (idle - before) * 1024.0 / count as f64),
             met: idle < MOST_MIB,
         },
-        MeasuredGoal {
+        BenchmarkGoalResult {
             what: "one `reauth_required` to all of them",
             asked: "each hears it once",
             measured: received,
@@ -65,9 +65,9 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Measu
     ])
 }
 
-type Socket = WebSocketStream<TcpStream>;
+type DeviceWebSocket = WebSocketStream<TcpStream>;
 
-async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec<Socket>> {
+async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec<DeviceWebSocket>> {
     let each = devices.iter().map(|device| async move {
         let stream = TcpStream::connect(&server.address).await?;
         stream.set_nodelay(true)?;
@@ -83,11 +83,11 @@ async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec
     stream::iter(each).buffered(AT_ONCE).try_collect().await
 }
 
-async fn send_frame(socket: &mut Socket, frame: &Value) -> anyhow::Result<()> {
+async fn send_frame(socket: &mut DeviceWebSocket, frame: &Value) -> anyhow::Result<()> {
     Ok(socket.send(Message::text(frame.to_string())).await?)
 }
 
-async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
+async fn frame(socket: &mut DeviceWebSocket) -> anyhow::Result<Value> {
     loop {
         match socket.next().await.context("the connection ended")?? {
             Message::Text(text) => return Ok(serde_json::from_str(&text)?),
@@ -98,7 +98,7 @@ async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
 }
 
 /// Result of sending one event to all sockets.
-struct BroadcastResult {
+struct BroadcastMeasurement {
     heard: usize,
     twice: usize,
     /// Seconds until the last device was notified.
@@ -112,8 +112,8 @@ async fn notify_all(
     server: &Server,
     owner: &BenchDevice,
     agent: &str,
-    sockets: Vec<Socket>,
-) -> anyhow::Result<BroadcastResult> {
+    sockets: Vec<DeviceWebSocket>,
+) -> anyhow::Result<BroadcastMeasurement> {
     let count = sockets.len();
     let mut listening = JoinSet::new();
     for mut socket in sockets {
@@ -122,7 +122,7 @@ async fn notify_all(
             anyhow::Ok((socket, seq, Instant::now()))
         });
     }
-    let mut connection = Connection::open(&server.address).await?;
+    let mut connection = RawHttpConnection::open(&server.address).await?;
     let (cpu, began) = (server.cpu_micros(), Instant::now());
     let change = json!({"capability_manifest": manifest(1)});
     let answer = owner.ask(&mut connection, "PATCH", &format!("/a2h/agents/{agent}"), &change).await?;
@@ -145,10 +145,10 @@ async fn notify_all(
         }
     });
     let twice: Vec<usize> = stream::iter(again).buffer_unordered(AT_ONCE).try_collect().await?;
-    Ok(BroadcastResult { heard: twice.len(), twice: twice.iter().sum(), last, cpu })
+    Ok(BroadcastMeasurement { heard: twice.len(), twice: twice.iter().sum(), last, cpu })
 }
 
-async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
+async fn reauth(socket: &mut DeviceWebSocket) -> anyhow::Result<u64> {
     loop {
         let frame = frame(socket).await?;
         if frame["type"] == "h2a.reauth_required" {

@@ -6,7 +6,7 @@ use rusqlite::{Connection as Database, params};
 use serde_json::json;
 
 use super::{connect, in_parallel, new_session, sessions};
-use crate::client::Connection;
+use crate::client::RawHttpConnection;
 use crate::process::Server;
 use crate::report::measure;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(nuncio: &Path, agents: &str, count: usize) -> anyhow::Re
     let arguments = ["--json", "serve", agents, "--listen", "127.0.0.1:0", "--data", &path];
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let server = Server::start(nuncio, &arguments).await?;
-    let mut connection = Connection::open(&server.address).await?;
+    let mut connection = RawHttpConnection::open(&server.address).await?;
     let mut groups = Vec::new();
     for age in AGES {
         let mut ids = Vec::new();
@@ -94,7 +94,7 @@ async fn cost_of_turns(server: &Server, ids: &[String], turn: &str) -> anyhow::R
     let shares = ids.chunks(ids.len().div_ceil(CLIENTS)).map(|share| share.iter().map(path).collect::<Vec<_>>());
     let connections: Vec<_> = connect(server, CLIENTS).await?.into_iter().zip(shares).collect();
     let measured = measure(server, ids.len() * ROUNDS, async {
-        in_parallel(connections, async |(connection, paths): &mut (Connection, Vec<String>)| {
+        in_parallel(connections, async |(connection, paths): &mut (RawHttpConnection, Vec<String>)| {
             for path in std::iter::repeat_n(&*paths, ROUNDS).flatten() {
                 connection.post(path, turn).await?;
             }

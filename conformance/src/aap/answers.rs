@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{SUM, add, call, deny, echo, grant, pick, play, result, text};
 use super::tools::{array, has_result, with_pick};
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, lacks};
+use crate::verdict::{CheckStopReason, CheckVerdict, contains, ensure, equal, lacks};
 
 checks![
     answer_partial_refused,
@@ -25,7 +25,7 @@ checks![
 ];
 
 /// Session with two pending calls: `c1` of a client tool, `c2` of a server tool.
-async fn waiting(api: &AapServerUnderTest) -> Result<String, CheckFailure> {
+async fn waiting(api: &AapServerUnderTest) -> Result<String, CheckStopReason> {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     let steps = [vec![pick("c1"), add("c2")], vec![echo("results")]];
     let answer = api.run_script(&session, &steps).await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::listing::every_session;
 use super::script::user;
 use super::wire::{AapServerUnderTest, HttpReply};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, skip};
 
 checks![
     auth_bearer_everywhere,
@@ -70,7 +70,7 @@ async fn auth_other_key_sees_nothing(api: &AapServerUnderTest) -> CheckVerdict {
 }
 
 /// Requests every route that needs a key.
-async fn on_every_route(api: &AapServerUnderTest, session: &str) -> Result<Vec<HttpReply>, CheckFailure> {
+async fn on_every_route(api: &AapServerUnderTest, session: &str) -> Result<Vec<HttpReply>, CheckStopReason> {
     let turn = json!({ "messages": [user("hello")] });
     Ok(vec![
         api.get("/sessions").await?,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{play, sleep, text};
 use super::turn::{STREAMED, UnstreamedTurnResponse};
 use super::wire::{AapServerUnderTest, HttpReply};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal};
 
 checks![
     cancel_ends_a_streamed_turn,
@@ -18,7 +18,7 @@ checks![
 /// A delay longer than any check may take, in milliseconds.
 const LONG_DELAY_MS: u32 = 600_000;
 
-async fn cancel(api: &AapServerUnderTest, session: &str) -> Result<HttpReply, CheckFailure> {
+async fn cancel(api: &AapServerUnderTest, session: &str) -> Result<HttpReply, CheckStopReason> {
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure((200..300).contains(&reply.code), || {
         format!("{}: expected success, got {} {}", reply.asked, reply.code, reply.text())
@@ -54,7 +54,7 @@ async fn cancel_ends_a_none_turn(api: &AapServerUnderTest) -> CheckVerdict {
         loop {
             let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
             if (200..300).contains(&reply.code) {
-                return Ok::<_, CheckFailure>(());
+                return Ok::<_, CheckStopReason>(());
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }

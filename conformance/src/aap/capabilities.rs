@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::script::{client_tool, user};
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, skip};
 
 checks![
     capability_history_undeclared_is_404,
@@ -15,13 +15,13 @@ checks![
 ];
 
 /// First agent that does not declare the capability; skips the check if there is none.
-fn without<'a>(api: &'a AapServerUnderTest, path: &str) -> Result<&'a str, CheckFailure> {
+fn without<'a>(api: &'a AapServerUnderTest, path: &str) -> Result<&'a str, CheckStopReason> {
     let lacking = api.agents().iter().find(|agent| agent["capabilities"].pointer(path).is_none());
     let name = lacking.and_then(|agent| agent["name"].as_str());
     name.ok_or_else(|| skip(format!("every agent declares capabilities{path}")))
 }
 
-async fn session_of(api: &AapServerUnderTest, agent: &str) -> Result<String, CheckFailure> {
+async fn session_of(api: &AapServerUnderTest, agent: &str) -> Result<String, CheckStopReason> {
     api.create(&json!({ "agent": { "name": agent } })).await
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::script::{call, echo, play, sleep, text};
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, fail};
+use crate::verdict::{CheckStopReason, CheckVerdict, contains, ensure, equal, fail};
 
 checks![
     concurrency_second_turn_is_409,
@@ -47,7 +47,7 @@ async fn concurrency_sessions_do_not_mix(api: &AapServerUnderTest) -> CheckVerdi
 }
 
 /// Runs a session that outputs and looks up only its own number `n`.
-async fn run_one_session_of_twenty(api: &AapServerUnderTest, n: usize) -> Result<(), CheckFailure> {
+async fn run_one_session_of_twenty(api: &AapServerUnderTest, n: usize) -> Result<(), CheckStopReason> {
     let session = api.session(json!({ "tools": [{ "name": "lookup", "trust": true }] })).await?;
     let mine = format!("mine-{n}-of-twenty");
     let lookup = call("lookup", json!({ "key": mine }), "c1");

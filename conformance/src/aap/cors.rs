@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::script::user;
 use super::wire::{AapServerUnderTest, HttpReply};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal};
 
 checks![
     cors_preflight_before_authentication,
@@ -19,7 +19,7 @@ checks![
 
 const OTHER_ORIGIN: &str = "https://app.example";
 
-async fn preflight(api: &AapServerUnderTest, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
+async fn preflight(api: &AapServerUnderTest, path: &str, method: &str) -> Result<HttpReply, CheckStopReason> {
     let request = api
         .anonymous(Method::OPTIONS, path)
         .header(ORIGIN, OTHER_ORIGIN)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{add, echo, play, sleep, text};
 use super::turn::{STREAMED, UnstreamedTurnResponse};
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, equal};
 
 checks![
     idempotent_session,
@@ -21,7 +21,7 @@ checks![
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
 /// Unused idempotency key, made from a session id of the server.
-async fn fresh_key(api: &AapServerUnderTest) -> Result<String, CheckFailure> {
+async fn fresh_key(api: &AapServerUnderTest) -> Result<String, CheckStopReason> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
 
@@ -56,7 +56,7 @@ async fn idempotent_session_other_body_is_422(api: &AapServerUnderTest) -> Check
 }
 
 /// Session and body of a turn that calls `add`.
-async fn adding(api: &AapServerUnderTest, mode: &str) -> Result<(String, Value), CheckFailure> {
+async fn adding(api: &AapServerUnderTest, mode: &str) -> Result<(String, Value), CheckStopReason> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];
     Ok((session, json!({ "messages": [play(&steps)], "stream": mode })))

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail};
 
 checks![
     list_shape,
@@ -81,7 +81,7 @@ async fn list_bad_cursor_is_400(api: &AapServerUnderTest) -> CheckVerdict {
 const MAX_PAGES: usize = 400;
 
 /// Reads all pages of `GET /sessions`.
-pub(super) async fn every_session(api: &AapServerUnderTest) -> Result<Vec<Value>, CheckFailure> {
+pub(super) async fn every_session(api: &AapServerUnderTest) -> Result<Vec<Value>, CheckStopReason> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MAX_PAGES {
@@ -95,7 +95,7 @@ pub(super) async fn every_session(api: &AapServerUnderTest) -> Result<Vec<Value>
     Err(fail(format!("expected a last page, got none among {MAX_PAGES}")))
 }
 
-async fn page(api: &AapServerUnderTest, after: Option<&str>) -> Result<Value, CheckFailure> {
+async fn page(api: &AapServerUnderTest, after: Option<&str>) -> Result<Value, CheckStopReason> {
     let mut request = api.request(reqwest::Method::GET, "/sessions");
     if let Some(after) = after {
         request = request.query(&[("after", after)]);
@@ -105,7 +105,7 @@ async fn page(api: &AapServerUnderTest, after: Option<&str>) -> Result<Value, Ch
     Ok(body)
 }
 
-async fn make(api: &AapServerUnderTest, count: usize) -> Result<Vec<String>, CheckFailure> {
+async fn make(api: &AapServerUnderTest, count: usize) -> Result<Vec<String>, CheckStopReason> {
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let mut made = Vec::with_capacity(count);
     for _ in 0..count {

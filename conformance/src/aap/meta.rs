@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail, short};
 
 checks![
     meta_answers,
@@ -167,7 +167,7 @@ async fn meta_script_agent(api: &AapServerUnderTest) -> CheckVerdict {
 }
 
 /// Entries of the list `list` of all agents; an absent list counts as empty.
-fn all<'a>(api: &'a AapServerUnderTest, list: &str) -> Result<Vec<&'a Value>, CheckFailure> {
+fn all<'a>(api: &'a AapServerUnderTest, list: &str) -> Result<Vec<&'a Value>, CheckStopReason> {
     let mut entries = Vec::new();
     for agent in api.agents() {
         match &agent[list] {
@@ -179,7 +179,7 @@ fn all<'a>(api: &'a AapServerUnderTest, list: &str) -> Result<Vec<&'a Value>, Ch
     Ok(entries)
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, CheckFailure> {
+fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, CheckStopReason> {
     value[field]
         .as_str()
         .filter(|text| !text.is_empty())

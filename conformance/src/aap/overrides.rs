@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{SUM, add, client_tool, echo, play, text, throw};
 use super::tools::array;
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, contains, ensure, equal};
 
 checks![
     override_server_tools_persist,
@@ -89,6 +89,6 @@ async fn override_never_renames_the_agent(api: &AapServerUnderTest) -> CheckVerd
     equal("agent.name", &json!("script"), &api.read_session(&session).await?["agent"]["name"])
 }
 
-async fn offered(api: &AapServerUnderTest, session: &str) -> Result<Vec<Value>, CheckFailure> {
+async fn offered(api: &AapServerUnderTest, session: &str) -> Result<Vec<Value>, CheckStopReason> {
     array(&api.run_script(session, &[vec![echo("tools")]]).await?.text())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::script::{BrainScriptStep, add, echo, play, sleep, text, thinking};
 use super::turn::{STREAMED, StreamedTurn, TurnEventStream, raw};
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail};
 
 checks![
     resume_finished_from_every_event,
@@ -30,7 +30,11 @@ fn trusted() -> Value {
 }
 
 /// Opens the session's stream after the event `after`.
-async fn reopen(api: &AapServerUnderTest, session: &str, after: Option<&str>) -> Result<TurnEventStream, CheckFailure> {
+async fn reopen(
+    api: &AapServerUnderTest,
+    session: &str,
+    after: Option<&str>,
+) -> Result<TurnEventStream, CheckStopReason> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
@@ -40,7 +44,7 @@ async fn reopen(api: &AapServerUnderTest, session: &str, after: Option<&str>) ->
 }
 
 /// Bytes of the session's stream after the event `after`. Status 204 means that nothing is left.
-async fn bytes(api: &AapServerUnderTest, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
+async fn bytes(api: &AapServerUnderTest, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckStopReason> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
@@ -56,7 +60,7 @@ fn same_bytes(what: &str, expected: &[u8], got: &[u8]) -> CheckVerdict {
     equal(what, String::from_utf8_lossy(expected), String::from_utf8_lossy(got))
 }
 
-fn id_of(turn: &StreamedTurn, index: usize) -> Result<&str, CheckFailure> {
+fn id_of(turn: &StreamedTurn, index: usize) -> Result<&str, CheckStopReason> {
     let event = &turn.events[index];
     event.id.as_deref().ok_or_else(|| fail(format!("expected an `id:` on {}, got none", event.name)))
 }
@@ -84,7 +88,7 @@ async fn resume_finished_from_the_start(api: &AapServerUnderTest) -> CheckVerdic
 }
 
 /// Starts a turn that pauses after its first words; returns its session and its stream, read up to the pause.
-async fn paused(api: &AapServerUnderTest) -> Result<(String, TurnEventStream), CheckFailure> {
+async fn paused(api: &AapServerUnderTest) -> Result<(String, TurnEventStream), CheckStopReason> {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1500), text("three four")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -93,7 +97,7 @@ async fn paused(api: &AapServerUnderTest) -> Result<(String, TurnEventStream), C
     Ok((session, live))
 }
 
-fn last_id(live: &TurnEventStream) -> Result<String, CheckFailure> {
+fn last_id(live: &TurnEventStream) -> Result<String, CheckStopReason> {
     let id = live.events.last().and_then(|event| event.id.clone());
     id.ok_or_else(|| fail("expected an `id:` on every event, got none"))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// A server-sent event with its raw bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
+pub(super) struct RawSseEvent {
     /// Value of the `id:` line.
     pub(super) id: Option<String>,
     /// Value of the `event:` line.
@@ -18,7 +18,7 @@ pub(super) struct Event {
     pub(super) raw: Vec<u8>,
 }
 
-impl Event {
+impl RawSseEvent {
     /// String field of the data; `None` if it is absent or of another type.
     pub(super) fn text(&self, field: &str) -> Option<&str> {
         self.data.get(field)?.as_str()
@@ -41,7 +41,7 @@ impl SseStreamDecoder {
     }
 
     /// Returns the next complete event; an error describes why the event is malformed.
-    pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<RawSseEvent>, String> {
         loop {
             let Some(at) = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n") else {
                 self.searched = self.buffer.len().saturating_sub(1);
@@ -66,7 +66,7 @@ impl SseStreamDecoder {
     }
 
     /// Parses one block of lines; `None` if the block has only comments.
-    fn event(&mut self, block: &[u8]) -> Result<Option<Event>, String> {
+    fn event(&mut self, block: &[u8]) -> Result<Option<RawSseEvent>, String> {
         let text = std::str::from_utf8(block).map_err(|_| "the stream is not UTF-8".to_owned())?;
         let (mut id, mut name, mut data) = (None, None, None);
         let mut raw = Vec::with_capacity(block.len());
@@ -97,7 +97,7 @@ impl SseStreamDecoder {
         let (Some(name), Some(data)) = (name, data) else {
             return Err(format!("expected an event with `event:` and `data:` lines, got {text:?}"));
         };
-        Ok(Some(Event { id, data: object(&name, &data)?, name, raw }))
+        Ok(Some(RawSseEvent { id, data: object(&name, &data)?, name, raw }))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{SUM, add, call, client_tool, echo, grant, lookup, pick, result, text, thinking};
 use super::turn::StreamedTurn;
 use super::wire::AapServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, contains, ensure, equal, fail, lacks};
+use crate::verdict::{CheckStopReason, CheckVerdict, contains, ensure, equal, fail, lacks};
 
 checks![
     tool_trusted_runs_inline,
@@ -189,7 +189,7 @@ async fn tool_enabled_offered(api: &AapServerUnderTest) -> CheckVerdict {
 }
 
 /// Session with the client tool `pick` and these server tools.
-pub(super) async fn with_pick(api: &AapServerUnderTest, tools: Value) -> Result<String, CheckFailure> {
+pub(super) async fn with_pick(api: &AapServerUnderTest, tools: Value) -> Result<String, CheckStopReason> {
     api.session_with(json!({ "tools": tools }), json!({ "tools": [client_tool("pick")] })).await
 }
 
@@ -204,6 +204,6 @@ pub(super) fn has_result(turn: &StreamedTurn, id: &str, part: &str) -> CheckVerd
 }
 
 /// Parses the output of the script item `echo`.
-pub(super) fn array(text: &str) -> Result<Vec<Value>, CheckFailure> {
+pub(super) fn array(text: &str) -> Result<Vec<Value>, CheckStopReason> {
     serde_json::from_str(text).map_err(|_| fail(format!("expected the brain to say a JSON array, got {text:?}")))
 }

@@ -5,9 +5,9 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::script::{BrainScriptStep, flat, play};
-use super::sse::{Event, SseStreamDecoder};
+use super::sse::{RawSseEvent, SseStreamDecoder};
 use super::wire::{AapServerUnderTest, HttpReply, chain, header};
-use crate::verdict::{CheckFailure, ensure, equal, fail, short};
+use crate::verdict::{CheckStopReason, ensure, equal, fail, short};
 
 /// Values of the field `stream` for which the response is an event stream.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
@@ -19,7 +19,7 @@ impl AapServerUnderTest {
         session: &str,
         mode: &str,
         steps: &[BrainScriptStep],
-    ) -> Result<StreamedTurn, CheckFailure> {
+    ) -> Result<StreamedTurn, CheckStopReason> {
         self.turn(session, mode, vec![play(steps)]).await
     }
 
@@ -29,7 +29,7 @@ impl AapServerUnderTest {
         session: &str,
         mode: &str,
         messages: Vec<Value>,
-    ) -> Result<StreamedTurn, CheckFailure> {
+    ) -> Result<StreamedTurn, CheckStopReason> {
         let body = json!({ "messages": messages, "stream": mode });
         self.open(session, &body, &[]).await?.finish().await
     }
@@ -40,7 +40,7 @@ impl AapServerUnderTest {
         session: &str,
         body: &Value,
         headers: &[(&str, &str)],
-    ) -> Result<TurnEventStream, CheckFailure> {
+    ) -> Result<TurnEventStream, CheckStopReason> {
         let path = format!("/sessions/{session}/turns");
         let (asked, response) = self.send(self.posting(&path, body, headers)).await?;
         TurnEventStream::new(asked, response).await
@@ -51,23 +51,23 @@ impl AapServerUnderTest {
         &self,
         session: &str,
         steps: &[BrainScriptStep],
-    ) -> Result<UnstreamedTurnResponse, CheckFailure> {
+    ) -> Result<UnstreamedTurnResponse, CheckStopReason> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
     /// Runs a turn with this body without streaming (mode `none`).
-    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<UnstreamedTurnResponse, CheckFailure> {
+    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<UnstreamedTurnResponse, CheckStopReason> {
         let reply = self.post_turn(session, body).await?;
         UnstreamedTurnResponse::read(reply.status(200)?)
     }
 
     /// Posts the body of a turn, valid or not, and returns the raw response.
-    pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<HttpReply, CheckStopReason> {
         self.post(&format!("/sessions/{session}/turns"), body).await
     }
 
     /// Messages of a session's history.
-    pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, CheckFailure> {
+    pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, CheckStopReason> {
         let reply = self.get(&format!("/sessions/{session}/history?type={kind}")).await?;
         let body = reply.status(200)?.json()?;
         body["history"][kind].as_array().cloned().ok_or_else(|| {
@@ -76,7 +76,7 @@ impl AapServerUnderTest {
     }
 
     /// Body of `GET /sessions/:id`.
-    pub(super) async fn read_session(&self, session: &str) -> Result<Value, CheckFailure> {
+    pub(super) async fn read_session(&self, session: &str) -> Result<Value, CheckStopReason> {
         self.get(&format!("/sessions/{session}")).await?.status(200)?.json()
     }
 }
@@ -89,7 +89,7 @@ pub(super) struct UnstreamedTurnResponse {
 }
 
 impl UnstreamedTurnResponse {
-    pub(super) fn read(reply: &HttpReply) -> Result<Self, CheckFailure> {
+    pub(super) fn read(reply: &HttpReply) -> Result<Self, CheckStopReason> {
         let body = reply.json()?;
         let messages = body["messages"].as_array().cloned();
         match messages {
@@ -117,14 +117,14 @@ impl UnstreamedTurnResponse {
 pub(super) struct TurnEventStream {
     pub(super) headers: HeaderMap,
     /// Events received so far.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<RawSseEvent>,
     asked: String,
     response: Response,
     decoder: SseStreamDecoder,
 }
 
 impl TurnEventStream {
-    pub(super) async fn new(asked: String, response: Response) -> Result<Self, CheckFailure> {
+    pub(super) async fn new(asked: String, response: Response) -> Result<Self, CheckStopReason> {
         if response.status() != 200 {
             HttpReply::read(asked, response).await?.status(200)?;
             return Err(fail("expected 200"));
@@ -136,7 +136,7 @@ impl TurnEventStream {
     }
 
     /// Reads the next event; `None` at the end of the stream.
-    pub(super) async fn next(&mut self) -> Result<Option<&Event>, CheckFailure> {
+    pub(super) async fn next(&mut self) -> Result<Option<&RawSseEvent>, CheckStopReason> {
         loop {
             let event = self.decoder.next().map_err(|wrong| fail(format!("{}: {wrong}", self.asked)))?;
             if let Some(event) = event {
@@ -157,7 +157,7 @@ impl TurnEventStream {
     }
 
     /// Reads the stream until an event named `name`; fails if the stream ends before.
-    pub(super) async fn until(&mut self, name: &str) -> Result<(), CheckFailure> {
+    pub(super) async fn until(&mut self, name: &str) -> Result<(), CheckStopReason> {
         while let Some(event) = self.next().await? {
             if event.name == name {
                 return Ok(());
@@ -167,13 +167,13 @@ impl TurnEventStream {
     }
 
     /// Reads the stream to its end; returns all its events, also those read before, and the number of comments.
-    pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), CheckFailure> {
+    pub(super) async fn rest(mut self) -> Result<(Vec<RawSseEvent>, usize), CheckStopReason> {
         while self.next().await?.is_some() {}
         Ok((self.events, self.decoder.comments))
     }
 
     /// Reads the stream to the end of a complete turn.
-    pub(super) async fn finish(self) -> Result<StreamedTurn, CheckFailure> {
+    pub(super) async fn finish(self) -> Result<StreamedTurn, CheckStopReason> {
         let (events, comments) = self.rest().await?;
         StreamedTurn::new(events, comments)
     }
@@ -182,12 +182,12 @@ impl TurnEventStream {
 /// Complete streamed turn: exactly one `turn_start` at the beginning and one `turn_stop` at the end.
 #[derive(Debug, Clone)]
 pub(super) struct StreamedTurn {
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<RawSseEvent>,
     pub(super) comments: usize,
 }
 
 impl StreamedTurn {
-    pub(super) fn new(events: Vec<Event>, comments: usize) -> Result<Self, CheckFailure> {
+    pub(super) fn new(events: Vec<RawSseEvent>, comments: usize) -> Result<Self, CheckStopReason> {
         let turn = Self { events, comments };
         let names = turn.names();
         let once = |name| names.iter().filter(|found| **found == name).count() == 1;
@@ -291,11 +291,11 @@ fn extend(blocks: &mut Vec<Value>, kind: &str, delta: &str) {
     blocks.push(block);
 }
 
-pub(super) fn names(events: &[Event]) -> Vec<&str> {
+pub(super) fn names(events: &[RawSseEvent]) -> Vec<&str> {
     events.iter().map(|event| event.name.as_str()).collect()
 }
 
 /// Concatenated bytes of the events.
-pub(super) fn raw(events: &[Event]) -> Vec<u8> {
+pub(super) fn raw(events: &[RawSseEvent]) -> Vec<u8> {
     events.iter().flat_map(|event| event.raw.iter().copied()).collect()
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub(super) use crate::reply::{HttpReply, chain, header, send};
 use crate::target::ServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, fail, short, skip};
 
 /// Name of the agent with the script brain.
 pub(super) const SCRIPT: &str = "script";
@@ -23,7 +23,7 @@ pub(super) struct AapServerUnderTest {
 
 impl AapServerUnderTest {
     /// Fetches `GET /meta`, so that checks know which agents exist.
-    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
+    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckStopReason> {
         let mut api = Self { target: target.clone(), meta: Value::Null, made: Mutex::default() };
         api.meta = api.get("/meta").await?.status(200)?.json()?;
         Ok(api)
@@ -46,7 +46,7 @@ impl AapServerUnderTest {
     }
 
     /// Name of the agent `script`, or else of the first agent, for checks that work with any agent.
-    pub(super) fn any_agent(&self) -> Result<&str, CheckFailure> {
+    pub(super) fn any_agent(&self) -> Result<&str, CheckStopReason> {
         self.script_agent()
             .or_else(|| self.agents().first())
             .and_then(|agent| agent["name"].as_str())
@@ -67,15 +67,15 @@ impl AapServerUnderTest {
         self.client().request(method, format!("{}{path}", self.target.base))
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckStopReason> {
         self.call(self.request(Method::GET, path)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn delete(&self, path: &str) -> Result<HttpReply, CheckStopReason> {
         self.call(self.request(Method::DELETE, path)).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpReply, CheckStopReason> {
         self.post_with(path, body, &[]).await
     }
 
@@ -85,7 +85,7 @@ impl AapServerUnderTest {
         path: &str,
         body: &Value,
         headers: &[(&str, &str)],
-    ) -> Result<HttpReply, CheckFailure> {
+    ) -> Result<HttpReply, CheckStopReason> {
         self.call(self.posting(path, body, headers)).await
     }
 
@@ -96,24 +96,24 @@ impl AapServerUnderTest {
     }
 
     /// Sends a request and reads the complete response.
-    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckStopReason> {
         let (asked, response) = self.send(request).await?;
         HttpReply::read(asked, response).await
     }
 
     /// Sends a request and waits for the head of the response.
-    pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), CheckFailure> {
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), CheckStopReason> {
         send(&self.target, request).await
     }
 
     /// Creates a session with this body; returns its id.
-    pub(super) async fn create(&self, body: &Value) -> Result<String, CheckFailure> {
+    pub(super) async fn create(&self, body: &Value) -> Result<String, CheckStopReason> {
         let reply = self.post("/sessions", body).await?;
         self.created(&reply)
     }
 
     /// Session id in the response to `POST /sessions`. The session is deleted after the check.
-    pub(super) fn created(&self, reply: &HttpReply) -> Result<String, CheckFailure> {
+    pub(super) fn created(&self, reply: &HttpReply) -> Result<String, CheckStopReason> {
         let body = reply.status(201)?.json()?;
         let id = body["sessionId"].as_str().filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| fail(format!("expected a `sessionId`, got {}", short(&body.to_string()))))?;
@@ -122,13 +122,13 @@ impl AapServerUnderTest {
     }
 
     /// Creates a session with any agent.
-    pub(super) async fn any_session(&self) -> Result<String, CheckFailure> {
+    pub(super) async fn any_session(&self) -> Result<String, CheckStopReason> {
         self.create(&json!({ "agent": { "name": self.any_agent()? } })).await
     }
 
     /// Creates a session with the script agent; `agent` is merged into its configuration, `rest` into the body. Skips
     /// the check if the server has no such agent.
-    pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, CheckFailure> {
+    pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, CheckStopReason> {
         if self.script_agent().is_none() {
             return Err(skip("the server has no agent named `script`"));
         }
@@ -139,7 +139,7 @@ impl AapServerUnderTest {
     }
 
     /// Creates a session with the script agent; `agent` is merged into its configuration.
-    pub(super) async fn session(&self, agent: Value) -> Result<String, CheckFailure> {
+    pub(super) async fn session(&self, agent: Value) -> Result<String, CheckStopReason> {
         self.session_with(agent, json!({})).await
     }
 

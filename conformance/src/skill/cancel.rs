@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::form;
 use super::wire::{ALL, SkillServerUnderTest, WAIT, ended, status_path};
-use crate::verdict::{CheckFailure, CheckVerdict, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, equal};
 
 checks![
     cancel_by_delete,
@@ -16,7 +16,7 @@ checks![
     cancel_at_completion_leaves_one_final_state
 ];
 
-async fn cancel(api: &SkillServerUnderTest, id: &str, method: Method) -> Result<(), CheckFailure> {
+async fn cancel(api: &SkillServerUnderTest, id: &str, method: Method) -> Result<(), CheckStopReason> {
     let path = match method {
         Method::POST => format!("{}/cancel", status_path(id)),
         _ => status_path(id),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::form::time;
 use super::wire::{SkillServerUnderTest, WAIT, ended, execution_id, invocation, invocation_in_context, status_path};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal};
 
 checks![
     context_is_optional,
@@ -38,7 +38,7 @@ async fn context_priorities(api: &SkillServerUnderTest) -> CheckVerdict {
 }
 
 /// Submits an execution to a skill that runs one execution at a time.
-async fn queued(api: &SkillServerUnderTest, delay: u64, priority: &str) -> Result<String, CheckFailure> {
+async fn queued(api: &SkillServerUnderTest, delay: u64, priority: &str) -> Result<String, CheckStopReason> {
     let body = invocation_in_context(
         "probe/single",
         json!({ "text": priority, "delay_ms": delay }),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::form::{self, ACCESS, AUTH, CAPABILITIES, METHODS, one_of_words, text, time, url, version};
 use super::wire::{ALL, SkillServerUnderTest, descriptor_path};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal};
 
 checks![
     descriptor_required_fields,
@@ -29,7 +29,7 @@ checks![
 ];
 
 /// Descriptors of all public skills.
-async fn all(api: &SkillServerUnderTest) -> Result<Vec<Value>, CheckFailure> {
+async fn all(api: &SkillServerUnderTest) -> Result<Vec<Value>, CheckStopReason> {
     let mut all = Vec::new();
     for entry in api.entries() {
         all.push(api.get(text(entry, "descriptor_url")?).await?.status(200)?.json()?);

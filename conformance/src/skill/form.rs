@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, fail, short};
 
 pub(super) const CAPABILITIES: [&str; 4] = ["plugin", "api", "knowledge", "task"];
 pub(super) const ACCESS: [&str; 3] = ["public", "restricted", "private"];
@@ -11,7 +11,7 @@ pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "faile
 pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
 /// The field `name`; fails unless it is a non-empty string.
-pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckStopReason> {
     value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn url(value: &Value, name: &str) -> CheckVerdict {
 }
 
 /// The field `name`; fails unless it is an ISO 8601 time in UTC, so that times can be compared as texts.
-pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckFailure> {
+pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, CheckStopReason> {
     let found = text(value, name)?;
     let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let fits = form.strip_prefix("0000-00-00T00:00:00").is_some_and(|rest| {

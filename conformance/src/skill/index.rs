@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::form::{ACCESS, CAPABILITIES, one_of_words, text, url, version};
 use super::wire::{SkillServerUnderTest, WELL_KNOWN, entries, ids};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail, skip};
 
 checks![
     index_answers,
@@ -88,7 +88,7 @@ async fn index_descriptors_agree(api: &SkillServerUnderTest) -> CheckVerdict {
     Ok(())
 }
 
-async fn filtered(api: &SkillServerUnderTest, kind: &str) -> Result<Value, CheckFailure> {
+async fn filtered(api: &SkillServerUnderTest, kind: &str) -> Result<Value, CheckStopReason> {
     api.get(&format!("{WELL_KNOWN}?type={kind}")).await?.status(200)?.json()
 }
 
@@ -126,7 +126,7 @@ async fn index_ignores_unknown_parameters(api: &SkillServerUnderTest) -> CheckVe
 }
 
 /// Skill ids on each page of the index, following the links to the next page.
-async fn pages(api: &SkillServerUnderTest, first: &str) -> Result<Vec<Vec<String>>, CheckFailure> {
+async fn pages(api: &SkillServerUnderTest, first: &str) -> Result<Vec<Vec<String>>, CheckStopReason> {
     let mut pages = Vec::new();
     let mut next = Some(first.to_owned());
     while let Some(path) = next {

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::wire::{ALL, SkillServerUnderTest, invocation, invoke_path, status_path, with};
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal};
 
 checks![
     method_get_takes_the_query,
@@ -17,7 +17,12 @@ checks![
     method_of_executions,
 ];
 
-async fn queried(api: &SkillServerUnderTest, method: Method, skill: &str, query: &str) -> Result<Value, CheckFailure> {
+async fn queried(
+    api: &SkillServerUnderTest,
+    method: Method,
+    skill: &str,
+    query: &str,
+) -> Result<Value, CheckStopReason> {
     let path = format!("{}?{query}", invoke_path(skill));
     let reply = api.call(with(api.request(method, &path), &[("prefer", "wait=30")])).await?;
     Ok(reply.status(200)?.json()?["output"].clone())

@@ -6,7 +6,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
 use super::wire::{SkillServerUnderTest, descriptor_path, invocation, invoke_path, with};
-use crate::verdict::{CheckFailure, CheckVerdict, equal};
+use crate::verdict::{CheckStopReason, CheckVerdict, equal};
 
 checks![
     private_descriptor_shown,
@@ -30,7 +30,7 @@ async fn private_descriptor_shown(api: &SkillServerUnderTest) -> CheckVerdict {
 }
 
 /// Header sets of callers without access to the private skills.
-fn strangers(api: &SkillServerUnderTest) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
+fn strangers(api: &SkillServerUnderTest) -> Result<Vec<Vec<(&'static str, &str)>>, CheckStopReason> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
         vec![],
@@ -57,14 +57,14 @@ async fn private_descriptor_hidden(api: &SkillServerUnderTest) -> CheckVerdict {
 }
 
 /// Method, content type, body and additional headers of a request.
-type PrivateSkillRequest<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
+type PrivateSkillRequestCase<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
 async fn private_invoke_hidden(api: &SkillServerUnderTest) -> CheckVerdict {
     let json = "application/json";
     for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
             let good = invocation("ID", json!({ "text": "hello" })).to_string();
-            let cases: [PrivateSkillRequest<'_>; 14] = [
+            let cases: [PrivateSkillRequestCase<'_>; 14] = [
                 (Method::POST, json, good.clone(), &[]),
                 (Method::POST, json, good.clone(), &[("prefer", "wait=1")]),
                 (Method::POST, json, good.clone(), &[("idempotency-key", "")]),

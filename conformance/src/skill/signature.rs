@@ -10,7 +10,7 @@ use super::wire::{
     HttpReply, SkillServerUnderTest, WELL_KNOWN, descriptor_path, execution_id, ids, invocation, invoke_path,
     status_path, with,
 };
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail, skip};
 
 checks![
     signature_is_accepted,
@@ -45,12 +45,12 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Signs a body with version 1 and a timestamp `from_now` seconds away.
-fn sign(api: &SkillServerUnderTest, body: &str, from_now: i64) -> Result<SkillSignatureHeaders, CheckFailure> {
+fn sign(api: &SkillServerUnderTest, body: &str, from_now: i64) -> Result<SkillSignatureHeaders, CheckStopReason> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &SkillServerUnderTest, path: &str) -> Result<SkillSignatureHeaders, CheckFailure> {
+fn sign_get(api: &SkillServerUnderTest, path: &str) -> Result<SkillSignatureHeaders, CheckStopReason> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
@@ -60,7 +60,7 @@ fn make(
     version: &str,
     from_now: i64,
     message: impl FnOnce(&str, &str) -> String,
-) -> Result<SkillSignatureHeaders, CheckFailure> {
+) -> Result<SkillSignatureHeaders, CheckStopReason> {
     let secret = api.target.secret.as_deref().ok_or_else(|| skip("no secret was given"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| fail("the clock is before 1970"))?;
     let timestamp = now.as_secs().saturating_add_signed(from_now).to_string();
@@ -80,7 +80,7 @@ async fn post(
     skill: &str,
     body: &str,
     headers: &[(&str, &str)],
-) -> Result<HttpReply, CheckFailure> {
+) -> Result<HttpReply, CheckStopReason> {
     api.call(with(api.request(Method::POST, &invoke_path(skill)).body(body.to_owned()), headers)).await
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(super) use crate::reply::HttpReply;
 use crate::reply::send;
 use crate::target::ServerUnderTest;
-use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short, skip};
+use crate::verdict::{CheckStopReason, CheckVerdict, ensure, equal, fail, short, skip};
 
 /// Path of the skill index (§4.3.1).
 pub(super) const WELL_KNOWN: &str = "/.well-known/skill-sharing";
@@ -44,7 +44,7 @@ pub(super) struct SkillServerUnderTest {
 
 impl SkillServerUnderTest {
     /// Fetches the index, so that checks know which skills exist.
-    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
+    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckStopReason> {
         let mut api = Self { target: target.clone(), index: Value::Null };
         api.index = api.get(WELL_KNOWN).await?.status(200)?.json()?;
         Ok(api)
@@ -60,13 +60,13 @@ impl SkillServerUnderTest {
     }
 
     /// Default key header with the key that has the scope `probe:use`.
-    pub(super) fn key(&self) -> Result<(&'static str, &str), CheckFailure> {
+    pub(super) fn key(&self) -> Result<(&'static str, &str), CheckStopReason> {
         let key = self.target.key.as_deref().ok_or_else(|| skip("no key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
     /// Default key header with the key that lacks the scope `probe:use`.
-    pub(super) fn other_key(&self) -> Result<(&'static str, &str), CheckFailure> {
+    pub(super) fn other_key(&self) -> Result<(&'static str, &str), CheckStopReason> {
         let key = self.target.other_key.as_deref().ok_or_else(|| skip("no second key was given"))?;
         Ok((KEY_HEADER, key))
     }
@@ -78,27 +78,27 @@ impl SkillServerUnderTest {
         self.target.http.request(method, url)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn get(&self, path: &str) -> Result<HttpReply, CheckStopReason> {
         self.call(self.request(Method::GET, path)).await
     }
 
-    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckStopReason> {
         self.call(with(self.request(Method::GET, path), headers)).await
     }
 
     /// Sends a request and reads the complete response.
-    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn call(&self, request: RequestBuilder) -> Result<HttpReply, CheckStopReason> {
         let (asked, response) = send(&self.target, request).await?;
         HttpReply::read(asked, response).await
     }
 
     /// Posts bytes as JSON to the skill's endpoint.
-    pub(super) async fn post(&self, skill: &str, body: impl Into<reqwest::Body>) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn post(&self, skill: &str, body: impl Into<reqwest::Body>) -> Result<HttpReply, CheckStopReason> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(request.body(body)).await
     }
 
-    pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<HttpReply, CheckFailure> {
+    pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<HttpReply, CheckStopReason> {
         self.invoke_with(skill, &invocation(skill, inputs), &[]).await
     }
 
@@ -108,18 +108,18 @@ impl SkillServerUnderTest {
         skill: &str,
         body: &Value,
         headers: &[(&str, &str)],
-    ) -> Result<HttpReply, CheckFailure> {
+    ) -> Result<HttpReply, CheckStopReason> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(with(request.body(body.to_string()), headers)).await
     }
 
     /// Invokes a skill that must accept, and returns the execution id.
-    pub(super) async fn accepted(&self, skill: &str, inputs: Value) -> Result<String, CheckFailure> {
+    pub(super) async fn accepted(&self, skill: &str, inputs: Value) -> Result<String, CheckStopReason> {
         execution_id(&self.invoke(skill, inputs).await?)
     }
 
     /// Polls an execution until it ends, at most a minute; returns the responses that differ from the one before.
-    pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, CheckFailure> {
+    pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, CheckStopReason> {
         let began = Instant::now();
         let mut seen = Vec::new();
         loop {
@@ -137,32 +137,32 @@ impl SkillServerUnderTest {
     }
 
     /// The final response about an execution.
-    pub(super) async fn wait_until_over(&self, id: &str) -> Result<Value, CheckFailure> {
+    pub(super) async fn wait_until_over(&self, id: &str) -> Result<Value, CheckStopReason> {
         self.poll(id, &[]).await?.pop().ok_or_else(|| fail("nothing was seen"))
     }
 
     /// Invokes a skill and waits for the final response.
-    pub(super) async fn invoke_and_wait(&self, skill: &str, inputs: Value) -> Result<Value, CheckFailure> {
+    pub(super) async fn invoke_and_wait(&self, skill: &str, inputs: Value) -> Result<Value, CheckStopReason> {
         let id = self.accepted(skill, inputs).await?;
         self.wait_until_over(&id).await
     }
 
     /// Public descriptor of a skill.
-    pub(super) async fn descriptor(&self, skill: &str) -> Result<Value, CheckFailure> {
+    pub(super) async fn descriptor(&self, skill: &str) -> Result<Value, CheckStopReason> {
         self.get(&descriptor_path(skill)).await?.status(200)?.json()
     }
 }
 
 impl HttpReply {
     /// Checks that the response has this status, this error code and the error format; returns the error object.
-    pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, CheckFailure> {
+    pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, CheckStopReason> {
         let error = self.status(status)?.envelope()?;
         equal(&format!("{}: error.code", self.asked), code, error["code"].as_str().unwrap_or_default())?;
         Ok(error)
     }
 
     /// Error object of the response, after a check of the error format (§8.2).
-    pub(super) fn envelope(&self) -> Result<Value, CheckFailure> {
+    pub(super) fn envelope(&self) -> Result<Value, CheckStopReason> {
         let body = self.json()?;
         let error = &body["error"];
         let known = error["code"].as_str().is_some_and(|code| ERROR_CODES.contains(&code));
@@ -204,7 +204,7 @@ pub(super) fn invocation_in_context(skill: &str, inputs: Value, context: Value) 
 }
 
 /// Execution id in a response that accepts an invocation.
-pub(super) fn execution_id(reply: &HttpReply) -> Result<String, CheckFailure> {
+pub(super) fn execution_id(reply: &HttpReply) -> Result<String, CheckStopReason> {
     let body = reply.status(202)?.json()?;
     let id = body["execution_id"].as_str().filter(|id| !id.is_empty());
     id.map(str::to_owned).ok_or_else(|| fail(format!("expected an `execution_id`, got {}", short(&body.to_string()))))
@@ -249,6 +249,6 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
 }
 
 /// An unused idempotency key, made from the id of a new execution.
-pub(super) async fn fresh(api: &SkillServerUnderTest) -> Result<String, CheckFailure> {
+pub(super) async fn fresh(api: &SkillServerUnderTest) -> Result<String, CheckStopReason> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }

@@ -20,7 +20,7 @@ mod read;
 mod relay_identity;
 mod socket;
 
-pub use enrol::{EnrolledDevice, Invitation, enrol};
+pub use enrol::{DeviceInvitation, EnrolledDevice, enrol};
 pub use http::{HttpRelayClient, RelayAddress};
 pub use local_relay::InProcessRelayClient;
 pub(crate) use read::{hooked_event, hooked_message};
@@ -54,7 +54,7 @@ pub enum RelayEventKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RelayError {
+pub enum RelayClientError {
     /// The relay cannot be reached or has an internal fault; a retry may help.
     #[error("the relay cannot be reached: {0}")]
     Unreachable(String),
@@ -67,7 +67,7 @@ pub enum RelayError {
     Unsigned(Value),
 }
 
-impl RelayError {
+impl RelayClientError {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
@@ -79,24 +79,24 @@ impl RelayError {
 pub trait RelayClient: fmt::Debug + Send + Sync + 'static {
     fn me(&self) -> &RelayParty;
     /// Publishes keys of this agent or device. Returns the number of its one-time keys stored at the relay.
-    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
-    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
+    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayClientError>;
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayClientError>;
     /// Takes a one-time key of another device. The relay gives each key to one sender only, except the fallback key,
     /// which it gives when no other is left.
-    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError>;
-    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayClientError>;
+    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayClientError>;
     /// Two-party conversation with `other`; created if there is none.
-    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError>;
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayClientError>;
     /// Sends a message and returns its number in the conversation. Sending it again returns the same number.
-    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError>;
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayClientError>;
     /// Events numbered above `after`, by default above the acknowledged position; waits until there is at least one.
-    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError>;
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayClientError>;
     /// Acknowledges all events up to number `seq`.
-    async fn acknowledge(&self, seq: u64) -> Result<(), RelayError>;
+    async fn acknowledge(&self, seq: u64) -> Result<(), RelayClientError>;
     /// Claims a tool call for this device; false if another device has claimed it.
-    async fn claim(&self, message: &MessageId) -> Result<bool, RelayError>;
+    async fn claim(&self, message: &MessageId) -> Result<bool, RelayClientError>;
     /// Manifest of an agent as JSON; null if the agent has none.
-    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError>;
+    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayClientError>;
 
     /// Whether streams can be sent at the moment.
     fn streams(&self) -> bool {
@@ -105,7 +105,7 @@ pub trait RelayClient: fmt::Debug + Send + Sync + 'static {
 
     /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
     /// [`RelayStreamFrame::Error`].
-    async fn stream(&self, _frame: StreamFrame) -> Result<(), RelayError> {
-        Err(RelayError::Unreachable("this connection does not support streams".to_owned()))
+    async fn stream(&self, _frame: StreamFrame) -> Result<(), RelayClientError> {
+        Err(RelayClientError::Unreachable("this connection does not support streams".to_owned()))
     }
 }

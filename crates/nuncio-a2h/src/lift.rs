@@ -7,15 +7,15 @@ use nuncio_core::digest::Digest;
 use nuncio_core::json;
 use nuncio_core::manifest::MAX_INTEGER;
 use nuncio_engine::EngineError;
-use nuncio_engine::consent::{AgentPatch, NewAgent, NewConsent};
-use nuncio_engine::relay::{KeyUpload, MessageToPost};
+use nuncio_engine::consent::{AgentAccountPatch, NewAgentAccount, NewConsent};
+use nuncio_engine::relay::{KeyBundleUpload, MessageToPost};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
-use crate::wire::agent::{AgentRequest, ConnectionMode};
+use crate::wire::agent::{AgentAccountRequest, ConnectionMode};
 use crate::wire::keys::RegisterKeysRequest;
 use crate::wire::message::{PostMessageRequest, SealedBytes};
 use crate::wire::relation::ConsentRequest;
@@ -82,13 +82,13 @@ pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
     (raw.get() != "null").then(|| raw.get().as_bytes())
 }
 
-pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> {
+pub(crate) fn new_agent(request: AgentAccountRequest) -> Result<NewAgentAccount, EngineError> {
     let connection = connection(&request)?.unwrap_or(AgentConnection::Websocket);
     let health_check_url = request.health_check_url.flatten().as_deref().map(health).transpose()?;
     let display_name =
         request.display_name.ok_or_else(|| wrong("display_name is missing: the name that people see"))?;
     let manifest = request.capability_manifest.as_deref().and_then(manifest).map(<[u8]>::to_vec);
-    Ok(NewAgent {
+    Ok(NewAgentAccount {
         display_name,
         description: request.description.flatten(),
         public: request.public.unwrap_or(false),
@@ -100,10 +100,10 @@ pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> 
 }
 
 /// Requested changes of an agent's account; `None` if the request names none.
-pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, EngineError> {
+pub(crate) fn patch(request: &AgentAccountRequest) -> Result<Option<AgentAccountPatch>, EngineError> {
     let health_check_url = request.health_check_url.as_ref();
     let health_check_url = health_check_url.map(|url| url.as_deref().map(health).transpose()).transpose()?;
-    let patch = AgentPatch {
+    let patch = AgentAccountPatch {
         display_name: request.display_name.clone(),
         description: request.description.clone().map(Option::unwrap_or_default),
         public: request.public,
@@ -111,10 +111,10 @@ pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, Engine
         health_check_url,
         expected_revision: None,
     };
-    Ok((patch != AgentPatch::default()).then_some(patch))
+    Ok((patch != AgentAccountPatch::default()).then_some(patch))
 }
 
-fn connection(request: &AgentRequest) -> Result<Option<AgentConnection>, EngineError> {
+fn connection(request: &AgentAccountRequest) -> Result<Option<AgentConnection>, EngineError> {
     let url = |text: &String| WebhookUrl::parse(text).map_err(|why| wrong(format!("webhook_url: {why}")));
     match (request.connection_mode, &request.webhook_url) {
         (None, None) => Ok(None),
@@ -144,7 +144,7 @@ pub(crate) fn post(bytes: &[u8]) -> Result<MessageToPost, EngineError> {
     let request: PostMessageRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
     if written.starts_with('{') && json::is_too_deep(written.as_bytes()) {
-        return Err(bad_json(&format!("the envelope {}", json::JsonError::TooDeep)));
+        return Err(bad_json(&format!("the envelope {}", json::JsonDocumentError::TooDeep)));
     }
     let Some(SealedBytes(envelope)) = SealedBytes::of_envelope(request.envelope) else {
         return Err(wrong("envelope must be an object, or a text with its bytes in base64 (standard or url-safe)"));
@@ -153,7 +153,7 @@ pub(crate) fn post(bytes: &[u8]) -> Result<MessageToPost, EngineError> {
     Ok(MessageToPost { client_id, content_type, subtype, envelope })
 }
 
-pub(crate) fn keys(request: RegisterKeysRequest) -> Result<KeyUpload, EngineError> {
+pub(crate) fn keys(request: RegisterKeysRequest) -> Result<KeyBundleUpload, EngineError> {
     let proof = request.bundle.as_ref().and_then(|bundle| bundle.did.as_ref());
     if proof.is_some_and(|proof| {
         [&proof.did, &proof.verification_method, &proof.signature].iter().any(|text| text.len() > MAX_PROOF)
@@ -163,7 +163,7 @@ pub(crate) fn keys(request: RegisterKeysRequest) -> Result<KeyUpload, EngineErro
     if request.bundle.is_none() && request.one_time_keys.is_empty() {
         return Err(wrong("send a bundle, one_time_keys, or both"));
     }
-    Ok(KeyUpload { bundle: request.bundle, one_time_keys: request.one_time_keys })
+    Ok(KeyBundleUpload { bundle: request.bundle, one_time_keys: request.one_time_keys })
 }
 
 pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
@@ -239,15 +239,15 @@ mod tests {
         ] {
             assert_eq!(read(bad), Err(Code::BadJson), "{bad}");
         }
-        let double = with_raw::<AgentRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
+        let double = with_raw::<AgentAccountRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
         assert_eq!(double.unwrap_err().code, Code::BadRequest);
-        let unknown = with_raw::<AgentRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
+        let unknown = with_raw::<AgentAccountRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
         assert!(unknown.message.contains("unknown field `manifest`"), "{unknown}");
     }
 
     #[test]
     fn agent_request_keeps_manifest_bytes_and_distinguishes_null_from_absent() {
-        let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
+        let read = |text: &str| with_raw::<AgentAccountRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
         assert_eq!(manifest(&read(r#"{"capability_manifest": null}"#).unwrap()), None);

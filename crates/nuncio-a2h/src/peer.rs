@@ -2,13 +2,13 @@
 //! answers calls. Unsent and unhandled messages survive the end of the process.
 //!
 //! ```no_run
-//! # use nuncio_a2h::peer::{Peer, PeerConfig, ToolError};
+//! # use nuncio_a2h::peer::{Peer, PeerConfig, DeviceCallError};
 //! # use nuncio_core::notification::RelayParty;
 //! # use nuncio_core::ids::PersonName;
 //! # use serde_json::json;
 //! # use tokio_util::sync::CancellationToken;
-//! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
-//! let agent = Peer::new(config);
+//! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), DeviceCallError>
+//! { let agent = Peer::new(config);
 //! tokio::spawn(agent.clone().run(stop));
 //! let conversation = agent.conversation_with(&RelayParty::Person(ada)).await?;
 //! let notes = agent.calls().call_tool(&conversation.id, "read_file", json!({"path": "notes.md"})).await?;
@@ -51,16 +51,16 @@ mod send_permits;
 mod webhook_receiver;
 mod writing;
 
-pub use calls::{CallOptions, DeviceToolCaller};
-pub use client_ids::SentConfirmation;
+pub use calls::{DeviceCallOptions, DeviceToolCaller};
+pub use client_ids::SentMessageConfirmation;
 use context::PeerContext;
-pub use error::{SendError, ToolError};
+pub use error::{DeviceCallError, SendError};
 use listening::IncomingTextStream;
-pub use listening::{StreamEvent, StreamEventKind};
-pub use outbox::Outbox;
+pub use listening::{IncomingStreamEvent, IncomingStreamEventKind};
+pub use outbox::SealedMessageOutbox;
 use seal_keys::MAX_CACHED_OWNERS;
 pub use seal_keys::SealKeyService;
-pub use webhook_receiver::{WebhookError, WebhookReceiver};
+pub use webhook_receiver::{ReceivedWebhookError, WebhookReceiver};
 pub use writing::{OutgoingStreams, StreamWriter};
 
 pub struct PeerConfig {
@@ -80,14 +80,14 @@ pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
     async fn on_message(&self, peer: &Peer, message: InboundMessage);
 
     /// Handles a message that could not be opened, for example because it was changed or its sender is untrusted.
-    async fn on_refused(&self, _peer: &Peer, _refused: UnopenedMessage) {}
+    async fn on_refused(&self, _peer: &Peer, _refused: UnopenableMessage) {}
 
     /// Handles the confirmation, given at least once, that the relay has a message of this device. Later events wait
     /// until this method returns.
-    async fn on_sent(&self, _peer: &Peer, _sent: SentConfirmation) {}
+    async fn on_sent(&self, _peer: &Peer, _sent: SentMessageConfirmation) {}
 
     /// Handles a verified stream event. Later events wait until this method returns.
-    async fn on_stream(&self, _peer: &Peer, _event: StreamEvent) {}
+    async fn on_stream(&self, _peer: &Peer, _event: IncomingStreamEvent) {}
 
     /// Handles any other event. Later events wait until this method returns.
     async fn on_event(&self, _peer: &Peer, _what: &RelayEventKind) {}
@@ -117,7 +117,7 @@ pub struct InboundMessage {
 
 /// Message that could not be opened. All fields but `why` come from the relay and are unverified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnopenedMessage {
+pub struct UnopenableMessage {
     pub conversation: ConversationId,
     pub seq: u64,
     pub sender: RelayParty,
@@ -134,7 +134,7 @@ pub struct Peer {
 struct PeerState {
     context: Arc<PeerContext>,
     keys: Arc<SealKeyService>,
-    outbox: Arc<Outbox>,
+    outbox: Arc<SealedMessageOutbox>,
     calls: DeviceToolCaller,
     streams: Arc<OutgoingStreams>,
     handler: Arc<dyn PeerHandler>,
@@ -156,7 +156,7 @@ impl Peer {
             seal_identity: Arc::new(Mutex::new(seal_identity)),
             trusted_keys: BoundedCache::new(MAX_CACHED_OWNERS),
         });
-        let outbox = Arc::new(Outbox {
+        let outbox = Arc::new(SealedMessageOutbox {
             context: Arc::clone(&context),
             keys: Arc::clone(&keys),
             send_locks: Mutex::default(),
@@ -195,7 +195,7 @@ impl Peer {
     }
 
     #[must_use]
-    pub fn outbox(&self) -> &Outbox {
+    pub fn outbox(&self) -> &SealedMessageOutbox {
         &self.state.outbox
     }
 

@@ -39,7 +39,9 @@ mod users;
 mod webhooks;
 
 pub use front::A2hFront;
-pub use nuncio_http::device_tokens::{AccessToken, DeviceTokenIssuer, TokenHolder, TokenIdentity, identify};
+pub use nuncio_http::device_tokens::{
+    AuthenticatedTokenCaller, DeviceTokenHolder, DeviceTokenIssuer, IssuedDeviceToken, identify,
+};
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
@@ -208,12 +210,12 @@ fn page<T, V: Serialize>(
     answer(StatusCode::OK, &Page { data: found.iter().map(view).collect(), next_cursor })
 }
 
-struct ListQuery {
+struct PagedListQuery {
     asked: QueryParameters,
     limit: usize,
 }
 
-impl ListQuery {
+impl PagedListQuery {
     fn of(request: &Request) -> Result<Self, EngineError> {
         let asked = QueryParameters::of(request.uri());
         let message = || format!("limit must be a whole number from 1 to {MAX_PAGE_SIZE}");

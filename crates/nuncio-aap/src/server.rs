@@ -191,7 +191,7 @@ async fn begin_turn(
 }
 
 #[derive(Deserialize)]
-struct StreamQuery {
+struct TurnStreamQuery {
     stream: Option<String>,
     /// Whether to refuse the request if the turn has ended.
     #[serde(default)]
@@ -202,14 +202,14 @@ struct StreamQuery {
 async fn continue_stream(
     State(aap): State<AapServerState>,
     SessionIdPath(id): SessionIdPath,
-    AapQuery(query): AapQuery<StreamQuery>,
+    AapQuery(query): AapQuery<TurnStreamQuery>,
     request: Request,
 ) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let last = last_event_id(request.headers())?;
     let turn = aap.engine.conversations().turn(&caller, &id, last.map(|id| id.turn)).await?;
-    if query.running && turn.read(nuncio_core::event::EventLog::stop).is_some() {
+    if query.running && turn.read(nuncio_core::event::TurnEventLog::stop).is_some() {
         return Err(not_found::running_turn().into());
     }
     let mode = match query.stream.as_deref() {
@@ -238,7 +238,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 /// `POST /sessions/:id/cancel`, a Nuncio extension: cancels the turn and answers with its outcome once it has ended.
 async fn cancel(State(aap): State<AapServerState>, SessionIdPath(id): SessionIdPath, request: Request) -> AapResult {
     let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
-    let stop = turn.read(nuncio_core::event::EventLog::stop);
+    let stop = turn.read(nuncio_core::event::TurnEventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
 

@@ -3,9 +3,9 @@
 use semver::Version;
 use url::Url;
 
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::scopes::local_text;
-use super::skill::{self, SkillDefaults, SkillIdReader, moment};
+use super::skill::{self, SkillDefaultSource, SkillIdReader, moment};
 use super::source::cut;
 use nuncio_core::agent::{DiscoveryVisibility, Owner, OwnerKind, Skill};
 use nuncio_core::ids::AgentName;
@@ -32,7 +32,7 @@ const MAX_EXAMPLE_CHARACTERS: usize = 200;
 /// Last part of the skill id of an agent that is published as a whole.
 const WHOLE_AGENT_SKILL: &str = "ask";
 
-pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillIdReader) -> Option<AgentSection> {
+pub(super) fn read(root: &TomlTableReader<'_>, publisher: &SkillIdReader) -> Option<AgentSection> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
     let name = table.name("name", AgentName::parse);
     let title = table.item("title").and_then(|item| local_text(&item));
@@ -44,7 +44,7 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillIdReader) -> Option<Ag
         if !table.has("description") && !skill.has("description") {
             skill.missing::<()>("description", "what it does, here or in [agent]");
         }
-        let subject = SkillDefaults {
+        let subject = SkillDefaultSource {
             part: Some(WHOLE_AGENT_SKILL),
             name: title.as_ref().map(TextByLanguage::in_english).or(name.as_ref().map(AgentName::as_str)),
             description: description.as_ref().map(TextByLanguage::in_english),
@@ -60,7 +60,7 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillIdReader) -> Option<Ag
 }
 
 /// Reads `examples = […]`: messages that a person could begin with.
-fn examples(table: &TomlTable<'_>) -> Vec<TextByLanguage> {
+fn examples(table: &TomlTableReader<'_>) -> Vec<TextByLanguage> {
     let items = table.list("examples", "a list of messages, each a text or one for each language").unwrap_or_default();
     if let Some(one_more) = items.get(MAX_EXAMPLES) {
         one_more.position.fault(format!("one of {} examples", items.len()), format!("allowed: at most {MAX_EXAMPLES}"));
@@ -68,7 +68,7 @@ fn examples(table: &TomlTable<'_>) -> Vec<TextByLanguage> {
     items.iter().filter_map(example).collect()
 }
 
-fn example(item: &TomlItem<'_>) -> Option<TextByLanguage> {
+fn example(item: &LocatedTomlValue<'_>) -> Option<TextByLanguage> {
     let text = local_text(item)?;
     let longest = text.languages().map(|(_, text)| text.chars().count()).max().unwrap_or_default();
     if longest > MAX_EXAMPLE_CHARACTERS {
@@ -80,7 +80,7 @@ fn example(item: &TomlItem<'_>) -> Option<TextByLanguage> {
     Some(text)
 }
 
-fn version(item: &TomlItem<'_>) -> Option<Version> {
+fn version(item: &LocatedTomlValue<'_>) -> Option<Version> {
     let text = item.any_text()?;
     match Version::parse(text) {
         Ok(version) => Some(version),
@@ -91,7 +91,7 @@ fn version(item: &TomlItem<'_>) -> Option<Version> {
     }
 }
 
-fn owner(table: &TomlTable<'_>) -> Option<Owner> {
+fn owner(table: &TomlTableReader<'_>) -> Option<Owner> {
     let kind = table.item("type").and_then(|item| item.choice(&OwnerKind::ALL.map(|kind| (kind.as_str(), kind))));
     let name = table.text("name");
     let url = table.item("url").and_then(|item| web_address(&item));
@@ -100,7 +100,7 @@ fn owner(table: &TomlTable<'_>) -> Option<Owner> {
     Some(Owner { kind: kind.unwrap_or_default(), name: name?, url, email })
 }
 
-fn email(item: &TomlItem<'_>) -> Option<String> {
+fn email(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.any_text()?;
     let parts = text.split_once('@').filter(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'));
     if parts.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -110,7 +110,7 @@ fn email(item: &TomlItem<'_>) -> Option<String> {
 }
 
 /// `anp = { … }`: visibility in ANP discovery.
-fn presence(table: &TomlTable<'_>) -> DiscoveryVisibility {
+fn presence(table: &TomlTableReader<'_>) -> DiscoveryVisibility {
     let default = DiscoveryVisibility::default();
     let listed = table.flag("listed").unwrap_or(default.listed);
     let conversation = table.flag("conversation").unwrap_or(default.conversation);
@@ -119,7 +119,7 @@ fn presence(table: &TomlTable<'_>) -> DiscoveryVisibility {
 }
 
 /// Reads an `http:` or `https:` URL.
-pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
+pub(super) fn web_address(item: &LocatedTomlValue<'_>) -> Option<Url> {
     let text = item.any_text()?;
     if ["{{", "{%"].iter().any(|mark| text.contains(mark)) {
         return item.position.reject(

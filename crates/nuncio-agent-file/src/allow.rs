@@ -1,10 +1,10 @@
 //! The `[allow]` section: files and sockets that the agent's programs may use beyond the common set.
 
 use super::external::ExternalTarget;
-use super::reader::TomlTable;
+use super::reader::TomlTableReader;
 use nuncio_core::agent::ProgramAccess;
 
-pub(super) fn read(root: &TomlTable<'_>) -> ProgramAccess {
+pub(super) fn read(root: &TomlTableReader<'_>) -> ProgramAccess {
     let Some(table) = root.table("allow") else { return ProgramAccess::default() };
     let read = paths(&table, "read");
     let write = paths(&table, "write");
@@ -13,7 +13,7 @@ pub(super) fn read(root: &TomlTable<'_>) -> ProgramAccess {
     ProgramAccess { read, write, unix }
 }
 
-fn paths(table: &TomlTable<'_>, key: &'static str) -> Vec<String> {
+fn paths(table: &TomlTableReader<'_>, key: &'static str) -> Vec<String> {
     let Some(item) = table.item(key) else { return Vec::new() };
     let Some(paths) = item.distinct_texts() else { return Vec::new() };
     for path in paths.iter().filter(|path| path.contains('\0') || path.starts_with('~') && !is_home(path)) {

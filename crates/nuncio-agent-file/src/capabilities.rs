@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::TomlTable;
+use super::reader::TomlTableReader;
 use super::similar;
 use nuncio_core::agent::AapCapabilities;
 
-pub(super) fn read(root: &TomlTable<'_>) -> AapCapabilities {
+pub(super) fn read(root: &TomlTableReader<'_>) -> AapCapabilities {
     let mut capabilities = AapCapabilities::default();
     let Some(table) = root.table("capabilities") else {
         return capabilities;
@@ -40,13 +40,17 @@ pub(super) fn read(root: &TomlTable<'_>) -> AapCapabilities {
 }
 
 /// `[capability_flags]`: A2H flags such as `supports_voice`.
-pub(super) fn flags(root: &TomlTable<'_>) -> BTreeMap<String, bool> {
+pub(super) fn flags(root: &TomlTableReader<'_>) -> BTreeMap<String, bool> {
     let Some(table) = root.table("capability_flags") else { return BTreeMap::new() };
     table.entries().into_iter().filter_map(|(name, item)| Some((name.to_owned(), item.boolean()?))).collect()
 }
 
 /// For each word, whether the list under `key` contains it; `None` if there is no list, or it has a fault.
-fn listed<const N: usize>(table: &TomlTable<'_>, key: &'static str, words: [&'static str; N]) -> Option<[bool; N]> {
+fn listed<const N: usize>(
+    table: &TomlTableReader<'_>,
+    key: &'static str,
+    words: [&'static str; N],
+) -> Option<[bool; N]> {
     let items = table.list(key, &format!("a list of {}", similar::list(words)))?;
     let choices: Vec<_> = words.into_iter().zip(0..).collect();
     let mut found = [false; N];

@@ -2,7 +2,7 @@
 
 use super::external::ExternalTarget;
 use super::names::DeclaredNames;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
 use nuncio_core::agent::CommandLine;
@@ -11,7 +11,11 @@ use nuncio_core::template::Template;
 mod script;
 
 /// Reads a command line. The arguments may refer to the variables of `used`.
-pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<CommandLine> {
+pub(super) fn read(
+    item: &LocatedTomlValue<'_>,
+    used: TemplateUse<'_>,
+    names: &DeclaredNames<'_>,
+) -> Option<CommandLine> {
     let mut words = item.some_list("a list of a program and its arguments")?.into_iter();
     let first = words.next()?;
     let program = first.text()?;
@@ -49,13 +53,22 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
 }
 
 /// Reads environment variables, whose values are templates.
-pub(super) fn env(table: &TomlTable<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Vec<(String, Template)> {
+pub(super) fn env(
+    table: &TomlTableReader<'_>,
+    used: TemplateUse<'_>,
+    names: &DeclaredNames<'_>,
+) -> Vec<(String, Template)> {
     templates::named(table, used, names, "the name of an environment variable", |name| {
         !name.is_empty() && !name.contains(['=', '\0'])
     })
 }
 
-fn argument(word: &TomlItem<'_>, text: &str, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+fn argument(
+    word: &LocatedTomlValue<'_>,
+    text: &str,
+    used: TemplateUse<'_>,
+    names: &DeclaredNames<'_>,
+) -> Option<Template> {
     if let Err(error) = Template::parse(text) {
         let help =
             format!("arguments are templates; to pass braces unchanged, write {{% raw %}}{}{{% endraw %}}", cut(text));
@@ -64,7 +77,7 @@ fn argument(word: &TomlItem<'_>, text: &str, used: TemplateUse<'_>, names: &Decl
     templates::read(word, used, names)
 }
 
-fn check_nul(word: &TomlItem<'_>, text: &str) -> Option<()> {
+fn check_nul(word: &LocatedTomlValue<'_>, text: &str) -> Option<()> {
     if text.contains('\0') {
         return word.position.reject("contains a NUL character", "allowed: a text without NUL");
     }

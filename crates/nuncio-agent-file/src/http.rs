@@ -3,14 +3,18 @@
 use serde_json::Value;
 
 use super::names::DeclaredNames;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
 use nuncio_core::agent::{HttpMethod, HttpRunSpec};
-use nuncio_core::http_request::{FixedOrigin, TRANSPORT_HEADERS};
+use nuncio_core::http_request::{TRANSPORT_HEADERS, UrlTemplateOrigin};
 use nuncio_core::template::Template;
 
-pub(super) fn read(table: &TomlTable<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HttpRunSpec> {
+pub(super) fn read(
+    table: &TomlTableReader<'_>,
+    input: Option<&Value>,
+    names: &DeclaredNames<'_>,
+) -> Option<HttpRunSpec> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
     let method = table.read_or("method", HttpMethod::Get, |item| item.choice(&methods));
     let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
@@ -24,7 +28,7 @@ pub(super) fn read(table: &TomlTable<'_>, input: Option<&Value>, names: &Declare
 }
 
 pub(super) fn headers(
-    table: &TomlTable<'_>,
+    table: &TomlTableReader<'_>,
     used: TemplateUse<'_>,
     names: &DeclaredNames<'_>,
 ) -> Vec<(String, Template)> {
@@ -32,7 +36,7 @@ pub(super) fn headers(
 }
 
 /// Refuses headers that the server writes itself: with them, the agent could not be served.
-fn refuse_transport_headers(headers: &TomlTable<'_>) {
+fn refuse_transport_headers(headers: &TomlTableReader<'_>) {
     for (name, item) in headers.entries() {
         if TRANSPORT_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             item.position.fault(format!("the header {name:?} is written by the server itself"), "remove it");
@@ -47,7 +51,7 @@ pub(super) fn is_header_name(name: &str) -> bool {
 }
 
 /// Reads a URL template with a fixed origin. Values are percent-encoded, so no value could supply scheme or host.
-fn address(item: &TomlItem<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<Template> {
+fn address(item: &LocatedTomlValue<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     if rest.is_none_or(|rest| rest.starts_with(['/', '?', '#']) || rest.is_empty()) {
@@ -57,7 +61,7 @@ fn address(item: &TomlItem<'_>, input: Option<&Value>, names: &DeclaredNames<'_>
         );
     }
     let template = templates::read(item, TemplateUse::BackendRequest(input), names)?;
-    if let Err(why) = FixedOrigin::new(text) {
+    if let Err(why) = UrlTemplateOrigin::new(text) {
         return item.position.reject(
             why,
             r#"allowed: "https://HOST/…" or "http://HOST/…"; only what follows the host's slash can be filled in"#,

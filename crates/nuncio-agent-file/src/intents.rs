@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::names::DeclaredNames;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use super::slots;
 use super::source::cut;
-use super::templates::{self, ReplyVariables, TemplateUse};
+use super::templates::{self, ReplyTemplateVariables, TemplateUse};
 use nuncio_core::agent::{Intent, Tool};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Intent> {
+pub(super) fn read(root: &TomlTableReader<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Intent> {
     let tables = root.tables("intent", "name");
     tables.iter().filter_map(|table| intent(table, names, tools)).collect()
 }
 
-fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Option<Intent> {
+fn intent(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Option<Intent> {
     let name = table.name("name", BackendName::parse);
     let keywords = table.item("keywords").and_then(|item| item.distinct_texts());
     let tool = table.item("tool").and_then(|item| names.tool(&item));
@@ -27,7 +27,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>])
     let patterns = table.item("patterns").and_then(|item| item.some_list("a list of patterns"));
     let patterns = patterns.map(|items| items.iter().filter_map(|item| pattern(item, &slot_names)).collect());
     let output = tool.as_ref().and_then(|name| tools.iter().find(|tool| tool.name == *name)?.output.as_ref());
-    let variables = ReplyVariables {
+    let variables = ReplyTemplateVariables {
         slots: Some(&slot_names),
         others: if table.has("tool") { &["text", "result"] } else { &[] },
         output: output.map(Schema::source),
@@ -41,7 +41,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>])
     }
     let answer = answer.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let failure = if table.has("tool") {
-        let variables = ReplyVariables { others: &["error", "denied"], output: None, ..variables };
+        let variables = ReplyTemplateVariables { others: &["error", "denied"], output: None, ..variables };
         let failure = table.item("failure");
         failure.and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names))
     } else {
@@ -67,7 +67,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>])
 }
 
 /// Reads a regular expression of an intent; its named groups must be slots of the intent.
-fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
+fn pattern(item: &LocatedTomlValue<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     let regex = slots::regex(item)?;
     for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {
         let help = similar::help_or("the intent has no [[intent.slot]] at all", group, "slots", slots);
@@ -77,7 +77,7 @@ fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
 }
 
 /// Warns about required tool arguments without a slot: every call would be refused.
-fn note_unfilled(table: &TomlTable<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &DeclaredNames<'_>) {
+fn note_unfilled(table: &TomlTableReader<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &DeclaredNames<'_>) {
     let required = names.input(tool).map(|input| input.required.as_slice()).unwrap_or_default();
     for argument in required.iter().filter(|argument| !slots.contains(*argument)) {
         let known = similar::list(slots.iter().copied());

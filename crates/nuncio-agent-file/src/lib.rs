@@ -44,7 +44,7 @@ pub use external::{AgentFilePosition, ExternalReference, ExternalTarget};
 pub use fault::{AgentFileFault, AgentFileFaults};
 
 use names::DeclaredNames;
-use reader::TomlTable;
+use reader::TomlTableReader;
 use skill::SkillIdReader;
 use source::AgentFileSource;
 
@@ -86,7 +86,7 @@ pub fn parse(file: &str, text: &str) -> Result<ParsedAgentFile, AgentFileFaults>
             return Err(source.into_faults());
         }
     };
-    let root = TomlTable::root(&source, document.get_ref());
+    let root = TomlTableReader::root(&source, document.get_ref());
     match (read(&root), source.has_faults()) {
         (Some(agent), false) => {
             let (references, unscoped) = (source.references(), notes::unscoped(&agent, &root));
@@ -97,7 +97,7 @@ pub fn parse(file: &str, text: &str) -> Result<ParsedAgentFile, AgentFileFaults>
 }
 
 /// Reads every section; a fault in one section does not stop the others.
-fn read(root: &TomlTable<'_>) -> Option<Agent> {
+fn read(root: &TomlTableReader<'_>) -> Option<Agent> {
     let names = DeclaredNames::collect(root);
     let publisher = SkillIdReader::of(root);
     let identity = agent::read(root, &publisher);

@@ -8,18 +8,22 @@ use super::agent::web_address;
 use super::command;
 use super::http;
 use super::names::DeclaredNames;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::templates::TemplateUse;
-use nuncio_core::agent::{McpImport, McpServerSpec, McpTransport};
+use nuncio_core::agent::{McpImportRules, McpServerSpec, McpTransport};
 use nuncio_core::ids::{BackendName, ToolName};
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Vec<McpServerSpec> {
+pub(super) fn read(root: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> Vec<McpServerSpec> {
     let tables = root.tables("mcp", "name");
     let mut taken = BTreeSet::new();
     tables.iter().filter_map(|table| server(table, names, &mut taken)).collect()
 }
 
-fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServerSpec> {
+fn server(
+    table: &TomlTableReader<'_>,
+    names: &DeclaredNames<'_>,
+    taken: &mut BTreeSet<ToolName>,
+) -> Option<McpServerSpec> {
     let name = table.name("name", BackendName::parse);
     let transport = transport(table, names);
     let import = import(table, names, taken);
@@ -27,7 +31,7 @@ fn server(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet
     Some(McpServerSpec { name: name?, transport: transport?, import })
 }
 
-fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTransport> {
+fn transport(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> Option<McpTransport> {
     let kind = table.one_of(&["command", "url"]);
     let command_line = table.item("command");
     let command_line = command_line.and_then(|item| command::read(&item, TemplateUse::ServerStart, names));
@@ -46,7 +50,11 @@ fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTran
     }
 }
 
-fn import(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpImport> {
+fn import(
+    table: &TomlTableReader<'_>,
+    names: &DeclaredNames<'_>,
+    taken: &mut BTreeSet<ToolName>,
+) -> Option<McpImportRules> {
     let item = table.item("import").filter(|item| item.value.as_bool() != Some(false));
     let Some(item) = item else {
         for key in ["scope", "expose", "human_authorization"] {
@@ -62,11 +70,15 @@ fn import(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet
         DeValue::Array(_) => Some(listed(&item, names, taken)?),
         _ => return item.wrong_kind("true for every tool, or a list of tool names"),
     };
-    Some(McpImport { only, scope, exposed, human_authorization })
+    Some(McpImportRules { only, scope, exposed, human_authorization })
 }
 
 /// Reads the imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
-fn listed(item: &TomlItem<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
+fn listed(
+    item: &LocatedTomlValue<'_>,
+    names: &DeclaredNames<'_>,
+    taken: &mut BTreeSet<ToolName>,
+) -> Option<Vec<ToolName>> {
     let mut tools = Vec::new();
     for item in item.some_list("a list of tool names")? {
         let name = item.name(ToolName::parse)?;

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::de::DeValue;
 
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use super::source::{FilePosition, cut};
 use nuncio_core::ids::{BackendName, OptionName, ScopeId, ToolName};
 
 pub(super) struct DeclaredNames<'a> {
-    tools: BTreeMap<&'a str, ArgumentNames<'a>>,
+    tools: BTreeMap<&'a str, ToolArgumentNames<'a>>,
     scopes: BTreeSet<&'a str>,
     servers: BTreeSet<&'a str>,
     secrets: BTreeSet<&'a str>,
@@ -25,7 +25,7 @@ pub(super) struct DeclaredNames<'a> {
 
 /// The arguments of a tool, as far as its schema lists them.
 #[derive(Default)]
-pub(super) struct ArgumentNames<'a> {
+pub(super) struct ToolArgumentNames<'a> {
     /// Names of the arguments; `None` when the schema lists no properties.
     pub(super) properties: Option<BTreeSet<&'a str>>,
     pub(super) required: Vec<&'a str>,
@@ -42,8 +42,8 @@ pub(super) enum OptionSecrecy {
 
 impl<'a> DeclaredNames<'a> {
     /// Collects the names declared in the agent file and reports duplicates.
-    pub(super) fn collect(root: &TomlTable<'a>) -> Self {
-        let secrecy = |option: &TomlTable<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
+    pub(super) fn collect(root: &TomlTableReader<'a>) -> Self {
+        let secrecy = |option: &TomlTableReader<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
             Some("secret") => OptionSecrecy::Secret,
             _ => OptionSecrecy::Public,
         };
@@ -55,7 +55,7 @@ impl<'a> DeclaredNames<'a> {
         let imports = || servers.values().filter_map(|server| server.peek("import"));
         let tools: BTreeMap<_, _> = unique(root, "tool", "name", "tool")
             .into_iter()
-            .map(|(name, tool)| (name, ArgumentNames::of(&tool)))
+            .map(|(name, tool)| (name, ToolArgumentNames::of(&tool)))
             .collect();
         let imported = imports().flat_map(|import| texts(&import));
         Self {
@@ -70,25 +70,25 @@ impl<'a> DeclaredNames<'a> {
     }
 
     /// Reads a reference to a declared scope.
-    pub(super) fn scope(&self, item: &TomlItem<'_>) -> Option<ScopeId> {
+    pub(super) fn scope(&self, item: &LocatedTomlValue<'_>) -> Option<ScopeId> {
         let id = item.name(ScopeId::parse)?;
         known(item, id.as_str(), "scope", &self.scopes).then_some(id)
     }
 
     /// Reads a reference to a declared MCP server.
-    pub(super) fn server(&self, item: &TomlItem<'_>) -> Option<BackendName> {
+    pub(super) fn server(&self, item: &LocatedTomlValue<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         known(item, name.as_str(), "mcp", &self.servers).then_some(name)
     }
 
     /// Reads a reference to a declared or imported tool.
-    pub(super) fn tool(&self, item: &TomlItem<'_>) -> Option<ToolName> {
+    pub(super) fn tool(&self, item: &LocatedTomlValue<'_>) -> Option<ToolName> {
         let name = item.name(ToolName::parse)?;
         (self.imports_all || known(item, name.as_str(), "tool", &self.callable)).then_some(name)
     }
 
     /// The arguments of a tool that the file declares.
-    pub(super) fn input(&self, tool: &ToolName) -> Option<&ArgumentNames<'a>> {
+    pub(super) fn input(&self, tool: &ToolName) -> Option<&ToolArgumentNames<'a>> {
         self.tools.get(tool.as_str())
     }
 
@@ -97,7 +97,7 @@ impl<'a> DeclaredNames<'a> {
     }
 
     /// Reads a reference to a declared secret.
-    pub(super) fn secret(&self, item: &TomlItem<'_>) -> Option<BackendName> {
+    pub(super) fn secret(&self, item: &LocatedTomlValue<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         self.knows_secret(&item.position, name.as_str()).then_some(name)
     }
@@ -113,7 +113,7 @@ impl<'a> DeclaredNames<'a> {
     }
 
     /// Reads a reference to an option, which must be as secret as its use requires.
-    pub(super) fn option(&self, item: &TomlItem<'_>, secrecy: OptionSecrecy) -> Option<OptionName> {
+    pub(super) fn option(&self, item: &LocatedTomlValue<'_>, secrecy: OptionSecrecy) -> Option<OptionName> {
         let name = item.name(OptionName::parse)?;
         let declared: BTreeSet<_> = self.options.keys().copied().collect();
         if !known(item, name.as_str(), "option", &declared) {
@@ -137,9 +137,9 @@ impl<'a> DeclaredNames<'a> {
     }
 }
 
-impl<'a> ArgumentNames<'a> {
+impl<'a> ToolArgumentNames<'a> {
     /// Reads the argument names from the tool's input schema.
-    pub(super) fn of(tool: &TomlTable<'a>) -> Self {
+    pub(super) fn of(tool: &TomlTableReader<'a>) -> Self {
         let schema = tool.peek("input");
         let schema = schema.as_ref().and_then(|item| item.value.as_table());
         let Some(schema) = schema else { return Self::default() };
@@ -157,8 +157,13 @@ impl<'a> ArgumentNames<'a> {
 }
 
 /// Collects the sections by name. A repeated name is a fault of the later section.
-fn unique<'a>(root: &TomlTable<'a>, section: &'static str, key: &str, what: &str) -> BTreeMap<&'a str, TomlTable<'a>> {
-    let mut seen: BTreeMap<&str, TomlTable<'_>> = BTreeMap::new();
+fn unique<'a>(
+    root: &TomlTableReader<'a>,
+    section: &'static str,
+    key: &str,
+    what: &str,
+) -> BTreeMap<&'a str, TomlTableReader<'a>> {
+    let mut seen: BTreeMap<&str, TomlTableReader<'_>> = BTreeMap::new();
     for (name, table) in root.peek_named(section, key) {
         if let Some(first) = seen.get(name) {
             if let Some(item) = table.peek(key) {
@@ -176,7 +181,7 @@ fn unique<'a>(root: &TomlTable<'a>, section: &'static str, key: &str, what: &str
 }
 
 /// Checks that the agent file declares the name, and reports a fault otherwise.
-fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
+fn known(item: &LocatedTomlValue<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
     if declared.contains(name) {
         return true;
     }
@@ -185,12 +190,12 @@ fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&st
     false
 }
 
-fn keys<'a>(item: Option<&TomlItem<'a>>) -> BTreeSet<&'a str> {
+fn keys<'a>(item: Option<&LocatedTomlValue<'a>>) -> BTreeSet<&'a str> {
     let table = item.and_then(|item| item.value.as_table());
     table.into_iter().flat_map(|table| table.keys()).map(|key| key.get_ref().as_ref()).collect()
 }
 
-fn texts<'a>(item: &TomlItem<'a>) -> Vec<&'a str> {
+fn texts<'a>(item: &LocatedTomlValue<'a>) -> Vec<&'a str> {
     let DeValue::Array(items) = item.value else {
         return Vec::new();
     };

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::external::AgentFilePosition;
-use super::reader::TomlTable;
+use super::reader::TomlTableReader;
 use super::templates::secrets_in;
 use nuncio_core::agent::{Agent, BrainSpec, Sensitivity, ToolRunSpec};
 use nuncio_core::ids::{BackendName, ScopeId};
 use nuncio_core::template::Template;
 
 /// Warns about declarations that nothing uses.
-pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
+pub(super) fn unused(agent: &Agent, root: &TomlTableReader<'_>) {
     let imports = || agent.mcp.iter().filter_map(|server| Some((server, server.import.as_ref()?)));
 
     let scopes = agent.tools.iter().filter_map(|tool| tool.scope.as_ref());
@@ -43,7 +43,7 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     let key = agent.brain.key().map(ToString::to_string);
     let named: BTreeSet<_> = templates(agent).into_iter().flat_map(secrets_in).chain(key).collect();
     let secrets = root.peek("secrets").and_then(|item| item.table());
-    for (name, item) in secrets.iter().flat_map(TomlTable::entries) {
+    for (name, item) in secrets.iter().flat_map(TomlTableReader::entries) {
         if !named.contains(name) {
             item.position
                 .note("no template uses this secret", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
@@ -64,7 +64,7 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
 }
 
 /// Positions of tools and imports that have no scope and are offered to callers.
-pub(super) fn unscoped(agent: &Agent, root: &TomlTable<'_>) -> Vec<AgentFilePosition> {
+pub(super) fn unscoped(agent: &Agent, root: &TomlTableReader<'_>) -> Vec<AgentFilePosition> {
     let is_open_tool = |name: &str| {
         agent
             .tool(name)
@@ -82,7 +82,7 @@ pub(super) fn unscoped(agent: &Agent, root: &TomlTable<'_>) -> Vec<AgentFilePosi
 
 /// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
-pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
+pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTableReader<'_>) {
     let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, ToolRunSpec::Device(_)));
     let imports = agent.mcp.iter().filter_map(|server| server.import.as_ref()?.scope.as_ref());
     let used: BTreeSet<_> = server_tools.filter_map(|tool| tool.scope.as_ref()).chain(imports).collect();

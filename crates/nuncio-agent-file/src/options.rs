@@ -1,6 +1,6 @@
 //! The `[[option]]` sections: options that a client may set per session.
 
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use super::source::cut;
 use nuncio_core::agent::{AgentOption, OptionValueType};
@@ -16,11 +16,11 @@ enum OptionType {
 const OPTION_TYPES: [(&str, OptionType); 3] =
     [("text", OptionType::Text), ("secret", OptionType::Secret), ("select", OptionType::Select)];
 
-pub(super) fn read(root: &TomlTable<'_>) -> Vec<AgentOption> {
+pub(super) fn read(root: &TomlTableReader<'_>) -> Vec<AgentOption> {
     root.tables("option", "name").iter().filter_map(option).collect()
 }
 
-fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
+fn option(table: &TomlTableReader<'_>) -> Option<AgentOption> {
     let name = table.name("name", OptionName::parse);
     let kind = table.choice("type", &OPTION_TYPES);
     let title = table.optional_text("title");
@@ -47,7 +47,7 @@ fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
     Some(AgentOption { name: name?, title, description, kind, default: default? })
 }
 
-fn default_value(item: &TomlItem<'_>, kind: Option<OptionType>, choices: Option<&[String]>) -> Option<String> {
+fn default_value(item: &LocatedTomlValue<'_>, kind: Option<OptionType>, choices: Option<&[String]>) -> Option<String> {
     let text = item.any_text()?;
     // The value is not repeated in the message, because it may be a real secret.
     if kind == Some(OptionType::Secret) && !text.is_empty() {

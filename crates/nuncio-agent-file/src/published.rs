@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::agent::web_address;
 use super::external::ExternalTarget;
 use super::names::DeclaredNames;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::source::cut;
 use nuncio_core::agent::{
     Capability, ExternalInterface, InformationDocument, InformationLocation, InterfaceKind, Tool,
@@ -16,14 +16,14 @@ use nuncio_core::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 /// Upper limit of `[[information]]`, `[[capability]]` or `[[interface]]` sections, each.
 const MAX_SECTIONS: usize = 256;
 
-pub(super) fn information(root: &TomlTable<'_>) -> Vec<InformationDocument> {
+pub(super) fn information(root: &TomlTableReader<'_>) -> Vec<InformationDocument> {
     let tables = root.tables("information", "description");
     bounded(&tables, "information");
     let mut taken = BTreeMap::new();
     tables.iter().filter_map(|table| one_information(table, &mut taken)).collect()
 }
 
-fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationDocument> {
+fn one_information(table: &TomlTableReader<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationDocument> {
     let kind = table.text("type");
     let description = table.text("description");
     let given = table.one_of(&["url", "file"]);
@@ -38,7 +38,7 @@ fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -
 }
 
 /// Reads the name of a published file. It must be unique without its folder, which is not part of the published URL.
-fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
+fn file(item: &LocatedTomlValue<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
     let path = item.name(InformationPath::parse)?;
     if let Some(line) = taken.get(path.stem()) {
         item.position.fault(
@@ -53,17 +53,17 @@ fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Info
 }
 
 /// Reads the `[[capability]]` sections.
-pub(super) fn abilities(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
+pub(super) fn abilities(root: &TomlTableReader<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
     let tables = root.tables("capability", "id");
     bounded(&tables, "capability");
     tables.iter().filter_map(|table| ability(table, names, tools)).collect()
 }
 
-fn ability(table: &TomlTable<'_>, names: &DeclaredNames<'_>, declared: &[Arc<Tool>]) -> Option<Capability> {
+fn ability(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>, declared: &[Arc<Tool>]) -> Option<Capability> {
     let id = table.name("id", CapabilityId::parse);
     let name = table.text("name");
     let description = table.text("description");
-    let tags = table.read_or("tags", Vec::new(), TomlItem::distinct_texts);
+    let tags = table.read_or("tags", Vec::new(), LocatedTomlValue::distinct_texts);
     let tools = table.read_or("tools", Vec::new(), |item| tools(item, names));
     table.finish();
     let tools = tools?;
@@ -72,20 +72,20 @@ fn ability(table: &TomlTable<'_>, names: &DeclaredNames<'_>, declared: &[Arc<Too
     Some(Capability { id: id?, name: name?, description: description?, intent_tags: tags?, tools, human_authorization })
 }
 
-fn tools(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>> {
+fn tools(item: &LocatedTomlValue<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>> {
     // Every item is read, so that the faults of all items are reported.
     let tools: Vec<_> = item.some_list("a list of tools")?.iter().map(|item| names.tool(item)).collect();
     tools.into_iter().collect()
 }
 
 /// Reads the `[[interface]]` sections.
-pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ExternalInterface> {
+pub(super) fn interfaces(root: &TomlTableReader<'_>) -> Vec<ExternalInterface> {
     let tables = root.tables("interface", "name");
     bounded(&tables, "interface");
     tables.iter().filter_map(interface).collect()
 }
 
-fn interface(table: &TomlTable<'_>) -> Option<ExternalInterface> {
+fn interface(table: &TomlTableReader<'_>) -> Option<ExternalInterface> {
     let name = table.name("name", BackendName::parse);
     let kinds = InterfaceKind::ALL.map(|kind| (kind.as_str(), kind));
     let kind = table.read_or("type", InterfaceKind::Structured, |item| item.choice(&kinds));
@@ -106,7 +106,7 @@ fn interface(table: &TomlTable<'_>) -> Option<ExternalInterface> {
     })
 }
 
-fn bounded(tables: &[TomlTable<'_>], section: &str) {
+fn bounded(tables: &[TomlTableReader<'_>], section: &str) {
     if let Some(one_more) = tables.get(MAX_SECTIONS) {
         one_more.position.fault(
             format!("one of {} sections [[{}]]", tables.len(), cut(section)),

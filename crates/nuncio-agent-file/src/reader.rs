@@ -15,7 +15,7 @@ use super::source::{AgentFileSource, FilePosition, cut};
 use nuncio_core::ids::InvalidName;
 
 /// A TOML table that records which of its keys were read.
-pub(super) struct TomlTable<'a> {
+pub(super) struct TomlTableReader<'a> {
     pub(super) position: FilePosition<'a>,
     entries: &'a DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
@@ -23,12 +23,12 @@ pub(super) struct TomlTable<'a> {
 }
 
 /// A TOML value with its position in the file.
-pub(super) struct TomlItem<'a> {
+pub(super) struct LocatedTomlValue<'a> {
     pub(super) position: FilePosition<'a>,
     pub(super) value: &'a DeValue<'a>,
 }
 
-impl<'a> TomlTable<'a> {
+impl<'a> TomlTableReader<'a> {
     pub(super) fn root(source: &'a AgentFileSource<'a>, entries: &'a DeTable<'a>) -> Self {
         Self::new(source.root(), entries)
     }
@@ -38,13 +38,13 @@ impl<'a> TomlTable<'a> {
     }
 
     /// The value of an optional key.
-    pub(super) fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
+    pub(super) fn item(&self, key: &'static str) -> Option<LocatedTomlValue<'a>> {
         self.know(key);
         self.peek(key)
     }
 
     /// The value of a required key. `what` describes the expected value in the fault.
-    pub(super) fn required(&self, key: &'static str, what: &str) -> Option<TomlItem<'a>> {
+    pub(super) fn required(&self, key: &'static str, what: &str) -> Option<LocatedTomlValue<'a>> {
         self.item(key).or_else(|| self.missing(key, what))
     }
 
@@ -54,8 +54,8 @@ impl<'a> TomlTable<'a> {
     }
 
     /// The value of a key. Does not mark the key as read.
-    pub(super) fn peek(&self, key: &str) -> Option<TomlItem<'a>> {
-        self.entries.get(key).map(|value| TomlItem::new(&self.position, key, value))
+    pub(super) fn peek(&self, key: &str) -> Option<LocatedTomlValue<'a>> {
+        self.entries.get(key).map(|value| LocatedTomlValue::new(&self.position, key, value))
     }
 
     /// Reads a required, non-empty text.
@@ -88,12 +88,12 @@ impl<'a> TomlTable<'a> {
     }
 
     /// Reads the optional table `[key]`.
-    pub(super) fn table(&self, key: &'static str) -> Option<TomlTable<'a>> {
+    pub(super) fn table(&self, key: &'static str) -> Option<TomlTableReader<'a>> {
         self.item(key)?.table()
     }
 
     /// Reads the tables `[[key]]`. The value of `name`, if present, identifies each table in faults.
-    pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<TomlTable<'a>> {
+    pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<TomlTableReader<'a>> {
         let Some(item) = self.item(key) else {
             return Vec::new();
         };
@@ -108,13 +108,13 @@ impl<'a> TomlTable<'a> {
                 Some(own_name) => item.position.named(value.span().start, own_name),
                 None => item.position.numbered(value.span().start, index),
             };
-            TomlItem { position, value: value.get_ref() }.table()
+            LocatedTomlValue { position, value: value.get_ref() }.table()
         };
         tables.iter().enumerate().filter_map(read).collect()
     }
 
     /// The tables under `[[key]]` that have a name. Does not mark the tables as read.
-    pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, TomlTable<'a>)> {
+    pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, TomlTableReader<'a>)> {
         let Some(item) = self.peek(key) else {
             return Vec::new();
         };
@@ -123,7 +123,7 @@ impl<'a> TomlTable<'a> {
             let entries = section.get_ref().as_table()?;
             let own_name = entries.get(name)?.get_ref().as_str()?;
             let position = item.position.named(section.span().start, own_name);
-            Some((own_name, TomlTable::new(position, entries)))
+            Some((own_name, TomlTableReader::new(position, entries)))
         };
         sections.filter_map(read).collect()
     }
@@ -146,18 +146,18 @@ impl<'a> TomlTable<'a> {
     }
 
     /// Reads an optional list. `what` describes the expected list in the fault.
-    pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<TomlItem<'a>>> {
+    pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<LocatedTomlValue<'a>>> {
         self.item(key)?.list(what)
     }
 
     /// All keys with their values in file order, for tables whose keys are names.
-    pub(super) fn entries(&self) -> Vec<(&'a str, TomlItem<'a>)> {
+    pub(super) fn entries(&self) -> Vec<(&'a str, LocatedTomlValue<'a>)> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let read = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
             let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
             let position = self.position.entry(value.span().start, &segment(key));
-            (key.as_ref(), TomlItem { position, value: value.get_ref() })
+            (key.as_ref(), LocatedTomlValue { position, value: value.get_ref() })
         };
         entries.into_iter().map(read).collect()
     }
@@ -180,7 +180,7 @@ impl<'a> TomlTable<'a> {
         &self,
         key: &'static str,
         default: T,
-        read: impl FnOnce(&TomlItem<'a>) -> Option<T>,
+        read: impl FnOnce(&LocatedTomlValue<'a>) -> Option<T>,
     ) -> Option<T> {
         self.item(key).map_or(Some(default), |item| read(&item))
     }
@@ -223,7 +223,7 @@ impl<'a> TomlTable<'a> {
 
 pub(super) type NameParser<T> = fn(&str) -> Result<T, InvalidName>;
 
-impl<'a> TomlItem<'a> {
+impl<'a> LocatedTomlValue<'a> {
     fn new(outer: &FilePosition<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
         let position = outer.inside(value.span().start, &segment(key));
         Self { position, value: value.get_ref() }
@@ -297,9 +297,9 @@ impl<'a> TomlItem<'a> {
         number.or_else(|| self.position.reject(format!("found {}", cut(&found)), format!("allowed: {allowed}")))
     }
 
-    pub(super) fn table(&self) -> Option<TomlTable<'a>> {
+    pub(super) fn table(&self) -> Option<TomlTableReader<'a>> {
         if let DeValue::Table(entries) = self.value {
-            return Some(TomlTable::new(self.position.clone(), entries));
+            return Some(TomlTableReader::new(self.position.clone(), entries));
         }
         self.wrong_kind(match self.value {
             DeValue::Array(array) if is_sections(array) => "a single table, in single brackets",
@@ -307,11 +307,11 @@ impl<'a> TomlItem<'a> {
         })
     }
 
-    pub(super) fn list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
+    pub(super) fn list(&self, what: &str) -> Option<Vec<LocatedTomlValue<'a>>> {
         let DeValue::Array(values) = self.value else {
             return self.wrong_kind(what);
         };
-        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| TomlItem {
+        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| LocatedTomlValue {
             position: self.position.numbered(value.span().start, index),
             value: value.get_ref(),
         };
@@ -333,7 +333,7 @@ impl<'a> TomlItem<'a> {
     }
 
     /// The TOML value as a non-empty list; another value is a fault.
-    pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
+    pub(super) fn some_list(&self, what: &str) -> Option<Vec<LocatedTomlValue<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
             return self.position.reject("found an empty list", format!("allowed: {what}, not empty"));

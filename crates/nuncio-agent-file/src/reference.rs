@@ -30,7 +30,7 @@ pub use words::ReferenceLanguage;
 
 /// An entry of the reference: what is allowed under one key.
 #[derive(Debug, Clone, Copy)]
-pub struct AgentFileKey {
+pub struct DocumentedAgentFileKey {
     /// Path of the key from the top of the file, such as `tool.run.command`; `*` stands for a name of the author's.
     pub path: &'static str,
     /// The kinds of value that the key accepts.
@@ -132,8 +132,8 @@ const fn key(
     example: &'static str,
     en: &'static str,
     zh: &'static str,
-) -> AgentFileKey {
-    AgentFileKey {
+) -> DocumentedAgentFileKey {
+    DocumentedAgentFileKey {
         path,
         values,
         presence: KeyPresence::Optional,
@@ -144,7 +144,7 @@ const fn key(
     }
 }
 
-impl AgentFileKey {
+impl DocumentedAgentFileKey {
     const fn required(self) -> Self {
         Self { presence: KeyPresence::Required, ..self }
     }
@@ -221,8 +221,8 @@ impl AgentFileKey {
 }
 
 /// All keys of the agent file: each table is followed by its keys.
-pub fn keys() -> impl Iterator<Item = &'static AgentFileKey> {
-    let parts: [&'static [AgentFileKey]; 9] = [
+pub fn keys() -> impl Iterator<Item = &'static DocumentedAgentFileKey> {
+    let parts: [&'static [DocumentedAgentFileKey]; 9] = [
         agent::KEYS,
         brain::KEYS,
         intents::KEYS,
@@ -238,7 +238,7 @@ pub fn keys() -> impl Iterator<Item = &'static AgentFileKey> {
 
 /// The key at a path of the file, such as `tool.run`.
 #[must_use]
-pub fn find(path: &str) -> Option<&'static AgentFileKey> {
+pub fn find(path: &str) -> Option<&'static DocumentedAgentFileKey> {
     let path = canonical(path);
     let exact = keys().find(|key| key.path == path);
     exact.or_else(|| keys().find(|key| matches_with_names(key.path, &path))).or_else(|| {
@@ -258,7 +258,7 @@ fn matches_with_names(known: &str, path: &str) -> bool {
 
 /// The keys of the table at a path; the tables of the file for an empty path.
 #[must_use]
-pub fn children(table: &str) -> Vec<&'static AgentFileKey> {
+pub fn children(table: &str) -> Vec<&'static DocumentedAgentFileKey> {
     let table = canonical(table);
     let table = match find(&table) {
         Some(key) => match key.values.iter().find_map(|form| form.table_path(key.path)) {
@@ -278,7 +278,7 @@ pub fn similar_paths(path: &str) -> Vec<&'static str> {
     // A third of the letters may differ, at most three.
     let limit = inside.chars().count().div_ceil(3).min(3);
     let name = inside.rsplit('.').next().unwrap_or(inside);
-    let distance = |key: &AgentFileKey| {
+    let distance = |key: &DocumentedAgentFileKey| {
         let whole = strsim::osa_distance(inside, key.path).min(strsim::osa_distance(&path, key.path));
         // A key of the right name in another table comes after a misspelt key of this table.
         if name == key.name() { whole.min(limit) } else { whole }
@@ -316,10 +316,10 @@ fn canonical(path: &str) -> Cow<'_, str> {
 }
 
 /// The keys that an example of a table needs.
-fn example_keys(table: &str) -> Vec<&'static AgentFileKey> {
+fn example_keys(table: &str) -> Vec<&'static DocumentedAgentFileKey> {
     let children = children(table);
     let is_required =
-        |key: &&AgentFileKey| key.presence == KeyPresence::Required && key.condition == KeyCondition::Always;
+        |key: &&DocumentedAgentFileKey| key.presence == KeyPresence::Required && key.condition == KeyCondition::Always;
     let mut needed: Vec<_> = children.iter().copied().filter(is_required).collect();
     for choice in [KeyPresence::OneOf, KeyPresence::AnyOf] {
         needed.extend(children.iter().copied().find(|key| key.presence == choice));

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::command;
 use super::http;
 use super::names::DeclaredNames;
-use super::reader::TomlTable;
+use super::reader::TomlTableReader;
 use super::templates::{self, TemplateUse};
 use nuncio_core::agent::{AnpRunSpec, CommandRunSpec, ToolRunSpec};
 use nuncio_core::ids::ToolName;
 
 pub(super) fn read(
-    table: &TomlTable<'_>,
+    table: &TomlTableReader<'_>,
     own_name: Option<&ToolName>,
     input: Option<&Value>,
     names: &DeclaredNames<'_>,

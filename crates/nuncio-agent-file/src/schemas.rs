@@ -3,24 +3,24 @@
 use serde_json::{Map, Number, Value};
 use toml::de::DeValue;
 
-use super::reader::TomlItem;
+use super::reader::LocatedTomlValue;
 use super::similar;
 use super::source::cut;
 use nuncio_core::schema::{Schema, SchemaError};
 
 /// Reads the schema of a tool's arguments.
-pub(super) fn arguments(item: &TomlItem<'_>) -> Option<Schema> {
+pub(super) fn arguments(item: &LocatedTomlValue<'_>) -> Option<Schema> {
     let schema = compile(item, Schema::compile_arguments)?;
     note_required(item, schema.source());
     Some(schema)
 }
 
 /// Reads the schema of a tool's result.
-pub(super) fn result(item: &TomlItem<'_>) -> Option<Schema> {
+pub(super) fn result(item: &LocatedTomlValue<'_>) -> Option<Schema> {
     compile(item, Schema::compile)
 }
 
-fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
+fn compile(item: &LocatedTomlValue<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
     if !item.value.is_table() {
         return item.wrong_kind("a table that holds a JSON Schema");
     }
@@ -36,7 +36,7 @@ fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError
 }
 
 /// Warns about a required argument that is not in `properties`, which is usually misspelt.
-fn note_required(item: &TomlItem<'_>, schema: &Value) {
+fn note_required(item: &LocatedTomlValue<'_>, schema: &Value) {
     let (Some(properties), Some(required)) = (schema["properties"].as_object(), schema["required"].as_array()) else {
         return;
     };
@@ -47,7 +47,7 @@ fn note_required(item: &TomlItem<'_>, schema: &Value) {
 }
 
 /// Converts a TOML value to JSON. The TOML parser limits the depth.
-fn json(item: &TomlItem<'_>) -> Option<Value> {
+fn json(item: &LocatedTomlValue<'_>) -> Option<Value> {
     match item.value {
         DeValue::String(text) => Some(Value::from(text.as_ref())),
         DeValue::Boolean(value) => Some(Value::from(*value)),

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use nuncio_core::agent::{Scope, Sensitivity};
 use nuncio_core::ids::ScopeId;
 use nuncio_core::text::{TextByLanguage, is_i18n_key, is_language};
 
-pub(super) fn read(root: &TomlTable<'_>) -> Vec<Scope> {
+pub(super) fn read(root: &TomlTableReader<'_>) -> Vec<Scope> {
     root.tables("scope", "id").iter().filter_map(scope).collect()
 }
 
-fn scope(table: &TomlTable<'_>) -> Option<Scope> {
+fn scope(table: &TomlTableReader<'_>) -> Option<Scope> {
     let id = table.name("id", ScopeId::parse);
     let label = table.required("label", "a text, or one for each language").and_then(|item| local_text(&item));
     let description = table.item("description").and_then(|item| local_text(&item));
@@ -28,7 +28,7 @@ fn scope(table: &TomlTable<'_>) -> Option<Scope> {
 }
 
 /// Reads a translation key.
-pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
+pub(super) fn i18n_key(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.text()?;
     if !is_i18n_key(text) {
         let allowed = r#"allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label""#;
@@ -38,7 +38,7 @@ pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
 }
 
 /// Reads a text, or a table of texts by language.
-pub(super) fn local_text(item: &TomlItem<'_>) -> Option<TextByLanguage> {
+pub(super) fn local_text(item: &LocatedTomlValue<'_>) -> Option<TextByLanguage> {
     if let DeValue::String(_) = item.value {
         return item.text().map(TextByLanguage::english);
     }
@@ -61,7 +61,7 @@ pub(super) fn local_text(item: &TomlItem<'_>) -> Option<TextByLanguage> {
 }
 
 /// Warns about languages in which the scope has a label but no description.
-fn note_missing_translations(table: &TomlTable<'_>, scope: &Scope) {
+fn note_missing_translations(table: &TomlTableReader<'_>, scope: &Scope) {
     let Some(description) = &scope.description else {
         if scope.sensitivity == Sensitivity::High {
             table.position.here("description").note(

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use super::external::ExternalTarget;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::source::cut;
 use nuncio_core::agent::SecretSource;
 use nuncio_core::ids::BackendName;
 
-pub(super) fn read(root: &TomlTable<'_>) -> Vec<(BackendName, SecretSource)> {
+pub(super) fn read(root: &TomlTableReader<'_>) -> Vec<(BackendName, SecretSource)> {
     let Some(table) = root.table("secrets") else {
         return Vec::new();
     };
     table.entries().into_iter().filter_map(|(name, item)| secret(name, &item)).collect()
 }
 
-fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)> {
+fn secret(name: &str, item: &LocatedTomlValue<'_>) -> Option<(BackendName, SecretSource)> {
     let nameable = BackendName::parse(name).ok().filter(|_| is_identifier(name)).or_else(|| {
         item.position.reject(
             format!("{:?} cannot be used in a template", cut(name)),
@@ -26,7 +26,7 @@ fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)
     Some((nameable?, source?))
 }
 
-fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
+fn source(item: &LocatedTomlValue<'_>) -> Option<SecretSource> {
     // The value is not repeated in the message, because it may be the secret itself.
     if !item.value.is_table() {
         return item.position.reject(

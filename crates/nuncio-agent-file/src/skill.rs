@@ -9,13 +9,13 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::agent::web_address;
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use super::source::cut;
-use nuncio_core::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod};
+use nuncio_core::agent::{CapabilityType, Skill, SkillAccess, SkillAuth, SkillHttpMethod, SkillRetryPolicy};
 use nuncio_core::time::Timestamp;
 
-pub(super) use defaults::{SkillDefaults, SkillIdReader};
+pub(super) use defaults::{SkillDefaultSource, SkillIdReader};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,7 +23,11 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillIdReader) -> Option<Skill> {
+pub(super) fn read(
+    table: &TomlTableReader<'_>,
+    subject: &SkillDefaultSource<'_>,
+    publisher: &SkillIdReader,
+) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
@@ -64,14 +68,14 @@ pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher
 }
 
 /// Reads a text of the skill, or takes that of the tool or agent that the skill publishes.
-fn own_text(table: &TomlTable<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
+fn own_text(table: &TomlTableReader<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
     match table.item(key) {
         Some(item) => item.text().map(str::to_owned),
         None => fallback.map(str::to_owned),
     }
 }
 
-fn method(item: &TomlItem<'_>, subject: &SkillDefaults<'_>) -> Option<SkillHttpMethod> {
+fn method(item: &LocatedTomlValue<'_>, subject: &SkillDefaultSource<'_>) -> Option<SkillHttpMethod> {
     let method = item.choice(&SkillHttpMethod::ALL.map(|method| (method.as_str(), method)))?;
     let nested = |schema: &Value| matches!(schema["type"].as_str(), Some("object" | "array"));
     let properties = subject.input.and_then(|schema| schema["properties"].as_object());
@@ -87,7 +91,7 @@ fn method(item: &TomlItem<'_>, subject: &SkillDefaults<'_>) -> Option<SkillHttpM
 }
 
 /// Reads the optional times of creation and last change of a skill.
-fn history(table: &TomlTable<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
+fn history(table: &TomlTableReader<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     let created_at = table.item("created_at").and_then(|item| moment(&item));
     let updated = table.item("updated_at");
     let updated_at = updated.as_ref().and_then(moment);
@@ -100,7 +104,7 @@ fn history(table: &TomlTable<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
 }
 
 /// Reads a time, given as text or as a TOML date. A date without time means midnight UTC.
-pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
+pub(super) fn moment(item: &LocatedTomlValue<'_>) -> Option<Timestamp> {
     const ALLOWED_TIMES: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
     let text = match item.value {
         DeValue::String(text) => text.to_string(),
@@ -113,16 +117,16 @@ pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
     moment.ok().or_else(rejected)
 }
 
-fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
+fn retry(table: &TomlTableReader<'_>) -> Option<SkillRetryPolicy> {
     let attempts = table.required("max_attempts", &format!("a whole number from 1 to {MAX_ATTEMPTS}"));
     let attempts = attempts.and_then(|item| item.whole_number(1..=MAX_ATTEMPTS));
     let backoff = table.read_or("backoff_ms", DEFAULT_BACKOFF_MS, |item| item.whole_number(1..=MAX_BACKOFF_MS));
     table.finish();
-    Some(RetryPolicy { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
+    Some(SkillRetryPolicy { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
 }
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.
-fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillIdReader) {
+fn note_anonymous(table: &TomlTableReader<'_>, scope: &str, publisher: &SkillIdReader) {
     let position = table.key_position("auth").unwrap_or_else(|| table.position.clone());
     position.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),

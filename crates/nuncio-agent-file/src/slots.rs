@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use toml::de::DeValue;
 
-use super::names::{ArgumentNames, DeclaredNames};
-use super::reader::{TomlItem, TomlTable};
+use super::names::{DeclaredNames, ToolArgumentNames};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::similar;
 use super::source::cut;
-use super::templates::{self, ReplyVariables, TemplateUse};
+use super::templates::{self, ReplyTemplateVariables, TemplateUse};
 use nuncio_core::agent::{IntentSlot, SlotKind};
 use nuncio_core::ids::ToolName;
 
@@ -32,8 +32,8 @@ const SLOT_TYPES: [(&str, IntentSlotType); 5] = [
 
 /// Reads the slots of an intent, which fill the arguments of its tool.
 pub(super) fn read(
-    intent: &TomlTable<'_>,
-    tool: Option<(&ToolName, &ArgumentNames<'_>)>,
+    intent: &TomlTableReader<'_>,
+    tool: Option<(&ToolName, &ToolArgumentNames<'_>)>,
     slot_names: &BTreeSet<&str>,
     names: &DeclaredNames<'_>,
 ) -> Vec<IntentSlot> {
@@ -59,7 +59,7 @@ pub(super) fn read(
 
 /// Reads a slot. `needed` are the arguments that the intent's tool requires.
 fn slot(
-    table: &TomlTable<'_>,
+    table: &TomlTableReader<'_>,
     slot_names: &BTreeSet<&str>,
     needed: &[&str],
     names: &DeclaredNames<'_>,
@@ -70,7 +70,7 @@ fn slot(
     let choices = choices.and_then(|item| item.distinct_texts());
     let pattern = own_key(table, "pattern", kind, IntentSlotType::Pattern, "a regular expression");
     let pattern = pattern.and_then(|item| regex(&item));
-    let variables = ReplyVariables { slots: Some(slot_names), ..ReplyVariables::default() };
+    let variables = ReplyTemplateVariables { slots: Some(slot_names), ..ReplyTemplateVariables::default() };
     let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply(&variables), names));
     let default = table.item("default");
     let has_default = default.is_some();
@@ -91,12 +91,12 @@ fn slot(
 
 /// Reads a key that is required for slots of one kind and forbidden for others.
 fn own_key<'a>(
-    table: &TomlTable<'a>,
+    table: &TomlTableReader<'a>,
     key: &'static str,
     kind: Option<IntentSlotType>,
     owner: IntentSlotType,
     what: &str,
-) -> Option<TomlItem<'a>> {
+) -> Option<LocatedTomlValue<'a>> {
     match kind {
         Some(kind) if kind == owner => table.required(key, what),
         Some(_) => {
@@ -109,7 +109,7 @@ fn own_key<'a>(
 }
 
 /// Reads a default value, which the slot itself must accept. A whole number may be written without quotes.
-fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
+fn default_value(item: &LocatedTomlValue<'_>, kind: &SlotKind) -> Option<String> {
     let written = match (item.value, kind) {
         (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
         _ => item.text()?.to_owned(),
@@ -133,8 +133,8 @@ fn is_choice(choices: &[String], written: &str) -> bool {
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
-fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ArgumentNames<'_>)>) {
-    let Some((tool, ArgumentNames { properties: Some(properties), .. })) = tool else { return };
+fn check_argument(item: &LocatedTomlValue<'_>, name: &str, tool: Option<(&ToolName, &ToolArgumentNames<'_>)>) {
+    let Some((tool, ToolArgumentNames { properties: Some(properties), .. })) = tool else { return };
     if !properties.contains(name) {
         let help = similar::help_or("it takes no arguments", name, "it takes", properties);
         item.position.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
@@ -142,7 +142,7 @@ fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &Arg
 }
 
 /// Reads a regular expression.
-pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
+pub(super) fn regex(item: &LocatedTomlValue<'_>) -> Option<Regex> {
     match Regex::new(item.text()?) {
         Ok(regex) => Some(regex),
         Err(error) => {

@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value};
 
-use nuncio_core::template::PathStep;
+use nuncio_core::template::VariablePathStep;
 
 /// What a schema says about a variable's keys.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SchemaPathLookup<'s> {
+pub(super) enum SchemaPathLookupResult<'s> {
     /// The schema has the keys, or allows values of any form.
     Known,
     /// The schema has the keys, but the value may be left out; the name of the first optional key.
     Optional(&'s str),
-    Unknown(UnknownKey<'s>),
+    Unknown(UnknownSchemaKey<'s>),
 }
 
 /// A key that a schema does not have.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct UnknownKey<'s> {
+pub(super) struct UnknownSchemaKey<'s> {
     pub(super) key: &'s str,
     /// Keys that the schema has at this level.
     pub(super) properties: Vec<&'s str>,
@@ -25,27 +25,31 @@ pub(super) struct UnknownKey<'s> {
 }
 
 /// Follows the keys through a schema. Schemas that combine others are not followed.
-pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPathLookup<'s> {
+pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [VariablePathStep]) -> SchemaPathLookupResult<'s> {
     const COMBINING_KEYWORDS: [&str; 8] =
         ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
     let (mut schema, mut optional) = (schema, None);
     for (depth, step) in steps.iter().enumerate() {
-        let Some(keywords) = schema.as_object() else { return SchemaPathLookup::Known };
+        let Some(keywords) = schema.as_object() else { return SchemaPathLookupResult::Known };
         if COMBINING_KEYWORDS.iter().any(|keyword| keywords.contains_key(*keyword)) {
-            return SchemaPathLookup::Known;
+            return SchemaPathLookupResult::Known;
         }
         let has_keys = keywords.get("type").is_none_or(|kind| allows(kind, &["object"]));
         let has_items = keywords.get("type").is_none_or(|kind| allows(kind, &["array", "string"]));
         schema = match step {
-            PathStep::Index if has_items => match keywords.get("items") {
+            VariablePathStep::Index if has_items => match keywords.get("items") {
                 Some(items) if !keywords.contains_key("prefixItems") => items,
-                _ => return SchemaPathLookup::Known,
+                _ => return SchemaPathLookupResult::Known,
             },
-            PathStep::Index => return SchemaPathLookup::Known,
-            PathStep::Key(key) if !has_keys => {
-                return SchemaPathLookup::Unknown(UnknownKey { key, properties: Vec::new(), is_refused: true });
+            VariablePathStep::Index => return SchemaPathLookupResult::Known,
+            VariablePathStep::Key(key) if !has_keys => {
+                return SchemaPathLookupResult::Unknown(UnknownSchemaKey {
+                    key,
+                    properties: Vec::new(),
+                    is_refused: true,
+                });
             }
-            PathStep::Key(key) => {
+            VariablePathStep::Key(key) => {
                 let properties = keywords.get("properties").and_then(Value::as_object);
                 let is_refused = keywords.get("additionalProperties") == Some(&Value::Bool(false));
                 match properties.and_then(|properties| properties.get(key)) {
@@ -57,23 +61,23 @@ pub(super) fn follow<'s>(schema: &'s Value, steps: &'s [PathStep]) -> SchemaPath
                         property
                     }
                     None if keywords.get("additionalProperties").is_some_and(Value::is_object) => {
-                        return SchemaPathLookup::Known;
+                        return SchemaPathLookupResult::Known;
                     }
                     // A schema without `properties` allows values of any form. For the whole value that is more
                     // likely an omission, unless the schema says it.
                     None if properties.is_none() && !is_refused && (depth > 0 || is_open(keywords)) => {
-                        return SchemaPathLookup::Known;
+                        return SchemaPathLookupResult::Known;
                     }
                     None => {
                         let properties = properties.into_iter().flat_map(|properties| properties.keys());
                         let properties = properties.map(String::as_str).collect();
-                        return SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused });
+                        return SchemaPathLookupResult::Unknown(UnknownSchemaKey { key, properties, is_refused });
                     }
                 }
             }
         };
     }
-    optional.map_or(SchemaPathLookup::Known, SchemaPathLookup::Optional)
+    optional.map_or(SchemaPathLookupResult::Known, SchemaPathLookupResult::Optional)
 }
 
 /// Whether a schema without `properties` says that values may have other ones.
@@ -97,10 +101,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn keys(path: &str) -> Vec<PathStep> {
+    fn keys(path: &str) -> Vec<VariablePathStep> {
         let step = |part: &str| match part {
-            "0" => PathStep::Index,
-            key => PathStep::Key(key.to_owned()),
+            "0" => VariablePathStep::Index,
+            key => VariablePathStep::Key(key.to_owned()),
         };
         path.split('.').map(step).collect()
     }
@@ -121,9 +125,9 @@ mod tests {
             "required": ["name", "rooms", "any", "one", "map"],
         });
         let follow = |path: &str| match super::follow(&schema, &keys(path)) {
-            SchemaPathLookup::Known => "known".to_owned(),
-            SchemaPathLookup::Optional(key) => format!("optional {key}"),
-            SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused }) => {
+            SchemaPathLookupResult::Known => "known".to_owned(),
+            SchemaPathLookupResult::Optional(key) => format!("optional {key}"),
+            SchemaPathLookupResult::Unknown(UnknownSchemaKey { key, properties, is_refused }) => {
                 format!("no {key} in {properties:?}, refused: {is_refused}")
             }
         };
@@ -135,14 +139,14 @@ mod tests {
         let open = follow("nmae");
         assert!(open.starts_with("no nmae in [") && open.ends_with("], refused: false"), "{open}");
         let closed = json!({"type": "object", "additionalProperties": false});
-        let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: true };
-        assert_eq!(super::follow(&closed, &keys("q")), SchemaPathLookup::Unknown(unknown));
+        let unknown = UnknownSchemaKey { key: "q", properties: Vec::new(), is_refused: true };
+        assert_eq!(super::follow(&closed, &keys("q")), SchemaPathLookupResult::Unknown(unknown));
         let unlisted = json!({"type": "object"});
-        let unknown = UnknownKey { key: "q", properties: Vec::new(), is_refused: false };
-        assert_eq!(super::follow(&unlisted, &keys("q")), SchemaPathLookup::Unknown(unknown));
+        let unknown = UnknownSchemaKey { key: "q", properties: Vec::new(), is_refused: false };
+        assert_eq!(super::follow(&unlisted, &keys("q")), SchemaPathLookupResult::Unknown(unknown));
         let open = json!({"type": "object", "additionalProperties": true});
-        assert_eq!(super::follow(&open, &keys("q")), SchemaPathLookup::Known);
+        assert_eq!(super::follow(&open, &keys("q")), SchemaPathLookupResult::Known);
         let optional = json!({"properties": {"q": {}}});
-        assert_eq!(super::follow(&optional, &keys("q")), SchemaPathLookup::Optional("q"));
+        assert_eq!(super::follow(&optional, &keys("q")), SchemaPathLookupResult::Optional("q"));
     }
 }

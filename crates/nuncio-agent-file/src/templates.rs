@@ -7,18 +7,18 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names::{DeclaredNames, OptionSecrecy};
-use super::reader::{TomlItem, TomlTable};
+use super::reader::{LocatedTomlValue, TomlTableReader};
 use super::reference;
 use super::similar;
 use super::source::{FilePosition, cut};
-use super::template_paths::{SchemaPathLookup, UnknownKey, follow};
+use super::template_paths::{SchemaPathLookupResult, UnknownSchemaKey, follow};
 use nuncio_core::template::{self, Template, TemplateReferenceKind, VariablePath};
 
 /// The use of a template, which decides the variables it may refer to.
 #[derive(Clone, Copy)]
 pub(super) enum TemplateUse<'n> {
     /// A template of text that a rules brain says: no secrets.
-    Reply(&'n ReplyVariables<'n>),
+    Reply(&'n ReplyTemplateVariables<'n>),
     /// A template sent to a tool's backend: `args`, which fit this schema, and `secrets`.
     BackendRequest(Option<&'n Value>),
     /// A template shown to the person who carries out a task: `args`, no secrets.
@@ -35,7 +35,7 @@ pub(super) enum TemplateUse<'n> {
 
 /// Variables of a reply beside `language` and `options`.
 #[derive(Default)]
-pub(super) struct ReplyVariables<'n> {
+pub(super) struct ReplyTemplateVariables<'n> {
     /// Slots of the intent; `None` for a reply without an intent.
     pub(super) slots: Option<&'n BTreeSet<&'n str>>,
     /// Further variables of the reply: `text`, `result`, `error`, `denied` or `intents`.
@@ -44,7 +44,7 @@ pub(super) struct ReplyVariables<'n> {
     pub(super) output: Option<&'n Value>,
 }
 
-impl ReplyVariables<'_> {
+impl ReplyTemplateVariables<'_> {
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let slots = self.slots.iter().flat_map(|_| ["slots", "spoken"]);
         slots.chain(["language", "options"]).chain(self.others.iter().copied())
@@ -75,7 +75,7 @@ impl TemplateUse<'_> {
 }
 
 /// Reads a template and checks that it uses only the variables of its use.
-pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+pub(super) fn read(item: &LocatedTomlValue<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let path = item.position.path();
     debug_assert!(
         reference::template_variables(path)
@@ -178,13 +178,13 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
             }
         }
         ("options", TemplateUse::SystemPrompt | TemplateUse::Reply(_)) => note_option(position, key, names),
-        ("slots" | "spoken", TemplateUse::Reply(ReplyVariables { slots: Some(slots), .. })) => {
+        ("slots" | "spoken", TemplateUse::Reply(ReplyTemplateVariables { slots: Some(slots), .. })) => {
             if !key.is_empty() && !slots.contains(key) {
                 let help = similar::help_or("the intent has no [[intent.slot]] at all", key, "slots", slots);
                 position.fault(format!("the intent has no slot {:?}", cut(key)), help);
             }
         }
-        ("result", TemplateUse::Reply(ReplyVariables { output: Some(schema), others, .. }))
+        ("result", TemplateUse::Reply(ReplyTemplateVariables { output: Some(schema), others, .. }))
             if others.contains(&"result") =>
         {
             check_path(position, path, schema, "the output", used);
@@ -212,7 +212,7 @@ fn check_variable(position: &FilePosition<'_>, path: &VariablePath, used: Templa
 fn check_path(position: &FilePosition<'_>, path: &VariablePath, schema: &Value, what: &str, used: TemplateUse<'_>) {
     let effect = used.effect_of_missing_value().filter(|_| !path.is_guarded);
     match (follow(schema, &path.steps), effect) {
-        (SchemaPathLookup::Unknown(UnknownKey { key, properties, is_refused }), effect) => {
+        (SchemaPathLookupResult::Unknown(UnknownSchemaKey { key, properties, is_refused }), effect) => {
             let found = format!("{what} has no property {:?}", cut(key));
             let help = match properties.as_slice() {
                 [] if is_refused => String::new(),
@@ -226,23 +226,23 @@ fn check_path(position: &FilePosition<'_>, path: &VariablePath, schema: &Value, 
                 None => position.note(found, help),
             }
         }
-        (SchemaPathLookup::Optional(key), Some(_)) => position.note(
+        (SchemaPathLookupResult::Optional(key), Some(_)) => position.note(
             format!("{:?} is optional, and a call without it would fail", cut(key)),
             format!("require it in the input, or write {{{{ {path} | default(\"\") }}}}"),
         ),
-        (SchemaPathLookup::Optional(_) | SchemaPathLookup::Known, _) => {}
+        (SchemaPathLookupResult::Optional(_) | SchemaPathLookupResult::Known, _) => {}
     }
 }
 
 /// Reads a table of templates by name; `what` describes a valid name in faults.
 pub(super) fn named(
-    table: &TomlTable<'_>,
+    table: &TomlTableReader<'_>,
     used: TemplateUse<'_>,
     names: &DeclaredNames<'_>,
     what: &str,
     fits: fn(&str) -> bool,
 ) -> Vec<(String, Template)> {
-    let read = |(name, item): (&str, TomlItem<'_>)| {
+    let read = |(name, item): (&str, LocatedTomlValue<'_>)| {
         if !fits(name) {
             item.position.fault(format!("{:?} is not {what}", cut(name)), "");
         }

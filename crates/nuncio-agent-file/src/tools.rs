@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::DeclaredNames;
-use super::reader::TomlTable;
+use super::reader::TomlTableReader;
 use super::scopes::local_text;
-use super::skill::{self, SkillDefaults, SkillIdReader};
+use super::skill::{self, SkillDefaultSource, SkillIdReader};
 use super::{run, schemas};
 use nuncio_core::agent::{Skill, Tool, ToolRunSpec};
 use nuncio_core::ids::ToolName;
@@ -22,12 +22,12 @@ const MAX_TIMEOUT_MS: u64 = 600_000;
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
-pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Vec<Arc<Tool>> {
+pub(super) fn read(root: &TomlTableReader<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Vec<Arc<Tool>> {
     let tables = root.tables("tool", "name");
     tables.iter().filter_map(|table| tool(table, names, publisher)).map(Arc::new).collect()
 }
 
-fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Option<Tool> {
+fn tool(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdReader) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
     let title = table.item("title").and_then(|item| local_text(&item));
     let description = table.text("description");
@@ -49,7 +49,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdRea
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
     let skill = table.table("skill").and_then(|skill| {
-        let subject = SkillDefaults {
+        let subject = SkillDefaultSource {
             part: name.as_ref().map(ToolName::as_str),
             name: title.as_ref().map(TextByLanguage::in_english).or(name.as_ref().map(ToolName::as_str)),
             description: description.as_deref(),
@@ -75,7 +75,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillIdRea
 }
 
 /// Checks an answer without values against the output schema: a wrong one would fail every call.
-fn check_answer(table: &TomlTable<'_>, answer: &Template, output: &Schema) {
+fn check_answer(table: &TomlTableReader<'_>, answer: &Template, output: &Schema) {
     if !answer.is_plain() {
         return;
     }
@@ -94,7 +94,7 @@ fn check_answer(table: &TomlTable<'_>, answer: &Template, output: &Schema) {
 }
 
 /// Checks the keys of a device tool: it has a scope and a valid name, and no `expose`.
-fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
+fn check_device_tool(table: &TomlTableReader<'_>, name: Option<&ToolName>) {
     table.refuse("expose", "a device tool is offered only to its person and to callers linked to them");
     if !table.has("scope") {
         table.missing::<()>("scope", "the permission that people are asked for");
@@ -110,9 +110,9 @@ fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
 }
 
 fn read_skill(
-    table: &TomlTable<'_>,
+    table: &TomlTableReader<'_>,
     callable: bool,
-    subject: &SkillDefaults<'_>,
+    subject: &SkillDefaultSource<'_>,
     publisher: &SkillIdReader,
 ) -> Option<Skill> {
     if !callable {
@@ -124,7 +124,7 @@ fn read_skill(
     skill::read(table, subject, publisher)
 }
 
-fn timeout(table: &TomlTable<'_>) -> Duration {
+fn timeout(table: &TomlTableReader<'_>) -> Duration {
     let run = table.peek("run").and_then(|item| item.value.as_table());
     let millis = if run.is_some_and(|run| run.contains_key("human")) {
         if !table.has("output") {

@@ -1,7 +1,7 @@
 //! Client for remote ANP agents: discovery, verification, negotiation and calls.
 //!
 //! ```text
-//! AgentTarget ── describe ──► VerifiedDescription ── negotiate ──► Agreement ── call ──► result
+//! AgentTarget ── describe ──► VerifiedAgentDescription ── negotiate ──► NegotiationAgreement ── call ──► result
 //!      └───── list ──► HostAgentList    └── operation ──────────────────┘
 //! ```
 //!
@@ -35,16 +35,16 @@ use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_identity::proof::AcceptedProofForms;
 
 pub use capabilities::RemoteMessageService;
-pub use describe::VerifiedDescription;
+pub use describe::VerifiedAgentDescription;
 pub use error::{ClientError, ClientErrorDetails, Reason};
 pub use invoke::{Invocation, InvocationDelegate, InvocationStep, MethodChoice};
-pub use list::{HostAgent, HostAgentList};
-pub use negotiate::{Agreement, ChosenBy, NegotiationRequest, ProtocolDraftDecision};
-pub use register::RegistrationReceipt;
+pub use list::{HostAgentList, HostAgentListEntry};
+pub use negotiate::{ChosenBy, NegotiationAgreement, NegotiationRequest, ProtocolDraftDecision};
+pub use register::DirectoryRegistrationReceipt;
 pub use remote_method::RemoteMethod;
-pub use sign::{AgentSigners, KeySigner, RequestSigner};
+pub use sign::{AgentSignerLookup, KeySigner, RequestSigner};
 pub use target::{AgentTarget, LocalDidUrlScheme};
-pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks};
+pub use verify::{DescriptionCheckOutcome, DescriptionCheckResult, DescriptionCheckResults, DescriptionClaim};
 
 pub(crate) use error::plain;
 pub(crate) use target::{authority, did_authority};
@@ -59,7 +59,7 @@ pub struct AnpClient {
     http: AuthenticatingHttpClient,
     entropy: Arc<dyn Entropy>,
     agreements: Arc<AgreementCache>,
-    descriptions: Arc<BoundedCache<String, Arc<VerifiedDescription>>>,
+    descriptions: Arc<BoundedCache<String, Arc<VerifiedAgentDescription>>>,
     options: AnpClientOptions,
 }
 

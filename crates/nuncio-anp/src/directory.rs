@@ -14,14 +14,14 @@ use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::principal::Principal;
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
+use nuncio_engine::crawl::{CatalogueQuery, CrawledCatalogue};
 use nuncio_engine::directory::{DirectoryListing, ListingId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
-pub use index::{DirectoryIndex, DirectoryOptions, RegisteredAgent, RegistrationPolicy};
-pub use publisher::{DirectoryPublisher, RegistrationStatus};
+pub use index::{AgentRegistrationResult, DirectoryIndex, DirectoryOptions, RegistrationPolicy};
+pub use publisher::{RemoteDirectoryRegistrar, RemoteRegistrationStatus};
 
 use crate::client::plain;
 use crate::project::HostDocumentSettings;
@@ -39,7 +39,7 @@ const MAX_CAPABILITIES: usize = 200;
 
 /// Searchable part of an agent description, as stored in the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ListedAgent {
+pub struct ListedAgentSummary {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     did: Option<String>,
@@ -61,7 +61,7 @@ struct ListedCapability {
     name: Option<String>,
 }
 
-impl ListedAgent {
+impl ListedAgentSummary {
     /// Extracts the searchable part of a description. Texts are reduced to one line and truncated.
     #[must_use]
     pub fn of(description: &AgentDescription) -> Self {
@@ -98,7 +98,7 @@ impl ListedAgent {
 #[derive(Debug, Clone)]
 struct DirectoryRow {
     url: Url,
-    listed: ListedAgent,
+    listed: ListedAgentSummary,
     /// Stored registration of the agent; `None` for local agents.
     entry: Option<DirectoryListing>,
     /// All searchable text of the agent, in lower case.
@@ -106,8 +106,8 @@ struct DirectoryRow {
 }
 
 impl DirectoryRow {
-    fn new(url: Url, listed: ListedAgent, entry: Option<DirectoryListing>) -> Self {
-        let ListedAgent { name, description, owner, tags, capabilities, did, .. } = &listed;
+    fn new(url: Url, listed: ListedAgentSummary, entry: Option<DirectoryListing>) -> Self {
+        let ListedAgentSummary { name, description, owner, tags, capabilities, did, .. } = &listed;
         let capability_texts =
             capabilities.iter().flat_map(|it| [Some(&it.id), it.name.as_ref()].into_iter().flatten());
         let own = [Some(name), description.as_ref(), owner.as_ref(), did.as_ref()].into_iter().flatten();
@@ -127,7 +127,7 @@ impl DirectoryRow {
             None => add("standing", json!("own")),
             Some(entry) => {
                 add("id", json!(entry.id()));
-                add("standing", json!(ListingStanding::of(entry)));
+                add("standing", json!(ListingFreshness::of(entry)));
                 add("verified", json!({"at": entry.verified, "what": self.listed.verified}));
             }
         }
@@ -136,10 +136,10 @@ impl DirectoryRow {
 }
 
 /// Registered agents by description URL.
-type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
+type AgentCatalogue = CrawledCatalogue<Arc<DirectoryRow>>;
 
 /// Rows of the local agents, for one edition of the agents and their DIDs.
-type LocalAgentRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
+type LocalAgentRowCache = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
 
 /// Directory row of a local agent; `None` if the agent is not publicly listed.
 fn own_row(host: &HostDocumentSettings, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
@@ -148,11 +148,11 @@ fn own_row(host: &HostDocumentSettings, agent: &Agent, did: Option<&str>) -> Opt
     }
     let description = host.description(agent, did);
     let url = Url::parse(&host.description_url(&agent.name)).ok()?;
-    Some(Arc::new(DirectoryRow::new(url, ListedAgent::of(&description), None)))
+    Some(Arc::new(DirectoryRow::new(url, ListedAgentSummary::of(&description), None)))
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchPage {
+pub struct DirectorySearchPage {
     /// Matching agents, sorted by URL.
     pub items: Vec<CollectionItem>,
     /// Cursor of the next page; `None` on the last one.
@@ -160,9 +160,9 @@ pub struct SearchPage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchQuery(CatalogueQuery<2>);
+pub struct DirectorySearchQuery(CatalogueQuery<2>);
 
-impl SearchQuery {
+impl DirectorySearchQuery {
     /// Parses query parameters. Unknown ones are ignored.
     ///
     /// # Errors
@@ -179,13 +179,13 @@ impl SearchQuery {
     }
 
     /// Searches local and registered agents.
-    fn find(&self, catalogue: &AgentCatalogue, own: &[Arc<DirectoryRow>]) -> SearchPage {
+    fn find(&self, catalogue: &AgentCatalogue, own: &[Arc<DirectoryRow>]) -> DirectorySearchPage {
         let mut rows = catalogue.all();
         // Local rows replace registered ones of the same URL.
         rows.extend(own.iter().map(|row| (row.url.to_string(), Arc::clone(row))));
         let matches = rows.iter().filter(|(url, row)| self.takes(url, row)).map(|(_, row)| row.item());
         let (items, next_cursor) = self.0.page(matches, |item| item.id.clone());
-        SearchPage { items, next_cursor }
+        DirectorySearchPage { items, next_cursor }
     }
 
     fn takes(&self, url: &str, row: &DirectoryRow) -> bool {
@@ -209,7 +209,7 @@ pub struct DirectoryEntry {
     pub name: String,
     pub url: Url,
     pub did: String,
-    pub standing: ListingStanding,
+    pub standing: ListingFreshness,
     /// Time of the last successful verification.
     pub verified: Timestamp,
     /// Names of the checks that the agent passed.
@@ -231,7 +231,7 @@ pub struct DirectoryEntry {
 }
 
 string_enum! {
-    pub enum ListingStanding {
+    pub enum ListingFreshness {
         Listed = "listed",
         /// The last verification failed.
         Stale = "stale",
@@ -240,12 +240,12 @@ string_enum! {
 
 impl DirectoryEntry {
     #[must_use]
-    pub fn new(entry: &DirectoryListing, listed: &ListedAgent, now: Timestamp) -> Self {
+    pub fn new(entry: &DirectoryListing, listed: &ListedAgentSummary, now: Timestamp) -> Self {
         let (entry, listed) = (entry.clone(), listed.clone());
         Self {
             id: entry.id(),
             name: listed.name,
-            standing: ListingStanding::of(&entry),
+            standing: ListingFreshness::of(&entry),
             url: entry.url,
             did: entry.did,
             verified: entry.verified,
@@ -263,7 +263,7 @@ impl DirectoryEntry {
     }
 }
 
-impl ListingStanding {
+impl ListingFreshness {
     const fn of(entry: &DirectoryListing) -> Self {
         if entry.is_stale() { Self::Stale } else { Self::Listed }
     }

@@ -1,7 +1,7 @@
 //! Negotiation: chooses the interface that a caller should use, by rules that the caller can verify.
 //!
-//! [`PreparedOffers`] are the interfaces that are currently available, [`InterfaceRequest`] states what a caller needs. Hard
-//! constraints ([`Constraint`]) are checked first; the remaining interfaces are ranked:
+//! [`PreparedInterfaceOffers`] are the interfaces that are currently available, [`InterfaceRequest`] states what a
+//! caller needs. Hard constraints ([`NegotiationConstraint`]) are checked first; the remaining interfaces are ranked:
 //!
 //! 1. by security profile: a stronger one is never traded for a better match;
 //! 2. then by [`Score::total`], whose parts are published with the choice;
@@ -22,16 +22,16 @@ use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 
-pub use constraint::{Constraint, ConstraintSet};
-pub use offer::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
+pub use constraint::{NegotiationConstraint, NegotiationConstraintSet};
+pub use offer::{InterfaceExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 pub use request::{InterfaceRequest, NegotiationMode};
 pub use score::{IntentScoreBasis, Score};
 pub use verdict::{
-    Alternative, ChosenInterface, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal, NotChosenReason,
+    AcceptedInterfaceOrDraft, Alternative, ChosenInterface, MAX_ALTERNATIVES, NegotiationRefusal, NotChosenReason,
     ProtocolDraftingOffer,
 };
 
-use offer::PreparedOffer;
+use offer::PreparedInterfaceOffer;
 use request::PreparedRequest;
 
 #[cfg(feature = "client")]
@@ -45,19 +45,19 @@ const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 /// Available interfaces, prepared for negotiation. Their order does not matter.
 #[derive(Debug, Clone, Default)]
-pub struct PreparedOffers {
-    entries: Vec<PreparedOffer>,
+pub struct PreparedInterfaceOffers {
+    entries: Vec<PreparedInterfaceOffer>,
 }
 
 struct EvaluatedOffer<'a> {
-    entry: &'a PreparedOffer,
-    violations: ConstraintSet,
+    entry: &'a PreparedInterfaceOffer,
+    violations: NegotiationConstraintSet,
     score: Score,
     ability: Option<&'a OfferedCapability>,
     security: Option<SecurityProfile>,
 }
 
-impl PreparedOffers {
+impl PreparedInterfaceOffers {
     /// Prepares interfaces for negotiation. An id may occur twice: for the capabilities that the caller may use, and
     /// for the rest.
     #[must_use]
@@ -69,7 +69,9 @@ impl PreparedOffers {
         let is_same = |one: &InterfaceOffer, other: &InterfaceOffer| one.id == other.id && one.granted == other.granted;
         order.dedup_by(|later, first| is_same(&offers[*later], &offers[*first]));
         let mut offers: Vec<_> = offers.into_iter().map(Some).collect();
-        Self { entries: order.into_iter().filter_map(|at| offers[at].take()).map(PreparedOffer::new).collect() }
+        Self {
+            entries: order.into_iter().filter_map(|at| offers[at].take()).map(PreparedInterfaceOffer::new).collect(),
+        }
     }
 
     /// Chooses the best interface for a request. The error has one of nine codes.
@@ -77,7 +79,7 @@ impl PreparedOffers {
         &self,
         request: &InterfaceRequest,
         now: Timestamp,
-    ) -> Result<InterfaceSelection<'_>, NegotiationRefusal> {
+    ) -> Result<AcceptedInterfaceOrDraft<'_>, NegotiationRefusal> {
         let wanted = PreparedRequest::new(request);
         self.check_request(request, &wanted, now)?;
         let mut evaluated: Vec<_> = self.entries.iter().map(|entry| EvaluatedOffer::new(entry, &wanted)).collect();
@@ -89,7 +91,7 @@ impl PreparedOffers {
             it.violations.is_empty() && offer.granted && (offer.kind == InterfaceType::Structured || !drafting)
         };
         match evaluated.iter().position(is_acceptable) {
-            Some(chosen) => Ok(InterfaceSelection::Accepted(accept(&evaluated, chosen, &wanted))),
+            Some(chosen) => Ok(AcceptedInterfaceOrDraft::Accepted(accept(&evaluated, chosen, &wanted))),
             None if drafting => self.draft(&evaluated, &wanted),
             None => Err(self.refuse(&evaluated, &wanted)),
         }
@@ -112,7 +114,8 @@ impl PreparedOffers {
                 return Err(NegotiationRefusal::from_the_future(created));
             }
         }
-        let can_draft = |entry: &PreparedOffer| entry.offer.execution_modes.contains(&ExecutionMode::Drafting);
+        let can_draft =
+            |entry: &PreparedInterfaceOffer| entry.offer.execution_modes.contains(&InterfaceExecutionMode::Drafting);
         if mode == NegotiationMode::Drafting && !self.entries.iter().any(can_draft) {
             return Err(unsupported_mode());
         }
@@ -127,14 +130,14 @@ impl PreparedOffers {
         &'a self,
         evaluated: &[EvaluatedOffer<'a>],
         wanted: &PreparedRequest<'_>,
-    ) -> Result<InterfaceSelection<'a>, NegotiationRefusal> {
+    ) -> Result<AcceptedInterfaceOrDraft<'a>, NegotiationRefusal> {
         let drafts = |it: &&EvaluatedOffer<'a>| {
-            it.entry.offer.execution_modes.contains(&ExecutionMode::Drafting)
+            it.entry.offer.execution_modes.contains(&InterfaceExecutionMode::Drafting)
                 && it.violations.is_empty()
-                && wanted.takes_mode(ExecutionMode::Drafting)
+                && wanted.takes_mode(InterfaceExecutionMode::Drafting)
         };
         match evaluated.iter().filter(drafts).find(|it| it.entry.offer.granted) {
-            Some(it) => Ok(InterfaceSelection::Draft(ProtocolDraftingOffer {
+            Some(it) => Ok(AcceptedInterfaceOrDraft::Draft(ProtocolDraftingOffer {
                 offer: &it.entry.offer,
                 security: it.security.unwrap_or(SecurityProfile::TransportProtected),
                 alternatives: verdict::alternatives(evaluated, None),
@@ -151,7 +154,7 @@ impl PreparedOffers {
         for (cause, of) in verdict::CAUSES_OF_ONE_REQUIREMENT {
             let blocked = |it: &EvaluatedOffer<'_>| !it.violations.of(of).is_empty();
             if !evaluated.is_empty() && evaluated.iter().all(blocked) {
-                let all = evaluated.iter().fold(ConstraintSet::all(), |all, it| all.and(it.violations));
+                let all = evaluated.iter().fold(NegotiationConstraintSet::all(), |all, it| all.and(it.violations));
                 let mut unsupported = all.of(of);
                 if unsupported.is_empty() {
                     unsupported = wanted.requested().of(of);
@@ -160,11 +163,11 @@ impl PreparedOffers {
             }
         }
         let nearest = evaluated.iter().find(|it| it.entry.offer.granted);
-        let mut unsupported =
-            nearest.map_or_else(|| ConstraintSet::all().of(&[Constraint::Intent]), |it| it.violations);
+        let mut unsupported = nearest
+            .map_or_else(|| NegotiationConstraintSet::all().of(&[NegotiationConstraint::Intent]), |it| it.violations);
         if unsupported.is_empty() {
             // An interface satisfies all constraints but cannot be used for drafting.
-            unsupported.add(Constraint::SupportedExecutionModes);
+            unsupported.add(NegotiationConstraint::SupportedExecutionModes);
         }
         NegotiationRefusal::no_match(unsupported, nearest.map(|it| it.entry.offer.id.as_str()))
     }
@@ -187,7 +190,7 @@ impl PreparedOffers {
 }
 
 impl<'a> EvaluatedOffer<'a> {
-    fn new(entry: &'a PreparedOffer, wanted: &PreparedRequest<'_>) -> Self {
+    fn new(entry: &'a PreparedInterfaceOffer, wanted: &PreparedRequest<'_>) -> Self {
         let (score, ability) = score::score(entry, wanted);
         let ability = ability.and_then(|at| entry.offer.abilities.get(at));
         let security = wanted.security(&entry.offer);

@@ -24,7 +24,7 @@ use crate::negotiation::SecurityProfile;
 
 #[cfg(feature = "server")]
 pub(crate) use inexpressible::inexpressible;
-pub use offers::{ConversationInterfaceState, OfferContext, ToolState};
+pub use offers::{ConversationInterfaceState, InterfaceOfferContext, ToolOfferState};
 pub use openrpc::{CHAT, chat_method};
 
 use crate::wire::{

@@ -38,7 +38,7 @@ mod rpc;
 mod service;
 
 pub use front::AnpFront;
-pub use message::{DeliveryFailure, OutgoingDirectMessage};
+pub use message::{DirectMessageDeliveryFailure, OutgoingDirectMessage};
 
 use discover::DocumentCache;
 use operations::NegotiationResultCache;
@@ -75,7 +75,7 @@ pub trait AnpIdentityService: fmt::Debug + Send + Sync {
     fn signed_message(&self, message: &OutgoingDirectMessage) -> Result<Value, String>;
 
     /// Posts the request to the recipient's message service.
-    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DeliveryFailure>;
+    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DirectMessageDeliveryFailure>;
 }
 
 #[derive(Debug)]

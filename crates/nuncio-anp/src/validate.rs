@@ -9,7 +9,7 @@ mod product;
 mod security;
 mod validator;
 
-use nuncio_core::json::{self, JsonError};
+use nuncio_core::json::{self, JsonDocumentError};
 use nuncio_core::schema::{MAX_DEPTH, depth};
 use nuncio_core::string_enum;
 use serde_json::Value;
@@ -17,9 +17,9 @@ use serde_json::Value;
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 
 use crate::wire::{AgentDescription, Product};
-use validator::{DocumentValidator, JsonNode};
+use validator::{AnpDocumentValidator, LocatedJsonValue};
 
-pub type AnpValidationReport = nuncio_core::report::DocumentReport<AnpDocumentType>;
+pub type AnpValidationReport = nuncio_core::report::DocumentValidationReport<AnpDocumentType>;
 
 #[must_use]
 pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpValidationReport {
@@ -33,16 +33,16 @@ pub fn validate(kind: AnpDocumentType, document: &[u8]) -> AnpValidationReport {
 #[must_use]
 pub fn check(kind: AnpDocumentType, document: &Value) -> AnpValidationReport {
     if depth(document) > MAX_DEPTH {
-        return AnpValidationReport::unreadable(kind, &JsonError::TooDeep);
+        return AnpValidationReport::unreadable(kind, &JsonDocumentError::TooDeep);
     }
-    let mut validator = DocumentValidator::default();
+    let mut validator = AnpDocumentValidator::default();
     let check = match kind {
         AnpDocumentType::AgentDescription => description::check,
         AnpDocumentType::OpenRpc => openrpc::check,
         AnpDocumentType::Product => product::check,
         AnpDocumentType::CollectionPage => description::check_page,
     };
-    let node = JsonNode::root(document);
+    let node = LocatedJsonValue::root(document);
     if validator.object(&node) {
         check(&mut validator, &node);
     }

@@ -13,8 +13,8 @@ use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::{Caller, CallerCheckResult, Engine};
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, AuthError, BoundDidDocument, Credentials, Did, SignaturePolicy, SignedRequest,
-    VerifiedSigner, http_signature,
+    AcceptedSigningSchemes, BoundDidDocument, Did, DidAccessTokenService, DidAuthError, ParsedCredentials,
+    SignableRequest, SignaturePolicy, VerifiedSigner, http_signature,
 };
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ pub use resolver::{DidResolver, LocalhostDidPolicy};
 /// The DIDs of this server and its agents.
 pub trait HostDids: fmt::Debug + Send + Sync {
     /// Issues and verifies access tokens for DID callers; `None` if this server has no DID.
-    fn tokens(&self) -> Option<Arc<AccessTokenService>>;
+    fn tokens(&self) -> Option<Arc<DidAccessTokenService>>;
 
     fn is_service(&self, did: &str) -> bool;
 
@@ -60,12 +60,12 @@ pub struct DidAuthenticator {
 }
 
 #[derive(Debug)]
-pub enum DidCheckResult {
+pub enum DidAuthenticationResult {
     Absent,
     /// The caller, with an access token if the request was signed.
     Known(Caller, Option<IssuedAccessToken>),
     /// The credentials are invalid; [`DidAuthenticator::challenge`] is the response.
-    Refused(AuthError),
+    Refused(DidAuthError),
 }
 
 impl DidAuthenticator {
@@ -89,39 +89,39 @@ impl DidAuthenticator {
     }
 
     /// Finds out which DID sent a request with this body. The nonce of a valid signature is consumed.
-    pub async fn check(&self, head: RequestHead<'_>, body: &[u8]) -> DidCheckResult {
-        let credentials = match Credentials::read(head.headers, AcceptedSchemes::default()) {
+    pub async fn check(&self, head: RequestHead<'_>, body: &[u8]) -> DidAuthenticationResult {
+        let credentials = match ParsedCredentials::read(head.headers, AcceptedSigningSchemes::default()) {
             Ok(credentials) => credentials,
-            Err(AuthError::Missing) => return DidCheckResult::Absent,
-            Err(fault) => return DidCheckResult::Refused(fault),
+            Err(DidAuthError::Missing) => return DidAuthenticationResult::Absent,
+            Err(fault) => return DidAuthenticationResult::Refused(fault),
         };
         match self.authenticate(&credentials, head, body).await {
-            Ok((did, grant)) => DidCheckResult::Known(caller(&did), grant),
-            Err(fault) => DidCheckResult::Refused(self.with_current_did(fault)),
+            Ok((did, grant)) => DidAuthenticationResult::Known(caller(&did), grant),
+            Err(fault) => DidAuthenticationResult::Refused(self.with_current_did(fault)),
         }
     }
 
     async fn authenticate(
         &self,
-        credentials: &Credentials,
+        credentials: &ParsedCredentials,
         head: RequestHead<'_>,
         body: &[u8],
-    ) -> Result<(Did, Option<IssuedAccessToken>), AuthError> {
+    ) -> Result<(Did, Option<IssuedAccessToken>), DidAuthError> {
         let no_did =
-            AuthError::Did("this server has no DID, so it does not accept requests signed with one".to_owned());
+            DidAuthError::Did("this server has no DID, so it does not accept requests signed with one".to_owned());
         let tokens = self.dids.tokens().ok_or(no_did)?;
         let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
         let RequestHead { method, headers, .. } = head;
-        let request = || SignedRequest { method: method.as_str(), target_uri: &target, headers, body };
+        let request = || SignableRequest { method: method.as_str(), target_uri: &target, headers, body };
         let now = self.engine.now();
         let verified = match credentials {
-            Credentials::Bearer(token) => return Ok((self.token_holder(&tokens, token)?, None)),
-            Credentials::Signature(claim) => {
+            ParsedCredentials::Bearer(token) => return Ok((self.token_holder(&tokens, token)?, None)),
+            ParsedCredentials::Signature(claim) => {
                 claim.check(&request(), now, &self.policy)?;
                 let document = self.resolver.resolve(claim.did()).await?;
                 claim.verify(&request(), &document)?
             }
-            Credentials::Legacy(claim) => {
+            ParsedCredentials::Legacy(claim) => {
                 claim.check(now, &self.policy)?;
                 let document = self.resolver.resolve(claim.did()).await?;
                 claim.verify(&self.realm, &document)?
@@ -134,34 +134,34 @@ impl DidAuthenticator {
 
     /// Consumes the nonce of a signature. `purpose` separates the nonces of requests from those of proofs in their
     /// bodies: a client may use one nonce in both.
-    pub async fn use_nonce(&self, purpose: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
+    pub async fn use_nonce(&self, purpose: &str, verified: &VerifiedSigner) -> Result<(), DidAuthError> {
         let Some(nonce) = &verified.nonce else { return Ok(()) };
         let validity = verified.created..self.policy.remember_until(verified.created);
         match self.engine.access().use_nonce(&format!("{purpose}\n{}", verified.key_id), nonce, validity).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(AuthError::Nonce("the nonce was used before; sign again with a new one")),
+            Ok(false) => Err(DidAuthError::Nonce("the nonce was used before; sign again with a new one")),
             Err(error) => {
                 tracing::error!(%error, "a nonce cannot be stored, so its request is refused");
-                Err(AuthError::Busy)
+                Err(DidAuthError::Busy)
             }
         }
     }
 
-    fn token_holder(&self, tokens: &AccessTokenService, token: &str) -> Result<Did, AuthError> {
+    fn token_holder(&self, tokens: &DidAccessTokenService, token: &str) -> Result<Did, DidAuthError> {
         let did = tokens.verify(token, self.engine.now())?.sub;
         // A token issued for a retired key is refused, since that key may have been stolen.
         match self.dids.successor(&did) {
-            Some(current) => Err(AuthError::Superseded { requested: did, current }),
+            Some(current) => Err(DidAuthError::Superseded { requested: did, current }),
             None => Ok(did),
         }
     }
 
     /// Changes the error for a retired DID of this server so that it names the DID in use now, not the next one.
-    fn with_current_did(&self, fault: AuthError) -> AuthError {
+    fn with_current_did(&self, fault: DidAuthError) -> DidAuthError {
         match fault {
-            AuthError::Superseded { requested, current } => {
+            DidAuthError::Superseded { requested, current } => {
                 let current = self.dids.successor(&requested).unwrap_or(current);
-                AuthError::Superseded { requested, current }
+                DidAuthError::Superseded { requested, current }
             }
             other => other,
         }

@@ -11,12 +11,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
-use nuncio_http::front::{PathRules, ProtocolFront, SignatureRule, TokenKind};
+use nuncio_http::front::{PathRules, PathSignatureRule, ProtocolFront, ServerTokenKind};
 use nuncio_http::{BodyLimits, CredentialLocation, RequestId, device_tokens, known_caller};
 
 use crate::{
-    DidAuthenticator, DidCheckResult, NetworkExposure, PersonTokenIssuer, RequestHead, SignatureCheckResult,
-    SignatureVerifier, TokenCheckResult, TrustedIssuers,
+    DidAuthenticationResult, DidAuthenticator, NetworkExposure, PersonTokenIssuer, RequestHead,
+    RequestSignatureVerifier, SignatureCheckResult, TokenCheckResult, TrustedIssuers,
 };
 
 /// Prefixes of API keys and signing keys of this server. Texts with these prefixes are never sent to an issuer.
@@ -34,7 +34,7 @@ pub struct Authenticator {
     /// Limits of bodies that are read to check a signature.
     pub bodies: BodyLimits,
     pub issuers: Arc<TrustedIssuers>,
-    pub signatures: Arc<SignatureVerifier>,
+    pub signatures: Arc<RequestSignatureVerifier>,
     pub dids: Arc<DidAuthenticator>,
     /// Tokens of people's devices and of agents' accounts.
     pub people: Arc<PersonTokenIssuer>,
@@ -59,7 +59,7 @@ impl PathOwner {
 impl Authenticator {
     /// Inserts the caller's identity into the request if that needs no lookup; returns whether it was inserted.
     pub fn identify_at_once(&self, rules: &PathRules, request: &mut Request) -> bool {
-        let CredentialLookup::Identity(identity) = self.find(rules, request) else { return false };
+        let IdentityOrPendingLookup::Identity(identity) = self.find(rules, request) else { return false };
         insert(identity, request);
         true
     }
@@ -67,19 +67,19 @@ impl Authenticator {
     /// Whether the request's signature has to be checked to identify its caller.
     #[must_use]
     pub fn is_found_by_signature(&self, rules: &PathRules, request: &Request) -> bool {
-        matches!(self.find(rules, request), CredentialLookup::Signature)
+        matches!(self.find(rules, request), IdentityOrPendingLookup::Signature)
     }
 
     /// Inserts the caller's identity into the request, after any lookup. An error is the response to the request.
     pub async fn identify(&self, owner: PathOwner, request: &mut Request) -> Result<(), Response> {
         let is_public = owner.rules.is_public_document(request.method(), request.uri().path());
         let identity = match self.find(owner.rules, request) {
-            CredentialLookup::Identity(identity) => Ok(identity),
-            CredentialLookup::Signature => match self.check_signature(owner, request).await {
+            IdentityOrPendingLookup::Identity(identity) => Ok(identity),
+            IdentityOrPendingLookup::Signature => match self.check_signature(owner, request).await {
                 Err(_) if is_public => Ok(CallerCheckResult::Invalid),
                 checked => Ok(checked?),
             },
-            CredentialLookup::PersonOrAgent(token) => {
+            IdentityOrPendingLookup::PersonOrAgent(token) => {
                 let holder = device_tokens::identify(&self.engine, &*self.people, token).await;
                 holder
                     .map(|it| it.map_or(CallerCheckResult::Invalid, |it| CallerCheckResult::Known(it.caller)))
@@ -87,7 +87,7 @@ impl Authenticator {
                         tracing::error!(%error, "an access token cannot be checked");
                     })
             }
-            CredentialLookup::IssuerToken(token) => match self.issuers.check(token).await {
+            IdentityOrPendingLookup::IssuerToken(token) => match self.issuers.check(token).await {
                 TokenCheckResult::Known(caller) => Ok(CallerCheckResult::Known(caller)),
                 TokenCheckResult::Invalid(why) => {
                     tracing::debug!(why, "an access token was refused");
@@ -130,51 +130,55 @@ impl Authenticator {
         Some(owner.refuse(&EngineError::new(Code::ForwardedRefused, message)))
     }
 
-    fn find<'a>(&self, rules: &PathRules, request: &'a Request) -> CredentialLookup<'a> {
+    fn find<'a>(&self, rules: &PathRules, request: &'a Request) -> IdentityOrPendingLookup<'a> {
         let headers = request.headers();
         let is_public = rules.is_public_document(request.method(), request.uri().path());
         if is_public && !rules.public_varies {
-            return CredentialLookup::Identity(self.identity_without_credential(headers));
+            return IdentityOrPendingLookup::Identity(self.identity_without_credential(headers));
         }
         let sent = [bearer(headers), headers.get(API_KEY).and_then(|key| key.to_str().ok())];
         let token = sent.into_iter().flatten().find(|token| !token.is_empty() && !self.counts_as_none(token));
         let found = match token {
             Some(token) => self.find_by_token(rules, token),
             None => match signature_rule(rules, headers) {
-                SignatureRule::Checked => CredentialLookup::Signature,
-                SignatureRule::Refused => CredentialLookup::Identity(CallerCheckResult::Invalid),
-                SignatureRule::LeftToRoute => CredentialLookup::Identity(self.identity_without_credential(headers)),
+                PathSignatureRule::Checked => IdentityOrPendingLookup::Signature,
+                PathSignatureRule::Refused => IdentityOrPendingLookup::Identity(CallerCheckResult::Invalid),
+                PathSignatureRule::LeftToRoute => {
+                    IdentityOrPendingLookup::Identity(self.identity_without_credential(headers))
+                }
             },
         };
         match found {
-            CredentialLookup::Identity(CallerCheckResult::Invalid | CallerCheckResult::Expired(_)) if is_public => {
-                CredentialLookup::Identity(self.identity_without_credential(headers))
+            IdentityOrPendingLookup::Identity(CallerCheckResult::Invalid | CallerCheckResult::Expired(_))
+                if is_public =>
+            {
+                IdentityOrPendingLookup::Identity(self.identity_without_credential(headers))
             }
             found => found,
         }
     }
 
-    fn find_by_token<'a>(&self, rules: &PathRules, token: &'a str) -> CredentialLookup<'a> {
+    fn find_by_token<'a>(&self, rules: &PathRules, token: &'a str) -> IdentityOrPendingLookup<'a> {
         if let Some(identity) = self.dids.identity_by_token(token) {
-            return CredentialLookup::Identity(match identity {
-                CallerCheckResult::Known(caller) if rules.tokens.contains(&TokenKind::Did) => {
+            return IdentityOrPendingLookup::Identity(match identity {
+                CallerCheckResult::Known(caller) if rules.tokens.contains(&ServerTokenKind::Did) => {
                     CallerCheckResult::Known(self.engine.access().linked(caller))
                 }
                 _ => CallerCheckResult::Invalid,
             });
         }
         match self.people.kind(token) {
-            Some(kind) if rules.tokens.contains(&kind) => return CredentialLookup::PersonOrAgent(token),
-            Some(_) => return CredentialLookup::Identity(CallerCheckResult::Invalid),
+            Some(kind) if rules.tokens.contains(&kind) => return IdentityOrPendingLookup::PersonOrAgent(token),
+            Some(_) => return IdentityOrPendingLookup::Identity(CallerCheckResult::Invalid),
             None => {}
         }
         if !is_own_key(token) && !self.issuers.is_empty() {
             return match self.issuers.cached_caller(token) {
-                Some(caller) => CredentialLookup::Identity(CallerCheckResult::Known(caller)),
-                None => CredentialLookup::IssuerToken(token),
+                Some(caller) => IdentityOrPendingLookup::Identity(CallerCheckResult::Known(caller)),
+                None => IdentityOrPendingLookup::IssuerToken(token),
             };
         }
-        CredentialLookup::Identity(self.engine.access().identity_by_key(token))
+        IdentityOrPendingLookup::Identity(self.engine.access().identity_by_key(token))
     }
 
     /// Whether a server that is open to `local` ignores a credential: AAP clients must send some text, so a text that
@@ -194,9 +198,11 @@ impl Authenticator {
         let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
         let identity = if is_signed_by_did(request.headers()) {
             match self.dids.check(head, &bytes).await {
-                DidCheckResult::Known(caller, _) => CallerCheckResult::Known(self.engine.access().linked(caller)),
-                DidCheckResult::Refused(fault) => return Err(self.dids.challenge(&fault)),
-                DidCheckResult::Absent => CallerCheckResult::Invalid,
+                DidAuthenticationResult::Known(caller, _) => {
+                    CallerCheckResult::Known(self.engine.access().linked(caller))
+                }
+                DidAuthenticationResult::Refused(fault) => return Err(self.dids.challenge(&fault)),
+                DidAuthenticationResult::Absent => CallerCheckResult::Invalid,
             }
         } else {
             match self.signatures.check(head, &bytes).await {
@@ -231,7 +237,7 @@ impl Authenticator {
 }
 
 /// The identity of a request, or the lookup that is needed to determine it.
-enum CredentialLookup<'a> {
+enum IdentityOrPendingLookup<'a> {
     Identity(CallerCheckResult),
     PersonOrAgent(&'a str),
     IssuerToken(&'a str),
@@ -259,13 +265,13 @@ fn is_own_key(token: &str) -> bool {
 }
 
 /// The rule for the signature of a request without a token; `LeftToRoute` if there is no signature.
-fn signature_rule(rules: &PathRules, headers: &HeaderMap) -> SignatureRule {
+fn signature_rule(rules: &PathRules, headers: &HeaderMap) -> PathSignatureRule {
     if is_signed_by_did(headers) {
         rules.did_signatures
     } else if headers.contains_key(X_SIGNATURE) {
         rules.key_signatures
     } else {
-        SignatureRule::LeftToRoute
+        PathSignatureRule::LeftToRoute
     }
 }
 

@@ -15,12 +15,12 @@ pub mod person_tokens;
 pub mod request_signatures;
 pub mod settings;
 
-pub use did::{DidAuthenticator, DidCheckResult};
+pub use did::{DidAuthenticationResult, DidAuthenticator};
 pub use exposure::NetworkExposure;
 pub use identify::{Authenticator, PathOwner, is_forwarded, shows_signature};
 pub use oauth::{OAuthEndpoints, TokenCheckResult, TrustedIssuers};
 pub use person_tokens::PersonTokenIssuer;
-pub use request_signatures::{SignatureCheckResult, SignatureVerifier};
+pub use request_signatures::{RequestSignatureVerifier, SignatureCheckResult};
 
 use std::time::Duration;
 

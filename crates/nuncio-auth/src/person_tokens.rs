@@ -14,8 +14,8 @@ use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::consent::Ed25519Verifier;
 use nuncio_engine::ports::Clock;
-use nuncio_http::device_tokens::{AccessToken, DeviceTokenIssuer, TokenHolder};
-use nuncio_http::front::TokenKind;
+use nuncio_http::device_tokens::{DeviceTokenHolder, DeviceTokenIssuer, IssuedDeviceToken};
+use nuncio_http::front::ServerTokenKind;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,12 +40,12 @@ pub struct PersonTokenIssuer {
     audience: String,
     clock: Arc<dyn Clock>,
     /// Claims of tokens whose signature was verified, cached because verifying a signature is slow.
-    verified: BoundedCache<Digest, Arc<DeviceClaims>>,
+    verified: BoundedCache<Digest, Arc<DeviceTokenClaims>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeviceClaims {
+struct DeviceTokenClaims {
     iss: String,
     sub: PersonName,
     aud: String,
@@ -56,7 +56,7 @@ struct DeviceClaims {
     device_key: PublicKey,
 }
 
-impl DeviceClaims {
+impl DeviceTokenClaims {
     fn expires_at(&self) -> Timestamp {
         Timestamp::from_millis(self.exp.saturating_mul(1000))
     }
@@ -75,14 +75,14 @@ impl PersonTokenIssuer {
 
     /// The kind of a token that has the form of a device's or an agent's token of this server; it may still be invalid.
     #[must_use]
-    pub fn kind(&self, token: &str) -> Option<TokenKind> {
+    pub fn kind(&self, token: &str) -> Option<ServerTokenKind> {
         if token.starts_with(AGENT_TOKEN_PREFIX) {
-            return Some(TokenKind::Agent);
+            return Some(ServerTokenKind::Agent);
         }
-        token.starts_with(&self.header).then_some(TokenKind::Device)
+        token.starts_with(&self.header).then_some(ServerTokenKind::Device)
     }
 
-    fn verified_claims(&self, token: &str) -> Option<Arc<DeviceClaims>> {
+    fn verified_claims(&self, token: &str) -> Option<Arc<DeviceTokenClaims>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let body = signed.strip_prefix(&self.header)?;
         let (digest, now) = (Digest::of_bytes(token.as_bytes()), self.clock.now());
@@ -93,7 +93,7 @@ impl PersonTokenIssuer {
         if !Ed25519Verifier.holds(&self.public, signed.as_bytes(), &signature) {
             return None;
         }
-        let claims: Arc<DeviceClaims> = Arc::new(decode_jwt_part(body)?);
+        let claims: Arc<DeviceTokenClaims> = Arc::new(decode_jwt_part(body)?);
         self.verified.put(digest, Arc::clone(&claims), claims.expires_at());
         Some(claims)
     }
@@ -112,9 +112,9 @@ fn key_id(key: &PublicKey) -> String {
 }
 
 impl DeviceTokenIssuer for PersonTokenIssuer {
-    fn issue(&self, device: &Device) -> AccessToken {
+    fn issue(&self, device: &Device) -> IssuedDeviceToken {
         let iat = unix_seconds(self.clock.now());
-        let claims = DeviceClaims {
+        let claims = DeviceTokenClaims {
             iss: self.audience.clone(),
             sub: device.person.clone(),
             aud: self.audience.clone(),
@@ -126,10 +126,10 @@ impl DeviceTokenIssuer for PersonTokenIssuer {
         let body = serde_json::to_vec(&claims).expect("claims are strings and numbers");
         let signed = format!("{}{}", self.header, URL_SAFE_NO_PAD.encode(body));
         let signature = URL_SAFE_NO_PAD.encode(self.key.sign(signed.as_bytes()));
-        AccessToken { token: format!("{signed}.{signature}"), expires_at: claims.expires_at() }
+        IssuedDeviceToken { token: format!("{signed}.{signature}"), expires_at: claims.expires_at() }
     }
 
-    fn read(&self, token: &str) -> Option<TokenHolder> {
+    fn read(&self, token: &str) -> Option<DeviceTokenHolder> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -137,7 +137,7 @@ impl DeviceTokenIssuer for PersonTokenIssuer {
         let now = unix_seconds(self.clock.now());
         let is_ours = claims.iss == self.audience && claims.aud == self.audience;
         let is_valid = is_ours && now < claims.exp && claims.iat <= now.saturating_add(LEEWAY_SECONDS);
-        is_valid.then(|| TokenHolder {
+        is_valid.then(|| DeviceTokenHolder {
             person: claims.sub.clone(),
             device: claims.device_id.clone(),
             expires_at: claims.expires_at(),
@@ -209,7 +209,7 @@ mod tests {
         let clock = FixedClock(Arc::new(Mutex::new(1_000_500)));
         let people = people("https://a.example/", &clock);
         let made = people.issue(&device());
-        assert_eq!(people.kind(&made.token), Some(TokenKind::Device));
+        assert_eq!(people.kind(&made.token), Some(ServerTokenKind::Device));
         let holder = people.read(&made.token).unwrap();
         assert_eq!((holder.person.as_str(), holder.device.as_str()), ("ada", "dev_1"));
         assert_eq!(holder.expires_at, made.expires_at);

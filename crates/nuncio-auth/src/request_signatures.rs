@@ -20,7 +20,7 @@ use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Engine};
 
-use crate::settings::SignatureSettings;
+use crate::settings::RequestSignatureSettings;
 use crate::{RequestHead, unix_seconds};
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
@@ -32,7 +32,7 @@ const MAX_SIGNATURES: usize = 4;
 
 /// Checks signatures with the signing keys of the engine. A nonce is accepted once, also across restarts.
 #[derive(Debug)]
-pub struct SignatureVerifier {
+pub struct RequestSignatureVerifier {
     engine: Engine,
     allow_bare: bool,
 }
@@ -56,9 +56,9 @@ struct SignaturesByVersion {
     v2: Vec<[u8; 32]>,
 }
 
-impl SignatureVerifier {
+impl RequestSignatureVerifier {
     #[must_use]
-    pub fn new(engine: Engine, settings: &SignatureSettings) -> Self {
+    pub fn new(engine: Engine, settings: &RequestSignatureSettings) -> Self {
         Self { engine, allow_bare: settings.allow_bare }
     }
 

@@ -11,10 +11,10 @@ use url::{Host, Url};
 pub struct IssuerSetting {
     /// Issuer identifier, exactly as in its tokens (`iss`) and metadata.
     pub url: IssuerUrl,
-    pub audience: Audiences,
+    pub audience: AcceptedAudiences,
     /// Algorithms that tokens may be signed with.
     #[serde(default = "default_algorithms")]
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<TokenSignatureAlgorithm>,
     /// Authorization endpoint, if it differs from the metadata.
     pub authorization_url: Option<Url>,
     /// Token endpoint, if it differs from the metadata.
@@ -35,8 +35,8 @@ fn default_leeway() -> u32 {
     60
 }
 
-fn default_algorithms() -> Vec<Algorithm> {
-    vec![Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa]
+fn default_algorithms() -> Vec<TokenSignatureAlgorithm> {
+    vec![TokenSignatureAlgorithm::Rs256, TokenSignatureAlgorithm::Es256, TokenSignatureAlgorithm::EdDsa]
 }
 
 impl IssuerSetting {
@@ -76,7 +76,7 @@ pub struct IntrospectionSetting {
 /// The settings section `[signatures]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SignatureSettings {
+pub struct RequestSignatureSettings {
     /// Whether a signature over the body alone is accepted. Anyone who saw it can replay it.
     pub allow_bare: bool,
 }
@@ -139,7 +139,7 @@ pub(crate) fn check_url(url: &Url) -> Result<(), String> {
 /// Accepted audiences: one text or a list; a token needs one of them. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "OneOrManyStrings")]
-pub struct Audiences(Vec<String>);
+pub struct AcceptedAudiences(Vec<String>);
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -157,14 +157,14 @@ impl OneOrManyStrings {
     }
 }
 
-impl Audiences {
+impl AcceptedAudiences {
     #[must_use]
     pub fn contains(&self, audience: &str) -> bool {
         self.0.iter().any(|ours| ours == audience)
     }
 }
 
-impl TryFrom<OneOrManyStrings> for Audiences {
+impl TryFrom<OneOrManyStrings> for AcceptedAudiences {
     type Error = String;
 
     fn try_from(setting: OneOrManyStrings) -> Result<Self, String> {
@@ -180,7 +180,7 @@ impl TryFrom<OneOrManyStrings> for Audiences {
 /// are left out: anyone who knows the public key could sign with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Algorithm {
+pub enum TokenSignatureAlgorithm {
     Rs256,
     Rs384,
     Rs512,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, BrainSpec, OptionValueType};
 use nuncio_core::ids::OptionName;
-use nuncio_engine::ports::brain::{Brain, BrainFactory, BrainPrompt};
+use nuncio_engine::ports::brain::{Brain, BrainFactory, BrainStepInput};
 use serde_json::{Map, Value};
 
-use crate::runners::{SharedServices, ToolRunner};
+use crate::runners::{RunnerAndBrainServices, ToolRunner};
 
 mod aap;
 mod chunks;
@@ -27,7 +27,7 @@ pub use script::ScriptBrain;
 /// Factory for the brain that an agent file declares.
 #[derive(Debug, Clone)]
 pub struct LocalBrainFactory {
-    services: Arc<SharedServices>,
+    services: Arc<RunnerAndBrainServices>,
 }
 
 impl LocalBrainFactory {
@@ -52,7 +52,7 @@ impl BrainFactory for LocalBrainFactory {
 }
 
 /// Session options that templates may use: all except those of type `secret`.
-fn public_options(prompt: &BrainPrompt) -> Map<String, Value> {
+fn public_options(prompt: &BrainStepInput) -> Map<String, Value> {
     let shown = |name: &OptionName| {
         prompt.agent.option(name.as_str()).is_some_and(|option| option.kind != OptionValueType::Secret)
     };

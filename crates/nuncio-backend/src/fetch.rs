@@ -29,7 +29,7 @@ pub use address::is_public;
 pub use allow::AllowedAddresses;
 
 use allow::bare_name;
-use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, HostLookupFn};
+use resolver::{AddressPolicy, BlockedAddressError, GuardedResolver, HostLookupFn};
 
 const USER_AGENT: &str = concat!("nuncio/", env!("CARGO_PKG_VERSION"));
 /// Time limit for opening a connection, besides the time limit of the whole request.
@@ -299,7 +299,7 @@ fn incoming_headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, String
 fn failure(url: &str, error: &reqwest::Error) -> FetchError {
     let url = url.to_owned();
     match causes(error).find_map(|cause| cause.downcast_ref()) {
-        Some(BlockedAddress(why)) => FetchError::Refused { url, why: why.clone() },
+        Some(BlockedAddressError(why)) => FetchError::Refused { url, why: why.clone() },
         None => FetchError::Unreachable { url, why: cause(error) },
     }
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_anp::client::{AgentSigners, LocalDidUrlScheme};
+use nuncio_anp::client::{AgentSignerLookup, LocalDidUrlScheme};
 use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Tool, ToolRunSpec};
 use nuncio_core::ids::{AgentName, ExecutionId};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy, Fetch, Runner};
 
 mod anp;
@@ -68,21 +68,21 @@ pub struct ToolRunnerConfig {
 #[derive(Debug, Default)]
 pub struct McpServerTools {
     /// Tools that an agent can import.
-    pub tools: Vec<OfferedTool>,
+    pub tools: Vec<McpOfferedTool>,
     /// Reasons why the other tools cannot be imported.
     pub unusable: Vec<String>,
 }
 
 /// A tool of an MCP server, with what its annotations say.
 #[derive(Debug)]
-pub struct OfferedTool {
+pub struct McpOfferedTool {
     pub tool: Tool,
     pub effect: ToolEffect,
 }
 
 /// Services that runners and brains use.
 #[derive(Debug)]
-pub(crate) struct SharedServices {
+pub(crate) struct RunnerAndBrainServices {
     pub(crate) clock: Arc<dyn Clock>,
     /// HTTP client for addresses that an agent file names.
     pub(crate) http: reqwest::Client,
@@ -94,7 +94,7 @@ pub(crate) struct SharedServices {
 /// [`Runner`] for every kind of tool.
 pub struct ToolRunner {
     fetch: Arc<dyn Fetch>,
-    pub(crate) services: Arc<SharedServices>,
+    pub(crate) services: Arc<RunnerAndBrainServices>,
     servers: mcp::McpConnections,
     skills: SkillToolRunner,
     peers: AnpToolRunner,
@@ -110,7 +110,7 @@ impl ToolRunner {
         let peers = AnpToolRunner::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let devices = DeviceToolRunner::default();
         let programs = ProgramStarter::new(executable, working_dir, confined);
-        let services = Arc::new(SharedServices { clock, http, programs, mcp_start });
+        let services = Arc::new(RunnerAndBrainServices { clock, http, programs, mcp_start });
         Self { fetch, servers: mcp::McpConnections::new(Arc::clone(&services)), services, skills, peers, devices }
     }
 
@@ -135,7 +135,7 @@ impl ToolRunner {
 
     /// Sets the signers of requests to other agents. Without signers, agents call anonymously. Only the first call has
     /// an effect.
-    pub fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
+    pub fn set_signers(&self, signers: Arc<dyn AgentSignerLookup>) {
         self.peers.set_signers(signers);
     }
 
@@ -160,7 +160,7 @@ impl ToolRunner {
         Ok(offers)
     }
 
-    async fn dispatch(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn dispatch(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         match &call.tool.run {
             ToolRunSpec::Mcp { server, tool } => self.servers.call(call, server, tool).await,
             ToolRunSpec::Answer(template) => answer::run(template, call),
@@ -170,14 +170,16 @@ impl ToolRunner {
             ToolRunSpec::Anp(run) => self.peers.run(run, call).await,
             ToolRunSpec::Skill(run) => {
                 let base_dir = self.services.programs.base_dir(&call.agent.name);
-                let secrets =
-                    SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                let secrets = SecretValues::read(&call.agent, &base_dir, run.templates())
+                    .await
+                    .map_err(ToolRunError::Unavailable)?;
                 self.skills.run(&secrets, run, call).await
             }
             ToolRunSpec::Http(run) => {
                 let base_dir = self.services.programs.base_dir(&call.agent.name);
-                let secrets =
-                    SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                let secrets = SecretValues::read(&call.agent, &base_dir, run.templates())
+                    .await
+                    .map_err(ToolRunError::Unavailable)?;
                 let left = self.services.clock.now().until(call.deadline) + DEADLINE_MARGIN;
                 call.program_start.report();
                 http::run(&self.fetch, &secrets, run, call, left).await
@@ -225,7 +227,7 @@ impl ToolRunner {
 
 #[async_trait]
 impl Runner for ToolRunner {
-    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         match &call.tool.run {
             // Fixed answers are rendered at once, so they need no deadline.
             ToolRunSpec::Answer(template) => return answer::run(template, &call),
@@ -239,7 +241,7 @@ impl Runner for ToolRunner {
         tokio::select! {
             outcome = dispatched => outcome,
             () = too_late => {
-                Err(RunError::Failed(format!("the tool `{}` did not finish by its deadline", call.tool.name)))
+                Err(ToolRunError::Failed(format!("the tool `{}` did not finish by its deadline", call.tool.name)))
             }
         }
     }

@@ -17,7 +17,7 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::HumanTask;
-use nuncio_engine::operator_commands::CommandIssuer;
+use nuncio_engine::operator_commands::OperatorCommandIssuer;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
@@ -188,7 +188,7 @@ async fn perform_action(
             }
         },
     };
-    let issuer = CommandIssuer { principal: visitor.principal.clone(), account: None };
+    let issuer = OperatorCommandIssuer { principal: visitor.principal.clone(), account: None };
     let record = inbox.engine.records().command_record(command.action(), &issuer);
     let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
     let outcome = inbox.engine.inbox().step_task(&task.id, command, &visitor.name);

@@ -31,7 +31,7 @@ pub struct AgentAccount {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health_check_url: Option<Url>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub token: Option<TokenInfo>,
+    pub token: Option<AgentTokenInfo>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Number of the current manifest version, which counts all publications so far, including cleared manifests; 0
@@ -140,7 +140,7 @@ impl TryFrom<String> for WebhookUrl {
 
 /// Facts about an agent's token. The token itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenInfo {
+pub struct AgentTokenInfo {
     /// Digest of the token, by which a presented token is recognised.
     pub digest: Digest,
     /// First characters of the token, so that people can tell two tokens apart.
@@ -150,7 +150,7 @@ pub struct TokenInfo {
 
 /// One published version of an agent's manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ManifestVersion {
+pub struct PublishedManifest {
     pub agent: AgentId,
     /// Number of the manifest version; starts at 1, without gaps.
     pub version: u64,

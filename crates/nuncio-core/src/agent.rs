@@ -19,17 +19,20 @@ mod published;
 mod run;
 mod skill;
 
-pub use brain::{AapSpec, BrainSpec, Intent, IntentSlot, ModelOptionNames, ModelSpec, Provider, RulesSpec, SlotKind};
+pub use brain::{
+    AapBrainSpec, BrainSpec, Intent, IntentSlot, ModelBrainSpec, ModelOptionNames, ModelProvider, RulesBrainSpec,
+    SlotKind,
+};
 pub use command_line::CommandLine;
 pub use published::{
     Capability, DiscoveryVisibility, ExternalInterface, InformationDocument, InformationLocation, InterfaceKind,
     OwnerKind,
 };
 pub use run::{
-    AnpMethod, AnpRunSpec, CommandRunSpec, DeviceRunSpec, HttpMethod, HttpRunSpec, HumanRunSpec, McpImport,
+    AnpMethod, AnpRunSpec, CommandRunSpec, DeviceRunSpec, HttpMethod, HttpRunSpec, HumanRunSpec, McpImportRules,
     McpServerSpec, McpTransport, ProgramAccess, SecretSource, SkillCredential, SkillRunSpec, ToolRunSpec,
 };
-pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillHttpMethod, SkillVersion};
+pub use skill::{CapabilityType, Skill, SkillAccess, SkillAuth, SkillHttpMethod, SkillRetryPolicy, SkillVersion};
 
 /// An agent as its author declared it. The crate `nuncio-agent-file` builds it and has checked that every tool's scope and
 /// backend exist, that names are unique and that schemas compile.

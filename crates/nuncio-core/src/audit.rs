@@ -23,18 +23,18 @@ pub use event::{AuditEvent, AuditEventRecord};
 pub use references::AuditReferences;
 
 /// A record that can be appended to the audit chain.
-pub trait ChainRecord {
+pub trait AuditChainRecord {
     /// The record as canonical JSON, the bytes that are hashed.
     fn text(&self) -> String;
 }
 
-impl ChainRecord for AuditRecord {
+impl AuditChainRecord for AuditRecord {
     fn text(&self) -> String {
         serde_json::to_string(self).expect("a record always has a JSON form")
     }
 }
 
-impl ChainRecord for AuditEventRecord {
+impl AuditChainRecord for AuditEventRecord {
     fn text(&self) -> String {
         String::from_utf8(canonical(self)).expect("JSON is UTF-8")
     }
@@ -135,7 +135,7 @@ impl Serialize for AuditOutcome {
 
 /// An audit record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ChainLink {
+pub struct AuditChainLink {
     /// Number of the link in the audit chain; starts at 1, without gaps.
     pub seq: u64,
     /// The audit record as canonical JSON, exactly as hashed.
@@ -149,10 +149,10 @@ pub struct ChainLink {
     pub redaction: Option<String>,
 }
 
-impl ChainLink {
+impl AuditChainLink {
     /// Link of the audit chain for a record; `previous` is the hash of the link before it.
     #[must_use]
-    pub fn new(seq: u64, previous: Digest, record: &impl ChainRecord) -> Self {
+    pub fn new(seq: u64, previous: Digest, record: &impl AuditChainRecord) -> Self {
         let record = record.text();
         let hash = link_hash(seq, previous, &record);
         Self { seq, record, previous, hash, redaction: None }
@@ -181,7 +181,7 @@ impl ChainHead {
 
 /// The first place where verification of a chain fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChainBreak {
+pub enum AuditChainBreak {
     #[error("record {expected} is missing: the next one found is {found}")]
     Gap { expected: u64, found: u64 },
     /// The previous hash of a link is not that of the link before it.
@@ -214,11 +214,11 @@ pub enum ChainBreak {
 
 /// Verifies a chain link by link.
 #[derive(Debug)]
-pub struct ChainVerifier {
+pub struct AuditChainVerifier {
     head: ChainHead,
 }
 
-impl ChainVerifier {
+impl AuditChainVerifier {
     /// A verifier that continues after `head`.
     #[must_use]
     pub fn after(head: ChainHead) -> Self {
@@ -226,10 +226,10 @@ impl ChainVerifier {
     }
 
     /// Verifies the next link.
-    pub fn take(&mut self, link: &ChainLink) -> Result<(), ChainBreak> {
+    pub fn take(&mut self, link: &AuditChainLink) -> Result<(), AuditChainBreak> {
         self.follows(link)?;
         if link_hash(link.seq, link.previous, &link.record) != link.hash {
-            return Err(ChainBreak::Altered { seq: link.seq });
+            return Err(AuditChainBreak::Altered { seq: link.seq });
         }
         self.head = ChainHead { seq: link.seq, hash: link.hash };
         Ok(())
@@ -237,19 +237,19 @@ impl ChainVerifier {
 
     /// Verifies the next link if its record was redacted. The caller has checked the redaction's signature; this
     /// checks number and previous hash.
-    pub fn take_redacted(&mut self, link: &ChainLink) -> Result<(), ChainBreak> {
+    pub fn take_redacted(&mut self, link: &AuditChainLink) -> Result<(), AuditChainBreak> {
         self.follows(link)?;
         self.head = ChainHead { seq: link.seq, hash: link.hash };
         Ok(())
     }
 
-    fn follows(&self, link: &ChainLink) -> Result<(), ChainBreak> {
+    fn follows(&self, link: &AuditChainLink) -> Result<(), AuditChainBreak> {
         let expected = self.head.seq + 1;
         if link.seq != expected {
-            return Err(ChainBreak::Gap { expected, found: link.seq });
+            return Err(AuditChainBreak::Gap { expected, found: link.seq });
         }
         if link.previous != self.head.hash {
-            return Err(ChainBreak::Detached { seq: link.seq });
+            return Err(AuditChainBreak::Detached { seq: link.seq });
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ pub struct KeyBundle {
     pub signature: Signature,
     /// Signature of the agent's DID over the same keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub did: Option<DidProof>,
+    pub did: Option<KeyBundleDidProof>,
     /// Signature of another device of the same person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endorsement: Option<DeviceEndorsement>,
@@ -100,7 +100,7 @@ pub struct BundleKeys {
 
 /// A signature of an agent's DID over its key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DidProof {
+pub struct KeyBundleDidProof {
     pub did: String,
     /// The DID document's verification method that made the signature.
     pub verification_method: String,
@@ -118,7 +118,7 @@ pub struct DeviceEndorsement {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BundleError {
+pub enum KeyBundleError {
     #[error("its signature is not valid under its own signing key")]
     Signature,
     /// Keys or algorithms of the bundle do not fit its seal mode.
@@ -154,7 +154,7 @@ impl BundleKeys {
 impl KeyBundle {
     /// Verifies the signature and that the keys fit the mode. The DID's signature and the endorsement are not verified
     /// here.
-    pub fn check(&self, signatures: &impl SignatureChecker) -> Result<(), BundleError> {
+    pub fn check(&self, signatures: &impl SignatureChecker) -> Result<(), KeyBundleError> {
         let fits = match self.keys.mode {
             SealMode::Stateful => {
                 self.keys.olm_key.is_some() && self.keys.algs == [WrapAlgorithm::Olm, WrapAlgorithm::Hpke]
@@ -162,11 +162,11 @@ impl KeyBundle {
             SealMode::Stateless => self.keys.olm_key.is_none() && self.keys.algs == [WrapAlgorithm::Hpke],
         };
         if !fits {
-            return Err(BundleError::Mode);
+            return Err(KeyBundleError::Mode);
         }
         match signatures.holds(&self.keys.signing_key, &self.keys.message(), &self.signature) {
             true => Ok(()),
-            false => Err(BundleError::Signature),
+            false => Err(KeyBundleError::Signature),
         }
     }
 }
@@ -292,14 +292,14 @@ mod tests {
         let no = |_: &PublicKey, _: &[u8], _: &Signature| false;
         for mode in [SealMode::Stateful, SealMode::Stateless] {
             assert_eq!(bundle(mode).check(&yes), Ok(()));
-            assert_eq!(bundle(mode).check(&no), Err(BundleError::Signature));
+            assert_eq!(bundle(mode).check(&no), Err(KeyBundleError::Signature));
         }
         let mut stateless = bundle(SealMode::Stateful);
         stateless.keys.mode = SealMode::Stateless;
-        assert_eq!(stateless.check(&yes), Err(BundleError::Mode));
+        assert_eq!(stateless.check(&yes), Err(KeyBundleError::Mode));
         let mut bare = bundle(SealMode::Stateful);
         bare.keys.olm_key = None;
-        assert_eq!(bare.check(&yes), Err(BundleError::Mode));
+        assert_eq!(bare.check(&yes), Err(KeyBundleError::Mode));
     }
 
     #[test]

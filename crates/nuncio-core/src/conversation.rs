@@ -94,7 +94,7 @@ pub struct Conversation {
 
 /// Why a list of members does not fit the conversation type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MembersError {
+pub enum ConversationMembersError {
     /// A conversation of two does not have two members of the right kinds.
     #[error("a conversation of two needs exactly one other member besides you")]
     NotTwo,
@@ -115,16 +115,19 @@ impl Conversation {
     }
 
     /// Sorts members, removes duplicates, and checks that they fit the type.
-    pub fn members(kind: ConversationType, mut members: Vec<RelayParty>) -> Result<Vec<RelayParty>, MembersError> {
+    pub fn members(
+        kind: ConversationType,
+        mut members: Vec<RelayParty>,
+    ) -> Result<Vec<RelayParty>, ConversationMembersError> {
         members.sort();
         members.dedup();
         let people = members.iter().filter(|member| matches!(member, RelayParty::Person(_))).count();
         match kind {
             ConversationType::H2h if members.len() == 2 && people == 2 => Ok(members),
             ConversationType::H2a if members.len() == 2 && people == 1 => Ok(members),
-            ConversationType::H2h | ConversationType::H2a => Err(MembersError::NotTwo),
+            ConversationType::H2h | ConversationType::H2a => Err(ConversationMembersError::NotTwo),
             ConversationType::Group if (2..=MAX_MEMBERS).contains(&members.len()) && people > 0 => Ok(members),
-            ConversationType::Group => Err(MembersError::Size),
+            ConversationType::Group => Err(ConversationMembersError::Size),
         }
     }
 
@@ -154,7 +157,7 @@ impl Conversation {
 
 /// A message as its sender submits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewMessage {
+pub struct SubmittedMessage {
     /// Message id chosen by the sender.
     pub client_id: ClientMessageId,
     pub sender: RelayParty,
@@ -194,7 +197,7 @@ impl MessageRefusal {
     }
 }
 
-impl NewMessage {
+impl SubmittedMessage {
     /// Checks size, subtype and sender.
     pub fn check(&self) -> Result<(), MessageRefusal> {
         if self.envelope.is_empty() {
@@ -262,7 +265,7 @@ pub struct ConversationMessage {
     /// Number of the message in its conversation; starts at 1, without gaps.
     pub seq: u64,
     pub at: Timestamp,
-    pub post: NewMessage,
+    pub post: SubmittedMessage,
 }
 
 impl ConversationMessage {
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn message_with_wrong_sender_content_type_or_size_is_refused() {
-        let post = |sender, content_type, subtype| NewMessage {
+        let post = |sender, content_type, subtype| SubmittedMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender,
             device: None,
@@ -345,12 +348,15 @@ mod tests {
         ] {
             assert_eq!(post(sender, content, subtype).check(), outcome);
         }
-        let full = |bytes: usize| NewMessage { envelope: vec![0; bytes].into(), ..post(person("ada"), Text, None) };
+        let full =
+            |bytes: usize| SubmittedMessage { envelope: vec![0; bytes].into(), ..post(person("ada"), Text, None) };
         assert_eq!(full(0).check(), Err(MessageRefusal::Empty));
         assert_eq!(full(MAX_ENVELOPE).check(), Ok(()));
         assert_eq!(full(MAX_ENVELOPE + 1).check(), Err(MessageRefusal::TooLarge));
-        assert!(full(1).has_same_content(&NewMessage { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) }));
+        assert!(
+            full(1).has_same_content(&SubmittedMessage { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) })
+        );
         assert!(!full(1).has_same_content(&full(2)));
-        assert!(!full(1).has_same_content(&NewMessage { content_type: Artifact, ..full(1) }));
+        assert!(!full(1).has_same_content(&SubmittedMessage { content_type: Artifact, ..full(1) }));
     }
 }

@@ -12,7 +12,7 @@ use crate::turn::TurnOutcome;
 
 /// Whether a piece of model output is text for people or thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputKind {
+pub enum ModelOutputKind {
     Text,
     Thinking,
 }
@@ -20,9 +20,9 @@ pub enum OutputKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnLogEvent<'a> {
     Started,
-    Delta(OutputKind, &'a str),
+    Delta(ModelOutputKind, &'a str),
     /// A complete block of text or thinking.
-    Block(OutputKind, &'a str),
+    Block(ModelOutputKind, &'a str),
     /// A tool call, as JSON of a [`ToolCall`].
     ToolCall(&'a str),
     /// Result of one of the agent's tools: JSON with `toolCallId` and `content`.
@@ -33,27 +33,27 @@ pub enum TurnLogEvent<'a> {
 
 /// The event log of a turn. Events are numbered from 0; in a log rebuilt from the history, from [`FIRST_REBUILT`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EventLog {
+pub struct TurnEventLog {
     text: String,
-    entries: Vec<EventLogEntry>,
+    entries: Vec<TurnEventLogEntry>,
     /// Kind of the unfinished block and the offset at which it begins.
-    open: Option<(OutputKind, u32)>,
+    open: Option<(ModelOutputKind, u32)>,
     /// Whether the log was rebuilt from the history, after a crash lost the original events.
     rebuilt: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct EventLogEntry {
-    kind: EventLogEntryKind,
+struct TurnEventLogEntry {
+    kind: TurnEventLogEntryKind,
     start: u32,
     end: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EventLogEntryKind {
+enum TurnEventLogEntryKind {
     Started,
-    Delta(OutputKind),
-    Block(OutputKind),
+    Delta(ModelOutputKind),
+    Block(ModelOutputKind),
     ToolCall,
     ToolResult,
     Stopped,
@@ -62,14 +62,14 @@ enum EventLogEntryKind {
 /// The event log has reached the size limit of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the turn produced more than {MAX_BYTES} bytes")]
-pub struct EventLogFull;
+pub struct TurnEventLogFullError;
 
 /// Size limit of one turn's event log in memory, text and entries, in bytes. The last MiB is reserved for the end of
 /// the turn.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Number of the first event of a rebuilt log, larger than any event number that a reader can have seen before.
 pub const FIRST_REBUILT: usize = 10_000_000;
-const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<EventLogEntry>());
+const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<TurnEventLogEntry>());
 /// Bytes reserved in the log for the events that end a turn.
 const RESERVED_BYTES: usize = 1024 * 1024;
 
@@ -80,11 +80,11 @@ struct ToolResultEvent<'a> {
     content: &'a Content,
 }
 
-impl EventLog {
+impl TurnEventLog {
     #[must_use]
     pub fn started() -> Self {
         let mut log = Self::default();
-        log.entry(EventLogEntryKind::Started, 0);
+        log.entry(TurnEventLogEntryKind::Started, 0);
         log
     }
 
@@ -124,7 +124,7 @@ impl EventLog {
 
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.entries.last().is_some_and(|entry| entry.kind == EventLogEntryKind::Stopped)
+        self.entries.last().is_some_and(|entry| entry.kind == TurnEventLogEntryKind::Stopped)
     }
 
     #[must_use]
@@ -140,7 +140,7 @@ impl EventLog {
 
     /// Appends a piece of text or thinking; an empty piece has no event. A change from one to the other completes the
     /// previous block.
-    pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), EventLogFull> {
+    pub fn delta(&mut self, output: ModelOutputKind, piece: &str) -> Result<(), TurnEventLogFullError> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
             return Ok(());
@@ -151,24 +151,24 @@ impl EventLog {
         let start = self.position();
         self.open.get_or_insert((output, start));
         self.text.push_str(piece);
-        self.entry(EventLogEntryKind::Delta(output), start);
+        self.entry(TurnEventLogEntryKind::Delta(output), start);
         Ok(())
     }
 
     /// Completes the unfinished block, if there is one.
     pub fn close_block(&mut self) {
         if let Some((output, start)) = self.open.take() {
-            self.entry(EventLogEntryKind::Block(output), start);
+            self.entry(TurnEventLogEntryKind::Block(output), start);
         }
     }
 
-    pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), EventLogFull> {
-        self.json(EventLogEntryKind::ToolCall, call)
+    pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), TurnEventLogFullError> {
+        self.json(TurnEventLogEntryKind::ToolCall, call)
     }
 
     /// Appends the result of one of the agent's tools.
-    pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), EventLogFull> {
-        self.json(EventLogEntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
+    pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), TurnEventLogFullError> {
+        self.json(TurnEventLogEntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
     }
 
     /// Appends the end of the turn, for which space is reserved.
@@ -177,10 +177,10 @@ impl EventLog {
         let json = json_of(stop);
         let start = self.position();
         self.text.push_str(&json);
-        self.entry(EventLogEntryKind::Stopped, start);
+        self.entry(TurnEventLogEntryKind::Stopped, start);
     }
 
-    fn json(&mut self, kind: EventLogEntryKind, value: &impl Serialize) -> Result<(), EventLogFull> {
+    fn json(&mut self, kind: TurnEventLogEntryKind, value: &impl Serialize) -> Result<(), TurnEventLogFullError> {
         let json = serde_json::to_string(value).expect("an event is always JSON");
         self.room_for(json.len())?;
         self.close_block();
@@ -190,29 +190,29 @@ impl EventLog {
         Ok(())
     }
 
-    fn entry(&mut self, kind: EventLogEntryKind, start: u32) {
+    fn entry(&mut self, kind: TurnEventLogEntryKind, start: u32) {
         let end = self.position();
-        self.entries.push(EventLogEntry { kind, start, end });
+        self.entries.push(TurnEventLogEntry { kind, start, end });
     }
 
     fn position(&self) -> u32 {
         position(self.text.len())
     }
 
-    fn room_for(&self, bytes: usize) -> Result<(), EventLogFull> {
-        let entries = self.entries.len() * size_of::<EventLogEntry>();
-        if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(EventLogFull) } else { Ok(()) }
+    fn room_for(&self, bytes: usize) -> Result<(), TurnEventLogFullError> {
+        let entries = self.entries.len() * size_of::<TurnEventLogEntry>();
+        if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(TurnEventLogFullError) } else { Ok(()) }
     }
 
-    fn view(&self, entry: EventLogEntry) -> TurnLogEvent<'_> {
+    fn view(&self, entry: TurnEventLogEntry) -> TurnLogEvent<'_> {
         let text = &self.text[entry.start as usize..entry.end as usize];
         match entry.kind {
-            EventLogEntryKind::Started => TurnLogEvent::Started,
-            EventLogEntryKind::Delta(output) => TurnLogEvent::Delta(output, text),
-            EventLogEntryKind::Block(output) => TurnLogEvent::Block(output, text),
-            EventLogEntryKind::ToolCall => TurnLogEvent::ToolCall(text),
-            EventLogEntryKind::ToolResult => TurnLogEvent::ToolResult(text),
-            EventLogEntryKind::Stopped => TurnLogEvent::Stopped(text),
+            TurnEventLogEntryKind::Started => TurnLogEvent::Started,
+            TurnEventLogEntryKind::Delta(output) => TurnLogEvent::Delta(output, text),
+            TurnEventLogEntryKind::Block(output) => TurnLogEvent::Block(output, text),
+            TurnEventLogEntryKind::ToolCall => TurnLogEvent::ToolCall(text),
+            TurnEventLogEntryKind::ToolResult => TurnLogEvent::ToolResult(text),
+            TurnEventLogEntryKind::Stopped => TurnLogEvent::Stopped(text),
         }
     }
 }
@@ -228,14 +228,16 @@ fn json_of(stop: &TurnOutcome) -> String {
 /// The stored form of an event log: version, number of entries, kind and length of each entry, then the text. An entry
 /// begins where the previous one ends; a block spans its deltas.
 mod stored {
-    use super::{EventLog, EventLogEntry, EventLogEntryKind, OutputKind, TurnOutcome, json_of, position};
+    use super::{
+        ModelOutputKind, TurnEventLog, TurnEventLogEntry, TurnEventLogEntryKind, TurnOutcome, json_of, position,
+    };
 
     const VERSION: u8 = 1;
     /// Version byte of an event log that was rebuilt from the history after a crash, whose events are numbered
     /// differently; the rest of the format is the same.
     const VERSION_REBUILT: u8 = 2;
 
-    impl EventLog {
+    impl TurnEventLog {
         #[must_use]
         pub fn to_bytes(&self) -> Vec<u8> {
             self.written(&[], "")
@@ -245,18 +247,22 @@ mod stored {
         #[must_use]
         pub fn to_bytes_stopped(&self, stop: &TurnOutcome) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
-            let stopped =
-                EventLogEntry { kind: EventLogEntryKind::Stopped, start, end: position(self.text.len() + json.len()) };
+            let stopped = TurnEventLogEntry {
+                kind: TurnEventLogEntryKind::Stopped,
+                start,
+                end: position(self.text.len() + json.len()),
+            };
             match self.open {
                 Some((output, begun)) => {
-                    let block = EventLogEntry { kind: EventLogEntryKind::Block(output), start: begun, end: start };
+                    let block =
+                        TurnEventLogEntry { kind: TurnEventLogEntryKind::Block(output), start: begun, end: start };
                     self.written(&[block, stopped], &json)
                 }
                 None => self.written(&[stopped], &json),
             }
         }
 
-        fn written(&self, entries: &[EventLogEntry], text: &str) -> Vec<u8> {
+        fn written(&self, entries: &[TurnEventLogEntry], text: &str) -> Vec<u8> {
             let count = self.entries.len() + entries.len();
             let mut out = Vec::with_capacity(16 + count * 3 + self.text.len() + text.len());
             out.push(if self.rebuilt { VERSION_REBUILT } else { VERSION });
@@ -286,10 +292,10 @@ mod stored {
                 rest = after;
                 let (kind, length) = (kind_of(tag)?, take(&mut rest)?);
                 let entry = match kind {
-                    EventLogEntryKind::Block(_) => {
-                        EventLogEntry { kind, start: position.checked_sub(length)?, end: position }
+                    TurnEventLogEntryKind::Block(_) => {
+                        TurnEventLogEntry { kind, start: position.checked_sub(length)?, end: position }
                     }
-                    _ => EventLogEntry { kind, start: position, end: position.checked_add(length)? },
+                    _ => TurnEventLogEntry { kind, start: position, end: position.checked_add(length)? },
                 };
                 position = entry.end;
                 entries.push(entry);
@@ -323,23 +329,23 @@ mod stored {
     }
 
     /// Kinds of log entries; the stored tag of a kind is its index.
-    const ENTRY_KINDS: [EventLogEntryKind; 8] = [
-        EventLogEntryKind::Started,
-        EventLogEntryKind::Delta(OutputKind::Text),
-        EventLogEntryKind::Delta(OutputKind::Thinking),
-        EventLogEntryKind::Block(OutputKind::Text),
-        EventLogEntryKind::Block(OutputKind::Thinking),
-        EventLogEntryKind::ToolCall,
-        EventLogEntryKind::ToolResult,
-        EventLogEntryKind::Stopped,
+    const ENTRY_KINDS: [TurnEventLogEntryKind; 8] = [
+        TurnEventLogEntryKind::Started,
+        TurnEventLogEntryKind::Delta(ModelOutputKind::Text),
+        TurnEventLogEntryKind::Delta(ModelOutputKind::Thinking),
+        TurnEventLogEntryKind::Block(ModelOutputKind::Text),
+        TurnEventLogEntryKind::Block(ModelOutputKind::Thinking),
+        TurnEventLogEntryKind::ToolCall,
+        TurnEventLogEntryKind::ToolResult,
+        TurnEventLogEntryKind::Stopped,
     ];
 
-    fn tag(kind: EventLogEntryKind) -> u8 {
+    fn tag(kind: TurnEventLogEntryKind) -> u8 {
         let index = ENTRY_KINDS.iter().position(|tagged| *tagged == kind);
         index.and_then(|index| u8::try_from(index).ok()).expect("every kind has a tag")
     }
 
-    fn kind_of(tag: u8) -> Option<EventLogEntryKind> {
+    fn kind_of(tag: u8) -> Option<TurnEventLogEntryKind> {
         ENTRY_KINDS.get(usize::from(tag)).copied()
     }
 }
@@ -350,11 +356,11 @@ mod tests {
     use crate::ids::{CallId, ToolName};
     use crate::turn::StopReason;
 
-    fn sample() -> EventLog {
-        let mut log = EventLog::started();
-        log.delta(OutputKind::Thinking, "hm ").unwrap();
-        log.delta(OutputKind::Text, "Grüß ").unwrap();
-        log.delta(OutputKind::Text, "dich").unwrap();
+    fn sample() -> TurnEventLog {
+        let mut log = TurnEventLog::started();
+        log.delta(ModelOutputKind::Thinking, "hm ").unwrap();
+        log.delta(ModelOutputKind::Text, "Grüß ").unwrap();
+        log.delta(ModelOutputKind::Text, "dich").unwrap();
         let call = ToolCall {
             id: CallId::parse("c1").unwrap(),
             name: ToolName::parse("add").unwrap(),
@@ -378,8 +384,8 @@ mod tests {
 
     #[test]
     fn to_bytes_stopped_gives_the_bytes_of_the_log_after_stopping_it() {
-        let mut log = EventLog::started();
-        for output in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
+        let mut log = TurnEventLog::started();
+        for output in [None, Some(ModelOutputKind::Text), Some(ModelOutputKind::Thinking)] {
             if let Some(output) = output {
                 log.delta(output, "Grüß").unwrap();
             }
@@ -391,10 +397,10 @@ mod tests {
 
     #[test]
     fn client_of_a_lost_event_log_gets_only_the_last_event_of_the_rebuilt_log() {
-        let mut log = EventLog::rebuilt();
-        log.delta(OutputKind::Text, "one two").unwrap();
+        let mut log = TurnEventLog::rebuilt();
+        log.delta(ModelOutputKind::Text, "one two").unwrap();
         log.stopped(&stop());
-        let read = EventLog::from_bytes(&log.to_bytes()).unwrap();
+        let read = TurnEventLog::from_bytes(&log.to_bytes()).unwrap();
         assert_eq!(read, log);
         let told =
             |number| read.from(read.index_of(number)).map(|(index, _)| read.number(index) - FIRST_REBUILT).collect();
@@ -422,11 +428,11 @@ mod tests {
             events,
             [
                 TurnLogEvent::Started,
-                TurnLogEvent::Delta(OutputKind::Thinking, "hm "),
-                TurnLogEvent::Block(OutputKind::Thinking, "hm "),
-                TurnLogEvent::Delta(OutputKind::Text, "Grüß "),
-                TurnLogEvent::Delta(OutputKind::Text, "dich"),
-                TurnLogEvent::Block(OutputKind::Text, "Grüß dich"),
+                TurnLogEvent::Delta(ModelOutputKind::Thinking, "hm "),
+                TurnLogEvent::Block(ModelOutputKind::Thinking, "hm "),
+                TurnLogEvent::Delta(ModelOutputKind::Text, "Grüß "),
+                TurnLogEvent::Delta(ModelOutputKind::Text, "dich"),
+                TurnLogEvent::Block(ModelOutputKind::Text, "Grüß dich"),
                 TurnLogEvent::ToolCall(r#"{"toolCallId":"c1","name":"add","input":{}}"#),
                 TurnLogEvent::ToolResult(r#"{"toolCallId":"c1","content":"3"}"#),
                 TurnLogEvent::Stopped(r#"{"stopReason":"end_turn","turnId":"s.1"}"#),
@@ -439,20 +445,20 @@ mod tests {
     fn stored_event_log_round_trips_and_truncation_is_detected() {
         let log = sample();
         let bytes = log.to_bytes();
-        assert_eq!(EventLog::from_bytes(&bytes), Some(log));
-        assert_eq!(EventLog::from_bytes(&[]), None);
+        assert_eq!(TurnEventLog::from_bytes(&bytes), Some(log));
+        assert_eq!(TurnEventLog::from_bytes(&[]), None);
         for cut in 0..bytes.len() {
             // A truncated text would leave entries that point past its end.
-            assert_eq!(EventLog::from_bytes(&bytes[..cut]), None, "{cut}");
+            assert_eq!(TurnEventLog::from_bytes(&bytes[..cut]), None, "{cut}");
         }
     }
 
     #[test]
     fn full_event_log_refuses_deltas_but_can_still_be_stopped() {
-        let mut log = EventLog::started();
+        let mut log = TurnEventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
-        let full = (0..8).find_map(|_| log.delta(OutputKind::Text, &piece).err());
-        assert_eq!(full, Some(EventLogFull));
+        let full = (0..8).find_map(|_| log.delta(ModelOutputKind::Text, &piece).err());
+        assert_eq!(full, Some(TurnEventLogFullError));
         log.stopped(&TurnOutcome {
             stop_reason: StopReason::Error,
             turn_id: "s.1".into(),

@@ -162,7 +162,7 @@ pub struct Execution {
 /// A transition that an execution's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an execution that is {from} cannot become {to}")]
-pub struct IllegalTransition {
+pub struct IllegalExecutionTransition {
     /// Name of the current state.
     pub from: &'static str,
     /// Name of the requested state.
@@ -178,7 +178,7 @@ impl Execution {
     }
 
     /// Starts the first or a further attempt. Fails if the execution has ended.
-    pub fn begin(&mut self, at: Timestamp) -> Result<(), IllegalTransition> {
+    pub fn begin(&mut self, at: Timestamp) -> Result<(), IllegalExecutionTransition> {
         self.step(ExecutionState::Running, at)?;
         self.attempt += 1;
         Ok(())
@@ -186,18 +186,18 @@ impl Execution {
 
     /// Ends the execution. Fails if the execution has ended, if it never started and `end` is a result, or if `end` is
     /// not a final state.
-    pub fn end(&mut self, end: ExecutionState, at: Timestamp) -> Result<(), IllegalTransition> {
+    pub fn end(&mut self, end: ExecutionState, at: Timestamp) -> Result<(), IllegalExecutionTransition> {
         let answers_unbegun =
             matches!((&self.state, &end), (ExecutionState::Accepted, ExecutionState::Completed { .. }));
         if !end.is_over() || answers_unbegun {
-            return Err(IllegalTransition { from: self.state.as_str(), to: end.as_str() });
+            return Err(IllegalExecutionTransition { from: self.state.as_str(), to: end.as_str() });
         }
         self.step(end, at)
     }
 
-    fn step(&mut self, to: ExecutionState, at: Timestamp) -> Result<(), IllegalTransition> {
+    fn step(&mut self, to: ExecutionState, at: Timestamp) -> Result<(), IllegalExecutionTransition> {
         if self.state.is_over() {
-            return Err(IllegalTransition { from: self.state.as_str(), to: to.as_str() });
+            return Err(IllegalExecutionTransition { from: self.state.as_str(), to: to.as_str() });
         }
         self.state = to;
         // A clock that was set back does not reduce `updated_at`.

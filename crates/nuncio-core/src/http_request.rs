@@ -10,12 +10,12 @@ pub const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host"
 
 /// Part of a URL template before its first placeholder, which fixes scheme, host and port.
 #[derive(Debug)]
-pub struct FixedOrigin<'a> {
+pub struct UrlTemplateOrigin<'a> {
     prefix: &'a str,
     origin: Url,
 }
 
-impl<'a> FixedOrigin<'a> {
+impl<'a> UrlTemplateOrigin<'a> {
     /// Parses the fixed part of a URL template.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl<'a> FixedOrigin<'a> {
     }
 }
 
-impl fmt::Display for FixedOrigin<'_> {
+impl fmt::Display for UrlTemplateOrigin<'_> {
     /// Writes scheme, host and port, which are not secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin.origin().ascii_serialization())
@@ -125,7 +125,7 @@ mod tests {
             "https://{# #}a/",
             "https://a/../{{ args.x }}",
         ] {
-            assert!(FixedOrigin::new(bad).is_err(), "{bad} passed");
+            assert!(UrlTemplateOrigin::new(bad).is_err(), "{bad} passed");
         }
         for good in [
             "https://api.example/{{ args.x }}",
@@ -133,13 +133,13 @@ mod tests {
             "https://api.example",
             "https://[::1]:1/{{ args.x }}",
         ] {
-            assert!(FixedOrigin::new(good).is_ok(), "{good} was refused");
+            assert!(UrlTemplateOrigin::new(good).is_ok(), "{good} was refused");
         }
     }
 
     #[test]
     fn arguments_cannot_change_origin_or_path_prefix() {
-        let fixed_origin = FixedOrigin::new("https://api.example/rooms/{{ args.id }}/beds").unwrap();
+        let fixed_origin = UrlTemplateOrigin::new("https://api.example/rooms/{{ args.id }}/beds").unwrap();
         assert_eq!(fixed_origin.to_string(), "https://api.example");
         assert!(fixed_origin.admit("https://api.example/rooms/12/beds").is_ok());
         assert!(fixed_origin.admit("https://api.example/rooms/..%2F..%2Fadmin/beds").is_ok());

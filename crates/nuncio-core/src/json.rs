@@ -16,7 +16,7 @@ const MAX_REPEATED: usize = 200;
 
 /// Why a JSON document was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JsonError {
+pub enum JsonDocumentError {
     #[error("must not have more than {most} bytes")]
     TooLarge {
         /// Size limit of the document, in bytes.
@@ -37,23 +37,23 @@ pub enum JsonError {
 }
 
 /// Parses a JSON document within the limits. A name that is repeated in an object is an error.
-pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonError> {
+pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonDocumentError> {
     if document.len() > max_bytes {
-        return Err(JsonError::TooLarge { most: max_bytes, found: document.len() });
+        return Err(JsonDocumentError::TooLarge { most: max_bytes, found: document.len() });
     }
     if is_too_deep(document) {
-        return Err(JsonError::TooDeep);
+        return Err(JsonDocumentError::TooDeep);
     }
     if count_values(document) > MAX_VALUES {
-        return Err(JsonError::TooManyValues);
+        return Err(JsonDocumentError::TooManyValues);
     }
     let repeated = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(document);
     let read = StrictValueSeed { pointer: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
     let read = read.and_then(|value| reader.end().map(|()| value));
-    let value = read.map_err(|error| JsonError::NotJson(error.to_string()))?;
+    let value = read.map_err(|error| JsonDocumentError::NotJson(error.to_string()))?;
     let repeated = repeated.into_inner();
-    if repeated.is_empty() { Ok(value) } else { Err(JsonError::Repeated(repeated)) }
+    if repeated.is_empty() { Ok(value) } else { Err(JsonDocumentError::Repeated(repeated)) }
 }
 
 /// A content type without parameters such as the character set.
@@ -219,28 +219,28 @@ impl<'de> Visitor<'de> for StrictValueSeed<'_> {
 mod tests {
     use super::*;
 
-    fn wrong(document: &str) -> JsonError {
+    fn wrong(document: &str) -> JsonDocumentError {
         read(document.as_bytes(), 1000).unwrap_err()
     }
 
     #[test]
     fn all_repeated_json_member_names_are_reported_with_pointers() {
         let found = wrong(r#"{"a":1,"a":2,"b":[{"x/y":1,"x/y":2}],"c~":{"d":0,"e":{},"d":1}}"#);
-        assert_eq!(found, JsonError::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
+        assert_eq!(found, JsonDocumentError::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
         // Names are compared after unescaping.
         assert_eq!(wrong(r#"{"a":1,"\u0061":2}"#).to_string(), "/a must not be repeated");
     }
 
     #[test]
     fn json_beyond_size_depth_or_value_count_limit_is_refused() {
-        assert_eq!(wrong(&"x".repeat(1001)), JsonError::TooLarge { most: 1000, found: 1001 });
-        assert_eq!(wrong(&"[".repeat(200)), JsonError::TooDeep);
+        assert_eq!(wrong(&"x".repeat(1001)), JsonDocumentError::TooLarge { most: 1000, found: 1001 });
+        assert_eq!(wrong(&"[".repeat(200)), JsonDocumentError::TooDeep);
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         assert!(read(deep(MAX_DEPTH - 1).as_bytes(), 1000).is_ok());
         assert!(read(deep(MAX_DEPTH).as_bytes(), 1000).is_err());
         let many = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
         assert!(read(many(MAX_VALUES).as_bytes(), usize::MAX).is_ok());
-        assert_eq!(read(many(MAX_VALUES + 1).as_bytes(), usize::MAX), Err(JsonError::TooManyValues));
+        assert_eq!(read(many(MAX_VALUES + 1).as_bytes(), usize::MAX), Err(JsonDocumentError::TooManyValues));
         let brackets_in_text = format!(r#"["\"{}"]"#, "[".repeat(100));
         assert!(read(brackets_in_text.as_bytes(), 1000).is_ok());
     }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn malformed_json_is_refused_and_large_integers_are_exact() {
         for bad in ["", "{", "{\"a\":}", "[1,]", "nul", "1 2", "\u{feff}{}", "1e999", "\"\\ud800\""] {
-            assert!(matches!(wrong(bad), JsonError::NotJson(_)), "{bad}");
+            assert!(matches!(wrong(bad), JsonDocumentError::NotJson(_)), "{bad}");
         }
         assert!(read(b"\"\xff\"", 1000).is_err());
         let big = read(b"[18446744073709551615, -9223372036854775808, 9007199254740993]", 1000).unwrap();

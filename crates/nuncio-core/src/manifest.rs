@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agent::Sensitivity;
 use crate::digest::{self, Digest};
 use crate::ids::{ScopeId, ToolName};
-use crate::json::{self, JsonError};
+use crate::json::{self, JsonDocumentError};
 use crate::schema::Schema;
 use crate::text::TextByLanguage;
 
@@ -25,7 +25,7 @@ mod scopes;
 mod tests;
 mod tools;
 
-pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
+pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, ManifestWarningRule};
 pub use presets::ScopePresets;
 
 pub use tools::is_device_tool_name;
@@ -131,7 +131,7 @@ impl Manifest {
                 "the manifest has {} bytes in canonical form, more than half of the {MAX_BYTES} allowed",
                 canonical.len()
             );
-            notes.warn(WarningRule::Large, "", message);
+            notes.warn(ManifestWarningRule::Large, "", message);
         }
         let read = read::manifest(&value, presets, &mut notes);
         let warnings = notes.finish()?;
@@ -161,20 +161,20 @@ impl Manifest {
     }
 }
 
-fn unreadable(why: &JsonError) -> ManifestFaults {
+fn unreadable(why: &JsonDocumentError) -> ManifestFaults {
     let whole = |rule, message| ManifestFaults::one(rule, "", message);
     match why {
-        JsonError::TooLarge { most, found } => {
+        JsonDocumentError::TooLarge { most, found } => {
             let message = format!(
                 "the manifest has {found} bytes; at most {most} are read, and at most {MAX_BYTES} are allowed in \
                  canonical form"
             );
             whole(ManifestRule::TooLarge, message)
         }
-        JsonError::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
-        JsonError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
-        JsonError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
-        JsonError::Repeated(pointers) => {
+        JsonDocumentError::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
+        JsonDocumentError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
+        JsonDocumentError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
+        JsonDocumentError::Repeated(pointers) => {
             let mut notes = ManifestFindings::default();
             for location in pointers {
                 let message = "occurs twice in its object, and parsers differ on which one counts; keep one".to_owned();

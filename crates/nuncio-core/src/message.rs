@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::ids::{CallId, ToolName};
 
 /// Unknown fields of a message, preserved as sent.
-pub type Extra = Map<String, Value>;
+pub type UnknownMessageFields = Map<String, Value>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -17,19 +17,19 @@ pub enum Message {
     System {
         content: String,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// A message of the person, or of the application on their behalf.
     User {
         content: Content,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// A message of the agent: text and tool calls.
     Assistant {
         content: Content,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// A message with the result of a tool call.
     Tool {
@@ -37,24 +37,24 @@ pub enum Message {
         tool_call_id: CallId,
         content: Content,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
 }
 
 impl Message {
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User { content: Content::Text(text.into()), extra: Extra::new() }
+        Self::User { content: Content::Text(text.into()), extra: UnknownMessageFields::new() }
     }
 
     #[must_use]
     pub fn assistant(blocks: Vec<Block>) -> Self {
-        Self::Assistant { content: Content::Blocks(blocks), extra: Extra::new() }
+        Self::Assistant { content: Content::Blocks(blocks), extra: UnknownMessageFields::new() }
     }
 
     #[must_use]
     pub fn tool(tool_call_id: CallId, content: Content) -> Self {
-        Self::Tool { tool_call_id, content, extra: Extra::new() }
+        Self::Tool { tool_call_id, content, extra: UnknownMessageFields::new() }
     }
 
     /// Role of the message's sender: `system`, `user`, `assistant` or `tool`.
@@ -141,47 +141,47 @@ pub enum Block {
     Text {
         text: String,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// The model's reasoning, which is shown separately from its text.
     Thinking {
         thinking: String,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     ToolUse {
         #[serde(flatten)]
         call: ToolCall,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// An image block, by `https:` or `data:` URL.
     Image {
         url: String,
         #[serde(flatten)]
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
 }
 
 impl Block {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), extra: Extra::new() }
+        Self::Text { text: text.into(), extra: UnknownMessageFields::new() }
     }
 
     #[must_use]
     pub fn thinking(thinking: impl Into<String>) -> Self {
-        Self::Thinking { thinking: thinking.into(), extra: Extra::new() }
+        Self::Thinking { thinking: thinking.into(), extra: UnknownMessageFields::new() }
     }
 
     #[must_use]
     pub fn tool_use(call: ToolCall) -> Self {
-        Self::ToolUse { call, extra: Extra::new() }
+        Self::ToolUse { call, extra: UnknownMessageFields::new() }
     }
 
     #[must_use]
     pub fn image(url: impl Into<String>) -> Self {
-        Self::Image { url: url.into(), extra: Extra::new() }
+        Self::Image { url: url.into(), extra: UnknownMessageFields::new() }
     }
 }
 

@@ -22,7 +22,7 @@ string_enum! {
 
 /// The inputs of a decision whether a call may run.
 #[derive(Debug, Clone)]
-pub struct PolicyFacts<'a> {
+pub struct CallPolicyFacts<'a> {
     pub caller: &'a Principal,
     /// Whether the operator admitted the caller to speak for its own person: `local`, keys, and OAuth subjects of an
     /// issuer with `people = true`. The caller's answer then counts as that person's.
@@ -68,7 +68,7 @@ pub enum PolicyDecision {
 /// sensitivity or with `human_authorization` needs an approver who is not the caller; not on a device, which asks its
 /// person itself.
 #[must_use]
-pub fn decide(facts: &PolicyFacts<'_>) -> PolicyDecision {
+pub fn decide(facts: &CallPolicyFacts<'_>) -> PolicyDecision {
     if !facts.granted {
         return PolicyDecision::Deny(Code::ScopeNotGranted);
     }
@@ -104,8 +104,8 @@ pub fn asks_others(agent: &Agent, tool: &Tool) -> bool {
 mod tests {
     use super::*;
 
-    fn facts(caller: &Principal) -> PolicyFacts<'_> {
-        PolicyFacts {
+    fn facts(caller: &Principal) -> CallPolicyFacts<'_> {
+        CallPolicyFacts {
             caller,
             speaks_for_person: true,
             granted: true,
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn device_call_is_denied_without_grant_and_otherwise_needs_no_server_approval() {
         let caller = Principal::Anonymous;
-        let device = PolicyFacts {
+        let device = CallPolicyFacts {
             on_device: true,
             human_authorization: true,
             sensitivity: Some(Sensitivity::High),
@@ -130,18 +130,18 @@ mod tests {
             ..facts(&caller)
         };
         assert_eq!(decide(&device), PolicyDecision::Allow);
-        assert_eq!(decide(&PolicyFacts { granted: false, ..device }), PolicyDecision::Deny(Code::ScopeNotGranted));
+        assert_eq!(decide(&CallPolicyFacts { granted: false, ..device }), PolicyDecision::Deny(Code::ScopeNotGranted));
     }
 
     #[test]
     fn client_trust_replaces_neither_grant_nor_human_authorization() {
         let caller = Principal::Local;
         assert_eq!(decide(&facts(&caller)), PolicyDecision::Allow);
-        let unasked = PolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };
+        let unasked = CallPolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };
         assert_eq!(decide(&unasked), PolicyDecision::Ask(Approver::Client));
-        let authorised = PolicyFacts { human_authorization: true, ..facts(&caller) };
+        let authorised = CallPolicyFacts { human_authorization: true, ..facts(&caller) };
         assert_eq!(decide(&authorised), PolicyDecision::Ask(Approver::Operators));
-        let ungranted = PolicyFacts { granted: false, ..facts(&caller) };
+        let ungranted = CallPolicyFacts { granted: false, ..facts(&caller) };
         assert_eq!(decide(&ungranted), PolicyDecision::Deny(Code::ScopeNotGranted));
     }
 
@@ -158,9 +158,12 @@ mod tests {
             (false, NotNeeded, PolicyDecision::Ask(Approver::Operators)),
         ] {
             let high =
-                PolicyFacts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+                CallPolicyFacts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
             assert_eq!(decide(&high), decision, "{speaks_for_person} {client:?}");
-            assert_eq!(decide(&PolicyFacts { sensitivity: Some(Sensitivity::Medium), ..high }), PolicyDecision::Allow);
+            assert_eq!(
+                decide(&CallPolicyFacts { sensitivity: Some(Sensitivity::Medium), ..high }),
+                PolicyDecision::Allow
+            );
         }
     }
 
@@ -168,17 +171,21 @@ mod tests {
     fn unasked_client_that_speaks_for_no_person_is_asked_before_operators() {
         let caller = Principal::Anonymous;
         let client = ClientConsent::Unasked;
-        let high =
-            PolicyFacts { speaks_for_person: false, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+        let high = CallPolicyFacts {
+            speaks_for_person: false,
+            sensitivity: Some(Sensitivity::High),
+            client,
+            ..facts(&caller)
+        };
         assert_eq!(decide(&high), PolicyDecision::Ask(Approver::Client));
     }
 
     #[test]
     fn approval_by_the_caller_itself_does_not_count() {
         let caller = Principal::Local;
-        let own = PolicyFacts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
+        let own = CallPolicyFacts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
         assert_eq!(decide(&own), PolicyDecision::Ask(Approver::Operators));
-        let other = PolicyFacts { approved_by: Some(&Principal::Operator), ..own };
+        let other = CallPolicyFacts { approved_by: Some(&Principal::Operator), ..own };
         assert_eq!(decide(&other), PolicyDecision::Allow);
     }
 
@@ -186,10 +193,10 @@ mod tests {
     fn linked_person_is_asked_on_their_device_unless_they_are_the_caller() {
         let ada = PersonName::parse("ada").unwrap();
         let caller = Principal::Anonymous;
-        let linked = PolicyFacts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };
+        let linked = CallPolicyFacts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };
         assert_eq!(decide(&linked), PolicyDecision::Ask(Approver::Device(ada.clone())));
         let herself = Principal::Person(ada.clone());
-        let own = PolicyFacts { caller: &herself, ..linked };
+        let own = CallPolicyFacts { caller: &herself, ..linked };
         assert_eq!(decide(&own), PolicyDecision::Ask(Approver::Operators));
     }
 }

@@ -95,7 +95,7 @@ pub struct ScopeToGrant {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RelationError {
+pub enum RelationChangeError {
     #[error("the relation has ended")]
     Ended,
     /// The ledger entry does not follow the last one of this relation's ledger.
@@ -225,9 +225,9 @@ impl Relation {
         entry: &LedgerEntry,
         level: impl Fn(&ScopeId) -> Sensitivity,
         mut name: impl FnMut() -> GrantId,
-    ) -> Result<Self, RelationError> {
+    ) -> Result<Self, RelationChangeError> {
         if !entry.action.allows() {
-            return Err(RelationError::OtherAction);
+            return Err(RelationChangeError::OtherAction);
         }
         let mut next = self.take(entry)?;
         let granted = |scope: &ScopeId| ScopeGrant {
@@ -245,9 +245,9 @@ impl Relation {
 
     /// Applies a ledger entry that ends the relation. The caller has verified its signature. Fails if the relation has
     /// ended, or the entry is not the next one or no revocation.
-    pub fn revoke(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
+    pub fn revoke(&self, entry: &LedgerEntry) -> Result<Self, RelationChangeError> {
         if entry.action != LedgerAction::Revoke {
-            return Err(RelationError::OtherAction);
+            return Err(RelationChangeError::OtherAction);
         }
         let mut next = self.take(entry)?;
         next.state = RelationState::Revoked { at: entry.at };
@@ -257,7 +257,7 @@ impl Relation {
     }
 
     /// Ends the relation on behalf of the server and returns the ledger entry.
-    pub fn end(&self, at: Timestamp) -> Result<(Self, LedgerEntry), RelationError> {
+    pub fn end(&self, at: Timestamp) -> Result<(Self, LedgerEntry), RelationChangeError> {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
         let entry = self.draft(LedgerAction::Revoke, scopes, self.accepted, at.max(self.updated_at));
         Ok((self.revoke(&entry)?, entry))
@@ -295,16 +295,16 @@ impl Relation {
 
     /// The relation with the ledger entry as head of its ledger; the grants are unchanged. Fails if the relation has
     /// ended or the entry is not the next one.
-    fn take(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
+    fn take(&self, entry: &LedgerEntry) -> Result<Self, RelationChangeError> {
         if !self.is_active() {
-            return Err(RelationError::Ended);
+            return Err(RelationChangeError::Ended);
         }
         let next = entry.seq == self.ledger.seq + 1
             && entry.prev_hash == self.ledger.hash
             && entry.relation_id == self.id
             && entry.agent_id == self.agent;
         if !next {
-            return Err(RelationError::NotNext);
+            return Err(RelationChangeError::NotNext);
         }
         Ok(Self {
             ledger: ChainHead { seq: entry.seq, hash: entry.hash() },

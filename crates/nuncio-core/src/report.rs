@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json::{JsonError, MAX_VALUES};
+use crate::json::{JsonDocumentError, MAX_VALUES};
 use crate::schema::MAX_DEPTH;
 
 /// Limit of reported errors, and of warnings, per document.
@@ -13,7 +13,7 @@ pub const MAX_FAULTS: usize = 200;
 
 /// A validation report; `K` is the document kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DocumentReport<K> {
+pub struct DocumentValidationReport<K> {
     pub valid: bool,
     /// Broken rules of the document, sorted by path.
     pub errors: Vec<DocumentFault>,
@@ -35,7 +35,7 @@ pub struct DocumentFault {
     pub actual: Value,
 }
 
-impl<K> DocumentReport<K> {
+impl<K> DocumentValidationReport<K> {
     /// Makes a report with sorted faults, without duplicates.
     #[must_use]
     pub fn new(kind: K, mut errors: Vec<DocumentFault>, mut warnings: Vec<DocumentFault>) -> Self {
@@ -49,12 +49,12 @@ impl<K> DocumentReport<K> {
 
     /// A report on a document that could not be parsed.
     #[must_use]
-    pub fn unreadable(kind: K, why: &JsonError) -> Self {
+    pub fn unreadable(kind: K, why: &JsonDocumentError) -> Self {
         Self::new(kind, DocumentFault::unreadable(why), Vec::new())
     }
 }
 
-impl<K: fmt::Display> fmt::Display for DocumentReport<K> {
+impl<K: fmt::Display> fmt::Display for DocumentValidationReport<K> {
     /// Writes the report with one line per fault, errors first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, if self.valid { "valid" } else { "invalid" })?;
@@ -67,7 +67,7 @@ impl<K: fmt::Display> fmt::Display for DocumentReport<K> {
     }
 }
 
-impl<K: fmt::Debug + fmt::Display> std::error::Error for DocumentReport<K> {}
+impl<K: fmt::Debug + fmt::Display> std::error::Error for DocumentValidationReport<K> {}
 
 impl DocumentFault {
     #[must_use]
@@ -82,14 +82,16 @@ impl DocumentFault {
 
     /// The faults of a document that could not be parsed.
     #[must_use]
-    pub fn unreadable(why: &JsonError) -> Vec<Self> {
+    pub fn unreadable(why: &JsonDocumentError) -> Vec<Self> {
         let message = why.to_string();
         match why {
-            JsonError::TooLarge { most, found } => vec![Self::new("", message, *most, *found)],
-            JsonError::TooDeep => vec![Self::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
-            JsonError::TooManyValues => vec![Self::new("", message, MAX_VALUES, format!("more than {MAX_VALUES}"))],
-            JsonError::NotJson(_) => vec![Self::new("", message, "JSON", Value::Null)],
-            JsonError::Repeated(paths) => {
+            JsonDocumentError::TooLarge { most, found } => vec![Self::new("", message, *most, *found)],
+            JsonDocumentError::TooDeep => vec![Self::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
+            JsonDocumentError::TooManyValues => {
+                vec![Self::new("", message, MAX_VALUES, format!("more than {MAX_VALUES}"))]
+            }
+            JsonDocumentError::NotJson(_) => vec![Self::new("", message, "JSON", Value::Null)],
+            JsonDocumentError::Repeated(paths) => {
                 paths.iter().map(|path| Self::new(path, "must not be repeated", 1, "more than one")).collect()
             }
         }
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn unparsable_json_document_gives_a_report_with_path_and_reason() {
         let told = |document: &str| -> Vec<_> {
-            let report = DocumentReport::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
+            let report = DocumentValidationReport::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
             assert!(!report.valid);
             report.errors.into_iter().map(|fault| (fault.path, fault.message)).collect()
         };
@@ -173,11 +175,14 @@ mod tests {
     #[test]
     fn report_faults_are_sorted_deduplicated_and_limited() {
         let fault = |path: usize| DocumentFault::new(format!("/{path:03}"), "is wrong", json!(null), json!(null));
-        let report =
-            DocumentReport::new("it", (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(), vec![]);
+        let report = DocumentValidationReport::new(
+            "it",
+            (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(),
+            vec![],
+        );
         assert_eq!(report.errors.len(), MAX_FAULTS);
         assert_eq!(report.errors[1], fault(1));
-        let few = DocumentReport::new("it", vec![fault(1)], vec![fault(2)]);
+        let few = DocumentValidationReport::new("it", vec![fault(1)], vec![fault(2)]);
         assert_eq!(few.to_string(), "it: invalid\nerror: /001 is wrong\nwarning: /002 is wrong");
     }
 }

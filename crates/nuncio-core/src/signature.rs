@@ -34,15 +34,15 @@ pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
     /// Makes a public key. Refuses keys of small order, under which anyone can make a valid signature.
-    pub fn new(bytes: [u8; 32]) -> Result<Self, InvalidKey> {
+    pub fn new(bytes: [u8; 32]) -> Result<Self, InvalidPublicKey> {
         let mut y = bytes;
         y[31] &= 0x7f;
-        if SMALL_ORDER.contains(&y) { Err(InvalidKey::Weak) } else { Ok(Self(bytes)) }
+        if SMALL_ORDER.contains(&y) { Err(InvalidPublicKey::Weak) } else { Ok(Self(bytes)) }
     }
 
     /// Parses a public key in base64url; refuses other lengths and weak keys.
-    pub fn parse(text: &str) -> Result<Self, InvalidKey> {
-        Self::new(decode(text).ok_or(InvalidKey::NotAKey)?)
+    pub fn parse(text: &str) -> Result<Self, InvalidPublicKey> {
+        Self::new(decode(text).ok_or(InvalidPublicKey::NotAKey)?)
     }
 
     #[must_use]
@@ -58,7 +58,7 @@ impl PublicKey {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKey {
+pub enum InvalidPublicKey {
     /// The text of a public key is not 32 bytes in base64url.
     #[error("an Ed25519 public key is 32 bytes in base64url without padding")]
     NotAKey,
@@ -162,20 +162,20 @@ mod tests {
         let signature = Signature::new([7; 64]);
         assert_eq!(Signature::parse(&signature.to_string()), Some(signature));
         for bad in ["", "AA", "!", &"A".repeat(86), &"A".repeat(10_000)] {
-            assert_eq!(PublicKey::parse(bad), Err(InvalidKey::NotAKey), "{bad}");
+            assert_eq!(PublicKey::parse(bad), Err(InvalidPublicKey::NotAKey), "{bad}");
         }
         assert_eq!(Signature::parse(&"A".repeat(43)), None);
         // Padding would be a second text form of the same bytes.
-        assert_eq!(PublicKey::parse(&format!("{key}=")), Err(InvalidKey::NotAKey));
+        assert_eq!(PublicKey::parse(&format!("{key}=")), Err(InvalidPublicKey::NotAKey));
     }
 
     #[test]
     fn small_order_public_keys_are_refused() {
         for weak in SMALL_ORDER {
-            assert_eq!(PublicKey::new(weak), Err(InvalidKey::Weak));
+            assert_eq!(PublicKey::new(weak), Err(InvalidPublicKey::Weak));
             let mut signed = weak;
             signed[31] |= 0x80;
-            assert_eq!(PublicKey::new(signed), Err(InvalidKey::Weak));
+            assert_eq!(PublicKey::new(signed), Err(InvalidPublicKey::Weak));
         }
     }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 mod inspect;
 mod known;
 
-pub use inspect::{PathStep, TemplateReference, TemplateReferenceKind, VariablePath};
+pub use inspect::{TemplateReference, TemplateReferenceKind, VariablePath, VariablePathStep};
 pub use known::{FILTERS, FUNCTIONS, TESTS, is_filter, is_function, is_test};
 
 #[derive(Clone, PartialEq, Eq)]

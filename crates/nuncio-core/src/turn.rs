@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::ids::{CallId, SessionId};
-use crate::message::{Content, Extra, Message};
+use crate::message::{Content, Message, UnknownMessageFields};
 use crate::policy::Protocol;
 use crate::string_enum;
 use crate::time::Timestamp;
@@ -24,7 +24,7 @@ pub enum CallAnswer {
         call: CallId,
         content: Content,
         /// Unknown fields of the client's message, preserved.
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     /// The client's answer: whether the agent's tool may run.
     Permission { call: CallId, granted: bool, reason: Option<String> },

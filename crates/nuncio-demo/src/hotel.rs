@@ -19,5 +19,5 @@ pub use inventory::{Room, RoomType};
 pub use ledger::HotelDatabase;
 pub use money::{CURRENCY, EuroCents};
 pub use reservation::{GuestName, Reservation, ReservationId, ReservationStatus};
-pub use server::HotelServer;
+pub use server::HotelMcpServer;
 pub use stay::{MAX_NIGHTS, Stay};

@@ -18,11 +18,11 @@ pub mod script;
 /// `db` is the hotel's ledger; it is created with its folder and rooms at the first start. Several processes may serve
 /// the same file.
 pub async fn hotel(db: &Path) -> anyhow::Result<()> {
-    let server = hotel::HotelServer::open(db)?;
+    let server = hotel::HotelMcpServer::open(db)?;
     mcp::serve_stdio(server).await
 }
 
 /// Serves the scripted demo tools on standard input and output until the client disconnects.
 pub async fn script() -> anyhow::Result<()> {
-    mcp::serve_stdio(script::DemoToolServer::new()).await
+    mcp::serve_stdio(script::DemoMcpServer::new()).await
 }

@@ -18,24 +18,24 @@ use crate::mcp::{arguments, refusal, schema, unknown_tool};
 
 /// MCP server with `add`, `lookup`, `echo` and `fail`. It has no state.
 #[derive(Clone, Debug)]
-pub struct DemoToolServer {
+pub struct DemoMcpServer {
     tools: Arc<[Tool]>,
 }
 
-impl DemoToolServer {
+impl DemoMcpServer {
     #[must_use]
     pub fn new() -> Self {
         Self { tools: [add_tool(), lookup_tool(), echo_tool(), fail_tool()].into() }
     }
 }
 
-impl Default for DemoToolServer {
+impl Default for DemoMcpServer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ServerHandler for DemoToolServer {
+impl ServerHandler for DemoMcpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(
             Implementation::new("nuncio-demo-script", env!("CARGO_PKG_VERSION")).with_title("Nuncio script demo"),

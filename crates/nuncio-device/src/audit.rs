@@ -8,7 +8,7 @@ use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{AgentId, CallId, MessageId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::record_store::RecordStore;
 mod page;
 mod reader;
 
-pub use page::{AuditFilter, AuditPage, AuditedCallStatus};
+pub use page::{AuditEntriesPage, AuditFilter, AuditedCallStatus};
 pub use reader::AuditReader;
 
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -28,7 +28,7 @@ const SIGNING_KEY_RECORD: &str = "audit-key";
 const CHAIN_STATE_RECORD: &str = "audit-state";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditEntry {
+pub struct CallAuditEntry {
     pub call_id: CallId,
     pub agent_id: AgentId,
     pub tool_name: ToolName,
@@ -55,16 +55,16 @@ pub struct AuditEntry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChainedEntry {
+pub struct ChainedAuditEntry {
     /// Number of the audit entry, from 1, without gaps.
     pub seq: u64,
     /// Hash of the previous audit entry; zeros in the first.
     pub prev_hash: Digest,
     #[serde(flatten)]
-    pub entry: AuditEntry,
+    pub entry: CallAuditEntry,
 }
 
-impl ChainedEntry {
+impl ChainedAuditEntry {
     /// The hash by which the next audit entry refers to this one.
     #[must_use]
     pub fn hash(&self) -> Digest {
@@ -139,9 +139,9 @@ impl AuditLog {
     }
 
     /// Record changes that append an entry to the audit chain; the caller saves them.
-    pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<RecordChange>, KeyStoreError> {
+    pub(crate) fn append(&self, entry: CallAuditEntry) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
         let state = self.state()?;
-        let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
+        let chained = ChainedAuditEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
         let to = ChainHead { seq: chained.seq, hash: chained.hash() };
         Ok(vec![
             RecordStore::put(&name(chained.seq), &chained),
@@ -150,7 +150,7 @@ impl AuditLog {
     }
 
     /// All stored audit entries, oldest first.
-    pub(crate) fn all(&self) -> Result<Vec<ChainedEntry>, KeyStoreError> {
+    pub(crate) fn all(&self) -> Result<Vec<ChainedAuditEntry>, KeyStoreError> {
         self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
 
@@ -161,11 +161,11 @@ impl AuditLog {
 
     /// Verifies the audit chain from its beginning and passes each readable entry to `visit`, including those after a
     /// break. An unreadable entry counts as a break.
-    fn walk(&self, mut visit: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
+    fn walk(&self, mut visit: impl FnMut(ChainedAuditEntry)) -> Result<u64, AuditChainError> {
         let state = self.state()?;
         let mut head = state.from;
         let mut broken = None;
-        for (at, record) in self.records.all::<ChainedEntry>("audit/")? {
+        for (at, record) in self.records.all::<ChainedAuditEntry>("audit/")? {
             let Some(chained) = record.ok().filter(|chained| name(chained.seq) == at) else {
                 broken.get_or_insert(AuditChainError::InvalidEntry(head.seq + 1));
                 continue;
@@ -186,7 +186,7 @@ impl AuditLog {
     }
 
     /// Changes that delete audit entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
-    pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
+    pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
         let before = now.before(AUDIT_RETENTION);
         let mut state = self.state()?;
         let mut changes = Vec::new();
@@ -208,8 +208,8 @@ mod tests {
     use super::*;
     use nuncio_identity::seal::{KeyStore as _, MemoryKeyStore};
 
-    fn entry(number: u64, at: i64) -> AuditEntry {
-        AuditEntry {
+    fn entry(number: u64, at: i64) -> CallAuditEntry {
+        CallAuditEntry {
             call_id: CallId::parse(&format!("call_{number}")).unwrap(),
             agent_id: AgentId::parse("agt_1").unwrap(),
             tool_name: ToolName::parse("read_file").unwrap(),
@@ -239,8 +239,10 @@ mod tests {
         records.save(log.forget(Timestamp::from_millis(41 * day)).unwrap()).unwrap();
         assert_eq!(log.verify(), Ok(3), "what is older than thirty days is gone");
 
-        let touched =
-            RecordStore::put(&name(4), &ChainedEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
+        let touched = RecordStore::put(
+            &name(4),
+            &ChainedAuditEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() },
+        );
         let before = key_store.load("device/audit/00000000000000000004").unwrap();
         records.save(vec![touched]).unwrap();
         assert_eq!(log.verify(), Err(AuditChainError::InvalidEntry(5)));

@@ -11,7 +11,7 @@ use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{Signature, SignatureChecker as _, labelled};
 use nuncio_identity::ledger::DeviceSignatureVerifier;
-use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
+use nuncio_identity::seal::backup::{self, Argon2Params, KeyBackupError, RestoredKeys};
 use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ use crate::record_store::RecordStore;
 /// Backup of a device as a JSON file. Without the passphrase it reveals only the identities of the person's devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BackupFile {
+pub struct DeviceBackupFile {
     pub device: DeviceIdentity,
     /// The person's other devices that this device trusts or trusted; their signatures in consent ledgers count.
     pub devices: Vec<FormerDevice>,
@@ -35,7 +35,7 @@ pub struct BackupFile {
     pub signature: Signature,
 }
 
-impl BackupFile {
+impl DeviceBackupFile {
     fn message(device: &DeviceIdentity, devices: &[FormerDevice], backup: &KeyBackup) -> Vec<u8> {
         labelled("nuncio/device-backup/v1", &(device, devices, backup))
     }
@@ -45,7 +45,7 @@ impl BackupFile {
         let message = Self::message(&self.device, &self.devices, &self.backup);
         let own = *restored.device() == self.device.device
             && DeviceSignatureVerifier.holds(&restored.signing_key(), &message, &self.signature);
-        if own { Ok(restored) } else { Err(BackupError::Damaged.into()) }
+        if own { Ok(restored) } else { Err(KeyBackupError::Damaged.into()) }
     }
 }
 
@@ -55,7 +55,11 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the passphrase is wrong, or the relay refuses the login. Nothing has
     /// been written then.
-    pub async fn restore(config: DeviceDependencies, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
+    pub async fn restore(
+        config: DeviceDependencies,
+        file: &DeviceBackupFile,
+        passphrase: &str,
+    ) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
@@ -94,10 +98,10 @@ pub struct DeviceBackupService {
 
 impl DeviceBackupService {
     /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the backup as a file.
-    pub async fn create(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
+    pub async fn create(&self, passphrase: &str) -> Result<DeviceBackupFile, DeviceError> {
         let (key_store, passphrase) = (Arc::clone(&self.context.config.key_store), passphrase.to_owned());
         let sealed = tokio::task::spawn_blocking(move || {
-            let seal_identity = SealIdentity::load(key_store)?.ok_or(BackupError::Unnamed)?;
+            let seal_identity = SealIdentity::load(key_store)?.ok_or(KeyBackupError::Unnamed)?;
             Ok::<_, DeviceError>(backup::seal(&seal_identity, &passphrase, Argon2Params::RECOMMENDED)?)
         });
         let backup = sealed.await.map_err(given_up)??;
@@ -108,8 +112,8 @@ impl DeviceBackupService {
             }
         }
         self.context.relay.send::<KeyBackupView>("PUT", "/keys/backup", &backup).await?;
-        let signature = (self.context.sign)(&BackupFile::message(&self.context.identity, &devices, &backup));
-        Ok(BackupFile { device: self.context.identity.clone(), devices, backup, signature })
+        let signature = (self.context.sign)(&DeviceBackupFile::message(&self.context.identity, &devices, &backup));
+        Ok(DeviceBackupFile { device: self.context.identity.clone(), devices, backup, signature })
     }
 
     /// Replaces a lost device: opens the backup of its keys at the relay and endorses this device with them, so that

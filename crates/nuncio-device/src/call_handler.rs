@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_a2h::client::{RelayClient as _, RelayError};
+use nuncio_a2h::client::{RelayClient as _, RelayClientError};
 use nuncio_a2h::peer::InboundMessage;
-use nuncio_a2h::wire::artifact::{DenialReason, MalformedCall, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
+use nuncio_a2h::wire::artifact::{DenialReason, MalformedToolCall, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::RecordChange;
+use nuncio_identity::seal::SealedRecordChange;
 
-use crate::audit::{AUDIT_RETENTION, AuditEntry};
+use crate::audit::{AUDIT_RETENTION, CallAuditEntry};
 use crate::calls::{self, CallArrival, CallOrigin, CallState};
 use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
@@ -50,7 +50,7 @@ impl IncomingCall {
 }
 
 /// Outcome of a call on this device, with the facts for its audit entry.
-struct CallEnd {
+struct IncomingCallEnd {
     outcome: ToolOutcome,
     /// Whether the person was prompted for the call.
     asked: bool,
@@ -59,7 +59,7 @@ struct CallEnd {
     ledger: Option<LedgerReference>,
 }
 
-impl CallEnd {
+impl IncomingCallEnd {
     /// Outcome of a call without a prompt to the person and without a claim at the relay.
     const fn unasked(outcome: ToolOutcome, ledger: Option<LedgerReference>) -> Self {
         Self { outcome, asked: false, claim: None, ledger }
@@ -128,10 +128,10 @@ impl CallHandler {
     pub(crate) async fn answer_malformed(
         &self,
         message: &InboundMessage,
-        malformed: MalformedCall,
+        malformed: MalformedToolCall,
     ) -> Result<(), DeviceError> {
         let RelayParty::Agent(agent) = &message.sender else { return Ok(()) };
-        let MalformedCall { call_id, why, denial } = malformed;
+        let MalformedToolCall { call_id, why, denial } = malformed;
         tracing::warn!(%agent, call = %call_id, why, "refused a malformed call");
         let (conversation, seq, envelope) = (&message.conversation, message.seq, message.envelope);
         let origin = CallOrigin { agent, conversation, seq, envelope };
@@ -190,13 +190,13 @@ impl CallHandler {
             if let Err(error) = self.send(origin, call, outcome).await {
                 tracing::error!(%error, call = %call.call_id, "cannot send the answer of a call");
             }
-        } else if let Err(error) = self.finish(origin, call, CallEnd::unasked(outcome, None)).await {
+        } else if let Err(error) = self.finish(origin, call, IncomingCallEnd::unasked(outcome, None)).await {
             tracing::error!(%error, call = %call.call_id, "cannot end a call of the previous process");
         }
     }
 
     /// Logs the end of a call, and answers the call unless another device claimed it.
-    async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
+    async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: IncomingCallEnd) -> Result<(), DeviceError> {
         let claim = match end.claim {
             Some(known @ (CallClaimResult::Mine | CallClaimResult::Elsewhere)) => known,
             // The claim is tried again: unless this device holds it, another device may already have answered.
@@ -251,7 +251,7 @@ impl CallHandler {
                 Err(error) => error,
             };
             tracing::warn!(%error, "cannot claim a call at the relay");
-            let is_retryable = error.is_retryable() || matches!(error, RelayError::TooMany { .. });
+            let is_retryable = error.is_retryable() || matches!(error, RelayClientError::TooMany { .. });
             if !is_retryable || self.context.now() >= until {
                 return Ok(CallClaimResult::Unknown);
             }
@@ -289,10 +289,10 @@ impl CallHandler {
         call: &ToolCall,
         state: &CallState,
         (asked, ledger): (bool, Option<LedgerReference>),
-    ) -> Result<Vec<RecordChange>, DeviceError> {
+    ) -> Result<Vec<SealedRecordChange>, DeviceError> {
         let (status, reason) = audit_status(state);
         let log = self.context.audit_log();
-        let mut changes = log.append(AuditEntry {
+        let mut changes = log.append(CallAuditEntry {
             call_id: call.call_id.clone(),
             agent_id: origin.agent.clone(),
             tool_name: call.tool_name.clone(),

@@ -6,7 +6,7 @@ use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -113,7 +113,7 @@ pub(crate) fn take(
 }
 
 /// Record change that writes the new state of a call.
-pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> RecordChange {
+pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> SealedRecordChange {
     let CallOrigin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
@@ -157,7 +157,7 @@ pub(crate) fn mark_answer_sent(records: &RecordStore, agent: &AgentId, call: &To
 }
 
 /// Changes that delete finished calls older than `before`.
-pub(crate) fn forget(records: &RecordStore, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub(crate) fn forget(records: &RecordStore, before: Timestamp) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
     for (name, record) in records.all::<CallRecord>("call/")? {
         let record = record?;

@@ -1,13 +1,13 @@
 //! Compares an agent's current manifest with the one that the person last consented to.
 
-use nuncio_a2h::client::RelayError;
+use nuncio_a2h::client::RelayClientError;
 use nuncio_a2h::wire::agent::ManifestView;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::ledger::{LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest};
 use nuncio_core::text::plain;
-use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict, manifests};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub struct ChangesSinceConsent {
     /// Manifest version that the person last consented to.
     pub since_version: u64,
     /// The differences, and which of them need new consent. `None` if the earlier manifest is no longer available.
-    pub verdict: Option<ChangeVerdict>,
+    pub verdict: Option<ManifestChangeVerdict>,
     /// Change note of the agent's owner, sanitised for display.
     pub note: Option<String>,
     /// Granted scopes that stay usable until the person consents again.
@@ -46,7 +46,7 @@ impl AgentConsentService {
         // The relay's earlier manifest counts only if it has the hash that the person signed.
         let checked = Manifest::check(earlier.clone(), self.context.presets()).ok();
         let is_signed_manifest = checked.is_some_and(|checked| Some(checked.hash) == consent.manifest_hash);
-        let policy = ChangePolicy::default();
+        let policy = ChangeJudgingPolicy::default();
         let verdict = is_signed_manifest.then(|| manifests(Some(&earlier), Some(&known.manifest), &[], &policy));
         let (_, note) = self.published(known, known.version).await?;
         let moment = self.context.now();
@@ -59,7 +59,7 @@ impl AgentConsentService {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
         match self.context.relay.get::<ManifestView>(&path).await {
             Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
-            Err(RelayError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
+            Err(RelayClientError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
             Err(error) => Err(error.into()),
         }
     }

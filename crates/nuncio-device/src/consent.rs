@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nuncio_a2h::client::RelayError;
+use nuncio_a2h::client::RelayClientError;
 use nuncio_a2h::wire::Page;
-use nuncio_a2h::wire::agent::AgentView;
+use nuncio_a2h::wire::agent::AgentAccountView;
 use nuncio_a2h::wire::relation::{
-    ConsentRequest, GrantMode, LedgerDevice, LedgerPage, RelationStatus, RelationView, RevokeRequest,
+    ConsentRequest, GrantMode, LedgerDevice, LedgerPage, RelationStatus, RelationView, RevokeRelationRequest,
     ScopeGrantRequest, ScopeWithTerm,
 };
 use nuncio_core::Code;
@@ -162,8 +162,8 @@ impl AgentConsentService {
     /// Searches the relay's public agents; returns at most 20.
     pub async fn search(&self, query: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
-        let found: Page<AgentView> = self.context.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
-        let agent = |view: AgentView| AgentSearchHit {
+        let found: Page<AgentAccountView> = self.context.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
+        let agent = |view: AgentAccountView| AgentSearchHit {
             id: view.id,
             name: nuncio_core::text::name(&view.display_name),
             description: view.description.as_deref().map(nuncio_core::text::plain),
@@ -214,7 +214,7 @@ impl AgentConsentService {
         let unknown = || DeviceError::new(Code::RelationNotFound, format!("you have no relation with agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
-        let entry = self.drafted("DELETE", &path, &RevokeRequest::default()).await?;
+        let entry = self.drafted("DELETE", &path, &RevokeRelationRequest::default()).await?;
         let fits = entry.action == LedgerAction::Revoke
             && entry.relation_id == relation.id
             && entry.agent_id == *agent
@@ -224,7 +224,7 @@ impl AgentConsentService {
         }
         // From now on a ledger without the revocation entry is rejected as rolled back.
         self.update_agent(agent, |known| known.record_seen(&entry.relation_id, entry.seq))?;
-        let body = RevokeRequest { entry: Some(self.signed(entry)) };
+        let body = RevokeRelationRequest { entry: Some(self.signed(entry)) };
         self.context.relay.send::<RelationView>("DELETE", &path, &body).await?;
         self.refresh(agent).await?;
         // The relay has recorded the revocation, so the local mark is no longer needed.
@@ -259,7 +259,7 @@ impl AgentConsentService {
         body: &(impl Serialize + Sync),
     ) -> Result<LedgerEntry, DeviceError> {
         match self.context.relay.send::<RelationView>(method, path, body).await {
-            Err(RelayError::Unsigned(entry)) => {
+            Err(RelayClientError::Unsigned(entry)) => {
                 serde_json::from_value(entry).map_err(|why| draft_error(&format!("it cannot be parsed: {why}")))
             }
             Err(error) => Err(error.into()),
@@ -323,7 +323,7 @@ impl AgentConsentService {
 
     /// Reloads an agent from the relay and stores it: its manifest, and the consent ledger between agent and person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
-        let view: AgentView = self.context.relay.get(&format!("/agents/{agent}")).await?;
+        let view: AgentAccountView = self.context.relay.get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,

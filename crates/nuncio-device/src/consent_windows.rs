@@ -7,7 +7,7 @@ use std::time::Duration;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use serde::{Deserialize, Serialize};
 
 use crate::record_store::RecordStore;
@@ -53,11 +53,11 @@ pub(crate) fn is_open(
     Ok(window.is_some_and(fresh))
 }
 
-pub(crate) fn used(window_key: ConsentWindowKey<'_>, ledger: u64, now: Timestamp) -> RecordChange {
+pub(crate) fn used(window_key: ConsentWindowKey<'_>, ledger: u64, now: Timestamp) -> SealedRecordChange {
     RecordStore::put(&window_key.name(), &ConsentWindow { used: now, ledger })
 }
 
-pub(crate) fn close(records: &RecordStore, agent: &AgentId) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub(crate) fn close(records: &RecordStore, agent: &AgentId) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
     let names = records.names(&format!("window/{agent}/"))?;
     Ok(names.iter().map(|name| RecordStore::delete(name)).collect())
 }

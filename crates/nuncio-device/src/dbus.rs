@@ -2,7 +2,7 @@
 //!
 //! They need Linux and the feature `desktop`; other builds use the module `unavailable`, which only returns errors.
 
-use crate::tools::ToolFailure;
+use crate::tools::LocalToolFailure;
 
 #[cfg(all(feature = "desktop", target_os = "linux", not(nuncio_portable)))]
 mod client;
@@ -31,10 +31,10 @@ pub enum KeyringError {
     Failed(String),
 }
 
-pub(crate) fn no_desktop(why: &str) -> ToolFailure {
-    ToolFailure::Unavailable(format!("this device has no desktop to show notices on: {why}"))
+pub(crate) fn no_desktop(why: &str) -> LocalToolFailure {
+    LocalToolFailure::Unavailable(format!("this device has no desktop to show notices on: {why}"))
 }
 
-fn no_location(why: &str) -> ToolFailure {
-    ToolFailure::Unavailable(format!("this device has no location ({why}): write your location into place.toml"))
+fn no_location(why: &str) -> LocalToolFailure {
+    LocalToolFailure::Unavailable(format!("this device has no location ({why}): write your location into place.toml"))
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{
-    DeviceRelayCredentials, HttpRelayClient, Invitation, RelayAddress, RelayClientIdentity, RelayError, RelayEventKind,
-    SignFn, enrol as enrol_at_relay,
+    DeviceInvitation, DeviceRelayCredentials, HttpRelayClient, RelayAddress, RelayClientError, RelayClientIdentity,
+    RelayEventKind, SignFn, enrol as enrol_at_relay,
 };
 use nuncio_a2h::peer::{
-    InboundMessage, Peer, PeerConfig, PeerHandler, SendError, SentConfirmation, StreamEvent, UnopenedMessage,
+    InboundMessage, IncomingStreamEvent, Peer, PeerConfig, PeerHandler, SendError, SentMessageConfirmation,
+    UnopenableMessage,
 };
-use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedCall};
+use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedToolCall};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
@@ -37,13 +38,13 @@ use crate::device_events::DeviceEvent;
 use crate::devices::OwnDeviceService;
 use crate::error::DeviceError;
 use crate::guard::SensitivityFloors;
-use crate::introduction::{INTRODUCED, IntroductionSecret};
+use crate::introduction::{DeviceIntroductionSecret, INTRODUCED};
 use crate::known_agents;
 use crate::other_device_claims::CallsClaimedByOtherDevices;
 use crate::prompt::PermissionPrompt;
 use crate::record_store::RecordStore;
 use crate::server_connection::ServerConnectionState;
-use crate::talk::{AgentMessageService, ReplyStreams};
+use crate::talk::{AgentMessageService, StreamedReplies};
 use crate::tools::LocalTools;
 
 pub(crate) const SELF: &str = "self";
@@ -133,7 +134,7 @@ impl DeviceServices {
         let own_devices = Arc::new(OwnDeviceService { context: shared() });
         let consents = Arc::new(AgentConsentService { context: shared(), own_devices: Arc::clone(&own_devices) });
         let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
-        let (claimed, writing) = (CallsClaimedByOtherDevices::default(), ReplyStreams::new());
+        let (claimed, writing) = (CallsClaimedByOtherDevices::default(), StreamedReplies::new());
         Self {
             calls: Arc::new(CallHandler { context: shared(), consents: granted(), claimed }),
             messages: Arc::new(AgentMessageService { context: shared(), consents: granted(), writing }),
@@ -152,7 +153,11 @@ impl Device {
     /// # Errors
     /// The data directory already holds a device, the invite is invalid, the relay's key is not that of the invite, or
     /// the relay is on another machine and not reached by https.
-    pub async fn enrol(config: DeviceDependencies, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
+    pub async fn enrol(
+        config: DeviceDependencies,
+        invitation: &DeviceInvitation,
+        name: &str,
+    ) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
@@ -162,14 +167,14 @@ impl Device {
             return Err(DeviceError::new(Code::OutboundRefused, message));
         }
         // The introduction after the code is for the two devices only and not sent to the relay.
-        let (code, introduction) = IntroductionSecret::split(&invitation.code);
-        let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
+        let (code, introduction) = DeviceIntroductionSecret::split(&invitation.code);
+        let invitation = &DeviceInvitation { code: code.to_owned(), ..invitation.clone() };
         let seal_identity = seal_identity(&config)?;
         let key = seal_identity.signing_key();
         let sign = signer(seal_identity);
         let enrolled = enrol_at_relay(&*config.fetch, invitation, name, key, &sign).await;
         // The new device key was sent to a server that is not the one in the invite, so the key is discarded.
-        if let Err(RelayError::Refused { code: Code::PeerUntrusted, .. }) = &enrolled {
+        if let Err(RelayClientError::Refused { code: Code::PeerUntrusted, .. }) = &enrolled {
             let names = config.key_store.names("")?;
             config.key_store.save(names.into_iter().map(|name| (name, None)).collect())?;
         }
@@ -335,7 +340,7 @@ impl PeerHandler for DevicePeerHandler {
             _ => None,
         };
         let (RelayParty::Agent(agent), Some(call)) = (message.sender.clone(), call) else {
-            let (RelayParty::Agent(_), Some(malformed)) = (&message.sender, MalformedCall::read(&message.payload))
+            let (RelayParty::Agent(_), Some(malformed)) = (&message.sender, MalformedToolCall::read(&message.payload))
             else {
                 return device.messages.receive(message).await;
             };
@@ -362,17 +367,17 @@ impl PeerHandler for DevicePeerHandler {
         });
     }
 
-    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenableMessage) {
         let Some(device) = self.0.upgrade() else { return };
         device.messages.store_unopened(refused).await;
     }
 
-    async fn on_sent(&self, _: &Peer, sent: SentConfirmation) {
+    async fn on_sent(&self, _: &Peer, sent: SentMessageConfirmation) {
         let Some(device) = self.0.upgrade() else { return };
         device.messages.confirm_sent(sent).await;
     }
 
-    async fn on_stream(&self, _: &Peer, event: StreamEvent) {
+    async fn on_stream(&self, _: &Peer, event: IncomingStreamEvent) {
         let Some(device) = self.0.upgrade() else { return };
         device.messages.forward_stream(event);
     }

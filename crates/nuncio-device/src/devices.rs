@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nuncio_a2h::client::{RelayClient as _, RelayError};
-use nuncio_a2h::wire::auth::{DeviceView, InviteRequest, InviteView};
+use nuncio_a2h::client::{RelayClient as _, RelayClientError};
+use nuncio_a2h::wire::auth::{DeviceInviteRequest, DeviceInviteView, DeviceView};
 use nuncio_a2h::wire::keys::EndorsementRequest;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
@@ -18,7 +18,7 @@ use url::Url;
 use crate::context::DeviceContext;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
-use crate::introduction::{INTRODUCED, INVITING, IntroductionSecret, PendingInvite};
+use crate::introduction::{DeviceIntroductionSecret, INTRODUCED, INVITING, PendingDeviceInvite};
 use crate::known_agents;
 use crate::record_store::RecordStore;
 
@@ -76,8 +76,8 @@ impl OwnDeviceService {
         let pinned = self.trusted().await?;
         let waiting = self.context.peer.keys().waiting(&self.context.me()).await?;
         let former = former_devices::all(&self.context.records)?;
-        let introduced: Option<IntroductionSecret> = self.context.records.get(INTRODUCED)?;
-        let inviting: Option<PendingInvite> = self.context.records.get(INVITING)?;
+        let introduced: Option<DeviceIntroductionSecret> = self.context.records.get(INTRODUCED)?;
+        let inviting: Option<PendingDeviceInvite> = self.context.records.get(INVITING)?;
         let inviting = inviting.filter(|inviting| inviting.expires_at > self.context.now());
         let views: Vec<DeviceView> = self.context.relay.get("/users/me/devices").await?;
         let describe = |view: DeviceView| {
@@ -116,10 +116,11 @@ impl OwnDeviceService {
     /// trusts it after confirmation. Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<DeviceInvite, DeviceError> {
         let own = self.own_keys().await?;
-        let view: InviteView = self.context.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
-        let introduction = IntroductionSecret::new(&own.keys.signing_key, self.context.entropy());
+        let view: DeviceInviteView =
+            self.context.relay.send("POST", "/users/me/devices", &DeviceInviteRequest {}).await?;
+        let introduction = DeviceIntroductionSecret::new(&own.keys.signing_key, self.context.entropy());
         let code = introduction.behind(&view.code);
-        self.context.records.set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
+        self.context.records.set(INVITING, &PendingDeviceInvite { introduction, expires_at: view.expires_at })?;
         let identity = &self.context.identity;
         // The fingerprint is that of the key pinned at enrolment, not of the key that the relay shows now.
         let fingerprint = identity.server_key.fingerprint();
@@ -177,7 +178,7 @@ impl OwnDeviceService {
         }
         match self.context.relay.ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
             // The relay no longer has the device, and this device has recorded the removal.
-            Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
+            Err(RelayClientError::Refused { code: Code::DeviceNotFound, .. })
                 if former_devices::all(&self.context.records)?.iter().any(|former| former.id == *device) =>
             {
                 Ok(())
@@ -209,7 +210,9 @@ impl OwnDeviceService {
 
     /// Trusts the device that invited this one, as soon as it has published keys that match the invite.
     pub(crate) async fn trust_inviter(&self, me: &RelayParty) -> Result<(), DeviceError> {
-        let Some(introduction) = self.context.records.get::<IntroductionSecret>(INTRODUCED)? else { return Ok(()) };
+        let Some(introduction) = self.context.records.get::<DeviceIntroductionSecret>(INTRODUCED)? else {
+            return Ok(());
+        };
         let pinned = self.context.peer.keys().pinned(me).await?;
         let inviter = |bundle: &&KeyBundle| introduction.is_by(&bundle.keys.signing_key);
         if let Some(inviter) = pinned.iter().find(inviter) {

@@ -1,7 +1,7 @@
-use nuncio_a2h::client::RelayError;
+use nuncio_a2h::client::RelayClientError;
 use nuncio_a2h::peer::SendError;
 use nuncio_core::Code;
-use nuncio_identity::seal::backup::BackupError;
+use nuncio_identity::seal::backup::KeyBackupError;
 use nuncio_identity::seal::{KeyStoreError, TrustError};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,13 +25,13 @@ impl From<KeyStoreError> for DeviceError {
     }
 }
 
-impl From<RelayError> for DeviceError {
-    fn from(error: RelayError) -> Self {
+impl From<RelayClientError> for DeviceError {
+    fn from(error: RelayClientError) -> Self {
         let code = match &error {
-            RelayError::Unreachable(_) => Code::EndpointUnreachable,
-            RelayError::TooMany { .. } => Code::RateLimited,
-            RelayError::Refused { code, .. } => *code,
-            RelayError::Unsigned(_) => Code::ConsentUnsigned,
+            RelayClientError::Unreachable(_) => Code::EndpointUnreachable,
+            RelayClientError::TooMany { .. } => Code::RateLimited,
+            RelayClientError::Refused { code, .. } => *code,
+            RelayClientError::Unsigned(_) => Code::ConsentUnsigned,
         };
         Self::new(code, error.to_string())
     }
@@ -43,8 +43,8 @@ impl From<TrustError> for DeviceError {
     }
 }
 
-impl From<BackupError> for DeviceError {
-    fn from(error: BackupError) -> Self {
+impl From<KeyBackupError> for DeviceError {
+    fn from(error: KeyBackupError) -> Self {
         Self::new(error.code(), error.to_string())
     }
 }

@@ -4,7 +4,7 @@ use nuncio_core::ids::DeviceId;
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use serde::{Deserialize, Serialize};
 
 use crate::record_store::RecordStore;
@@ -35,7 +35,7 @@ pub(crate) fn all(records: &RecordStore) -> Result<Vec<FormerDevice>, KeyStoreEr
     records.all("former/")?.into_iter().map(|(_, former)| former).collect()
 }
 
-pub(crate) fn put(former: &FormerDevice) -> RecordChange {
+pub(crate) fn put(former: &FormerDevice) -> SealedRecordChange {
     RecordStore::put(&format!("former/{}", former.id), former)
 }
 

@@ -11,7 +11,7 @@ use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::LedgerState;
 use nuncio_core::manifest::{CheckedManifest, ManifestTool, ScopePresets};
-use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
+use nuncio_core::policy::{CallPolicyFacts, ClientConsent, PolicyDecision, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
@@ -22,7 +22,7 @@ use crate::known_agents::KnownAgent;
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy)]
-pub struct CallFacts<'a> {
+pub struct IncomingCallFacts<'a> {
     pub person: &'a PersonName,
     pub agent: &'a AgentId,
     pub kind: ConversationType,
@@ -65,7 +65,7 @@ pub enum PriorDecision {
 }
 
 /// Checks every condition that forbids a call, in the protocol's order. The error is the answer to send.
-pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall, ToolOutcome> {
+pub fn admit(facts: IncomingCallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall, ToolOutcome> {
     if facts.kind == ConversationType::Group {
         return Err(denied(DenialReason::ToolNotSupportedInGroup));
     }
@@ -104,7 +104,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall
 
 /// Whether a permitted call may run, or the person must be asked first.
 #[must_use]
-pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> PolicyDecision {
+pub fn decide_call(facts: IncomingCallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> PolicyDecision {
     let (caller, person) = (Principal::Agent(facts.agent.clone()), Principal::Person(facts.person.clone()));
     let client = match (admitted.stake, decision) {
         (Sensitivity::Medium, PriorDecision::Unasked) => ClientConsent::Unasked,
@@ -112,7 +112,7 @@ pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: Prior
         (_, PriorDecision::Yes) => ClientConsent::Granted,
         _ => ClientConsent::NotNeeded,
     };
-    decide(&PolicyFacts {
+    decide(&CallPolicyFacts {
         caller: &caller,
         // The agent calls for itself; the person on this device only approves.
         speaks_for_person: false,

@@ -25,19 +25,19 @@ pub(crate) const INVITING: &str = "inviting";
 
 /// Data shared by an inviting and an invited device of one person, and unknown to the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct IntroductionSecret {
+pub(crate) struct DeviceIntroductionSecret {
     /// First bytes of the key fingerprint of the inviting device.
     by: [u8; INTRODUCTION_HALF_BYTES],
     secret: [u8; INTRODUCTION_HALF_BYTES],
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PendingInvite {
-    pub(crate) introduction: IntroductionSecret,
+pub(crate) struct PendingDeviceInvite {
+    pub(crate) introduction: DeviceIntroductionSecret,
     pub(crate) expires_at: Timestamp,
 }
 
-impl IntroductionSecret {
+impl DeviceIntroductionSecret {
     pub(crate) fn new(by: &PublicKey, entropy: &dyn Entropy) -> Self {
         let mut secret = [0; INTRODUCTION_HALF_BYTES];
         entropy.fill(&mut secret);
@@ -85,8 +85,8 @@ fn beginning(digest: &Digest) -> [u8; INTRODUCTION_HALF_BYTES] {
 mod tests {
     use super::*;
 
-    fn introduction() -> IntroductionSecret {
-        IntroductionSecret {
+    fn introduction() -> DeviceIntroductionSecret {
+        DeviceIntroductionSecret {
             by: beginning(&PublicKey::new([9; 32]).unwrap().fingerprint()),
             secret: [7; INTRODUCTION_HALF_BYTES],
         }
@@ -96,11 +96,11 @@ mod tests {
     fn device_introduction_appended_to_an_invite_code_is_parsed_back() {
         let introduction = introduction();
         let text = introduction.behind("inv_abc");
-        assert_eq!(IntroductionSecret::split(&text), ("inv_abc", Some(introduction.clone())));
+        assert_eq!(DeviceIntroductionSecret::split(&text), ("inv_abc", Some(introduction.clone())));
         assert!(introduction.is_by(&PublicKey::new([9; 32]).unwrap()));
         assert!(!introduction.is_by(&PublicKey::new([8; 32]).unwrap()));
-        assert_eq!(IntroductionSecret::split("inv_abc"), ("inv_abc", None));
+        assert_eq!(DeviceIntroductionSecret::split("inv_abc"), ("inv_abc", None));
         // A truncated introduction is ignored; the invite code stays usable.
-        assert_eq!(IntroductionSecret::split(&text[..text.len() - 4]), ("inv_abc", None));
+        assert_eq!(DeviceIntroductionSecret::split(&text[..text.len() - 4]), ("inv_abc", None));
     }
 }

@@ -3,7 +3,7 @@
 
 use nuncio_core::ids::MessageId;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(crate) fn keep(
     message: &MessageId,
     arguments: &Value,
     now: Timestamp,
-) -> Result<Option<RecordChange>, KeyStoreError> {
+) -> Result<Option<SealedRecordChange>, KeyStoreError> {
     if arguments.is_null() || !is_on(records)? {
         return Ok(None);
     }
@@ -56,7 +56,7 @@ pub(crate) fn load(records: &RecordStore, message: &MessageId, now: Timestamp) -
 }
 
 /// Changes that delete arguments whose time is over.
-pub(crate) fn forget(records: &RecordStore, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub(crate) fn forget(records: &RecordStore, now: Timestamp) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
     for (name, kept) in records.all::<StoredCallArguments>(PREFIX)? {
         // An unreadable record is deleted too.

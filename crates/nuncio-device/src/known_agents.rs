@@ -171,11 +171,11 @@ pub(crate) fn all(records: &RecordStore) -> Result<Vec<KnownAgent>, KeyStoreErro
     records.all("agent/")?.into_iter().map(|(_, known)| known).collect()
 }
 
-pub(crate) fn put(known: &KnownAgent) -> nuncio_identity::seal::RecordChange {
+pub(crate) fn put(known: &KnownAgent) -> nuncio_identity::seal::SealedRecordChange {
     RecordStore::put(&name(&known.agent), known)
 }
 
-pub(crate) fn delete(agent: &AgentId) -> nuncio_identity::seal::RecordChange {
+pub(crate) fn delete(agent: &AgentId) -> nuncio_identity::seal::SealedRecordChange {
     RecordStore::delete(&name(agent))
 }
 

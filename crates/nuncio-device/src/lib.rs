@@ -35,7 +35,7 @@ mod server_connection;
 pub mod talk;
 pub mod tools;
 
-pub use backup::{BackupFile, DeviceBackupService};
+pub use backup::{DeviceBackupFile, DeviceBackupService};
 pub use change::ChangesSinceConsent;
 pub use consent::{AccessRequest, AgentConsentService, AgentSearchHit, GrantedScopes, RequestedScope};
 pub use dbus::{Keyring, KeyringError};

@@ -73,7 +73,7 @@ impl SharedPagesState {
 }
 
 #[derive(Clone)]
-struct Pages {
+struct DevicePages {
     device: Device,
     shared: SharedPagesState,
     /// Cancelled to end open event streams.
@@ -91,7 +91,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let address = loopback_address(&listener)?;
-    let pages = Pages { device, shared, stop: stop.clone() };
+    let pages = DevicePages { device, shared, stop: stop.clone() };
     axum::serve(listener, routes(pages, address)).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
@@ -105,7 +105,7 @@ fn loopback_address(listener: &TcpListener) -> std::io::Result<SocketAddr> {
     }
 }
 
-fn routes(pages: Pages, address: SocketAddr) -> Router {
+fn routes(pages: DevicePages, address: SocketAddr) -> Router {
     let inside = Router::new()
         .route("/", get(calls::home))
         .route("/calls", get(calls::list))

@@ -10,14 +10,14 @@ use crate::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
 /// Rules that answer prompts: the first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicyFile {
+pub struct PromptPolicyFile {
     #[serde(default)]
-    pub rule: Vec<PolicyRule>,
+    pub rule: Vec<PromptPolicyRule>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicyRule {
+pub struct PromptPolicyRule {
     /// Agent that the rule matches; `None` matches every agent.
     pub agent: Option<AgentId>,
     /// Scope that the rule matches; `None` matches every scope.
@@ -27,18 +27,18 @@ pub struct PolicyRule {
     pub answer: PromptAnswer,
 }
 
-impl PolicyFile {
+impl PromptPolicyFile {
     /// Parses a policy file; the error names line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|why| why.to_string())
     }
 
     fn answer(&self, question: &PromptQuestion) -> PromptAnswer {
-        let fits = |rule: &&PolicyRule| {
+        let fits = |rule: &&PromptPolicyRule| {
             rule.agent.as_ref().is_none_or(|agent| *agent == question.agent)
                 && rule.scope.as_ref().is_none_or(|scope| *scope == question.scope)
         };
-        let at_most = |rule: &PolicyRule| rule.at_most.unwrap_or(Sensitivity::Medium);
+        let at_most = |rule: &PromptPolicyRule| rule.at_most.unwrap_or(Sensitivity::Medium);
         match self.rule.iter().find(fits) {
             Some(rule) if question.sensitivity <= at_most(rule) => rule.answer,
             _ => PromptAnswer::No,
@@ -47,7 +47,7 @@ impl PolicyFile {
 }
 
 #[async_trait]
-impl PermissionPrompt for PolicyFile {
+impl PermissionPrompt for PromptPolicyFile {
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.answer(question)
     }

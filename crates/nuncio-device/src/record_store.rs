@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, SealedRecordChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,11 +24,11 @@ impl RecordStore {
     }
 
     /// Change that writes a record; [`Self::save`] applies it.
-    pub(crate) fn put(name: &str, value: &impl Serialize) -> RecordChange {
+    pub(crate) fn put(name: &str, value: &impl Serialize) -> SealedRecordChange {
         (format!("{RECORD_PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }
 
-    pub(crate) fn delete(name: &str) -> RecordChange {
+    pub(crate) fn delete(name: &str) -> SealedRecordChange {
         (format!("{RECORD_PREFIX}{name}"), None)
     }
 
@@ -37,7 +37,7 @@ impl RecordStore {
     }
 
     /// Applies all record changes or none.
-    pub(crate) fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
+    pub(crate) fn save(&self, changes: Vec<SealedRecordChange>) -> Result<(), KeyStoreError> {
         if changes.is_empty() { Ok(()) } else { self.0.save(changes) }
     }
 

@@ -26,8 +26,8 @@ mod incoming;
 mod live;
 mod sending;
 
-pub(crate) use live::ReplyStreams;
-pub use live::{ReplyEvent, ReplyProgress, StreamedReply};
+pub(crate) use live::StreamedReplies;
+pub use live::{StreamedReply, StreamedReplyEvent, StreamedReplyProgress};
 
 /// Limit of stored messages per agent; beyond it the oldest are deleted.
 pub const MAX_MESSAGES: u64 = 2000;
@@ -68,7 +68,7 @@ impl MessagePosition {
 pub struct ChatMessage {
     /// Position of the message; `None` while it is being sent.
     pub position: Option<MessagePosition>,
-    pub state: DeliveryState,
+    pub state: MessageDeliveryState,
     pub record: StoredChatMessage,
 }
 
@@ -135,7 +135,7 @@ pub enum MessageOpenFailure {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum DeliveryState {
+pub enum MessageDeliveryState {
     Sent,
     /// Sending is tried, also after a restart, for up to a day.
     Sending,
@@ -148,7 +148,7 @@ pub enum DeliveryState {
 
 /// Page of chat messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ChatPage {
+pub struct ChatMessageBatch {
     pub messages: Vec<ChatMessage>,
     /// Whether older messages exist.
     pub more: bool,
@@ -157,7 +157,7 @@ pub struct ChatPage {
 pub struct AgentMessageService {
     pub(crate) context: Arc<DeviceContext>,
     pub(crate) consents: Arc<AgentConsentService>,
-    pub(crate) writing: ReplyStreams,
+    pub(crate) writing: StreamedReplies,
 }
 
 /// Sanitises a message text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns

@@ -19,13 +19,13 @@ mod programs;
 
 pub use desktop::{ClipboardTool, DesktopEnvironment, DesktopNotificationTool};
 pub use files::SharedFolders;
-pub use location::{GeoClueTool, Location};
+pub use location::{FixedLocationTool, GeoClueLocationTool};
 pub use nuncio_confine::{ConfinementRules, ConfinementSupport, confinement};
 pub use own::{CustomTool, ToolsFolder};
 pub use programs::ProgramTool;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ToolFailure {
+pub enum LocalToolFailure {
     /// The device lacks something that the tool needs.
     #[error("{0}")]
     Unavailable(String),
@@ -56,16 +56,21 @@ pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Runs the tool. The future is dropped when `time` is over.
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure>;
 
     /// Runs the tool with the identity of the calling agent, for tools that display it.
-    async fn run_for(&self, _caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run_for(
+        &self,
+        _caller: &LocalToolCaller,
+        arguments: &Value,
+        time: Duration,
+    ) -> Result<Value, LocalToolFailure> {
         self.run(arguments, time).await
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolCaller {
+pub struct LocalToolCaller {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
@@ -73,16 +78,16 @@ pub struct ToolCaller {
 
 /// Source of tools whose names are known only when a call arrives, such as an MCP server.
 #[async_trait]
-pub trait ToolSource: fmt::Debug + Send + Sync + 'static {
+pub trait LocalToolSource: fmt::Debug + Send + Sync + 'static {
     /// The tool with that name, if the source has one. The future is dropped when the call's time is over.
-    async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure>;
+    async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, LocalToolFailure>;
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct LocalTools {
     by_scope: BTreeMap<ScopeId, Arc<dyn LocalTool>>,
     by_name: BTreeMap<ToolName, (ScopeId, Arc<dyn LocalTool>)>,
-    families: Vec<(ScopeId, Arc<dyn ToolSource>)>,
+    families: Vec<(ScopeId, Arc<dyn LocalToolSource>)>,
 }
 
 impl LocalTools {
@@ -101,7 +106,7 @@ impl LocalTools {
 
     /// Adds a source of tools for a scope.
     #[must_use]
-    pub fn family(mut self, scope: ScopeId, family: Arc<dyn ToolSource>) -> Self {
+    pub fn family(mut self, scope: ScopeId, family: Arc<dyn LocalToolSource>) -> Self {
         self.families.push((scope, family));
         self
     }
@@ -132,13 +137,13 @@ impl LocalTools {
 #[derive(Debug)]
 struct LateBoundTool {
     name: ToolName,
-    families: Vec<Arc<dyn ToolSource>>,
+    families: Vec<Arc<dyn LocalToolSource>>,
     any: Option<Arc<dyn LocalTool>>,
 }
 
 #[async_trait]
 impl LocalTool for LateBoundTool {
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         let mut silent = None;
         for family in &self.families {
             match family.tool(&self.name).await {
@@ -151,7 +156,7 @@ impl LocalTool for LateBoundTool {
         match (silent, &self.any) {
             (Some(failure), _) => Err(failure),
             (None, Some(any)) => any.run(arguments, time).await,
-            (None, None) => Err(ToolFailure::Unavailable("this device has no such tool".to_owned())),
+            (None, None) => Err(LocalToolFailure::Unavailable("this device has no such tool".to_owned())),
         }
     }
 }
@@ -167,24 +172,24 @@ mod tests {
 
     #[async_trait]
     impl LocalTool for FixedResultTool {
-        async fn run(&self, _: &Value, _: Duration) -> Result<Value, ToolFailure> {
+        async fn run(&self, _: &Value, _: Duration) -> Result<Value, LocalToolFailure> {
             Ok(json!(self.0))
         }
     }
 
     /// Tool source that has one tool, or fails.
     #[derive(Debug)]
-    struct FixedToolSource(Result<&'static str, ToolFailure>);
+    struct FixedToolSource(Result<&'static str, LocalToolFailure>);
 
     #[async_trait]
-    impl ToolSource for FixedToolSource {
-        async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
+    impl LocalToolSource for FixedToolSource {
+        async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, LocalToolFailure> {
             let has = self.0.clone()?;
             Ok((has == name.as_str()).then(|| Arc::new(FixedResultTool("family")) as _))
         }
     }
 
-    async fn run(tools: &LocalTools, name: &str, scope: &str) -> Option<Result<Value, ToolFailure>> {
+    async fn run(tools: &LocalTools, name: &str, scope: &str) -> Option<Result<Value, LocalToolFailure>> {
         let tool = tools.find(&ToolName::parse(name).unwrap(), &ScopeId::parse(scope).unwrap())?;
         Some(tool.run(&json!({}), Duration::from_secs(1)).await)
     }
@@ -207,11 +212,12 @@ mod tests {
             ("theirs", "c:read", None),
         ] {
             let got = run(&tools, name, scope).await;
-            let got = got.map(|got| got.map_err(|failure| assert!(matches!(failure, ToolFailure::Unavailable(_)))));
+            let got =
+                got.map(|got| got.map_err(|failure| assert!(matches!(failure, LocalToolFailure::Unavailable(_)))));
             assert_eq!(got, said.map(|said| said.map(|said| json!(said))), "{name} {scope}");
         }
         // If a source fails, another source may run the tool, but not the tool of the scope.
-        let silent = ToolFailure::Unavailable("silent".to_owned());
+        let silent = LocalToolFailure::Unavailable("silent".to_owned());
         let tools = tools.family(scope("a:read"), Arc::new(FixedToolSource(Err(silent.clone()))));
         assert_eq!(run(&tools, "other", "a:read").await, Some(Err(silent)));
         assert_eq!(run(&tools, "theirs", "a:read").await, Some(Ok(json!("family"))));

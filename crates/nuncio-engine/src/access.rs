@@ -28,9 +28,9 @@ mod links;
 mod nonces;
 mod signing;
 
-use consents::ActiveConsents;
+use consents::ActiveRelations;
 pub use keys::{NewApiKeyRequest, key_expired};
-pub(crate) use links::PersonLinks;
+pub(crate) use links::PersonLinkTable;
 pub(crate) use nonces::use_nonce;
 pub use nuncio_core::caller::{AuthenticationMethod, Caller};
 pub use signing::RequestSigningKey;
@@ -104,15 +104,15 @@ impl ScopePermission {
 
 /// In-memory copy of keys and grants, because every request reads them.
 #[derive(Default)]
-pub(crate) struct AccessTable {
-    current: RwLock<Arc<AccessSnapshot>>,
+pub(crate) struct KeyAndGrantTable {
+    current: RwLock<Arc<KeyAndGrantSnapshot>>,
     standing: Vec<ConfiguredGrant>,
     /// Consents that people's devices signed.
-    consents: ActiveConsents,
+    consents: ActiveRelations,
 }
 
 #[derive(Default, Clone)]
-struct AccessSnapshot {
+struct KeyAndGrantSnapshot {
     /// Bearer keys by the digest of their current and previous secrets.
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
@@ -122,17 +122,17 @@ struct AccessSnapshot {
     grants: HashMap<Principal, Vec<Grant>>,
 }
 
-impl AccessTable {
+impl KeyAndGrantTable {
     pub(crate) fn new(standing: Vec<ConfiguredGrant>) -> Self {
-        Self { current: RwLock::default(), standing, consents: ActiveConsents::default() }
+        Self { current: RwLock::default(), standing, consents: ActiveRelations::default() }
     }
 
-    fn snapshot(&self) -> Arc<AccessSnapshot> {
+    fn snapshot(&self) -> Arc<KeyAndGrantSnapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, cipher: &SecretCipher) {
-        let mut next = AccessSnapshot { any: !keys.is_empty(), ..AccessSnapshot::default() };
+        let mut next = KeyAndGrantSnapshot { any: !keys.is_empty(), ..KeyAndGrantSnapshot::default() };
         let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             let key = Arc::new(key);
@@ -217,8 +217,8 @@ pub struct AccessControl {
     pub(crate) store: Arc<dyn AccessStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) agents: Arc<AgentService>,
-    pub(crate) table: AccessTable,
-    pub(crate) links: PersonLinks,
+    pub(crate) table: KeyAndGrantTable,
+    pub(crate) links: PersonLinkTable,
     pub(crate) listening: Once,
 }
 
@@ -379,7 +379,7 @@ mod tests {
 
     /// Permission of an anonymous caller: `None` if denied, `Some(None)` if lasting, or the one-time grant.
     fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> Option<Option<GrantId>> {
-        let table = AccessTable::new(Vec::new());
+        let table = KeyAndGrantTable::new(Vec::new());
         table.replace(Vec::new(), grants, &SecretCipher::new(&[1; KEY_BYTES]));
         let (caller, hotel) = (Caller::new(Principal::Anonymous), AgentName::parse("hotel").unwrap());
         let permission = table.permission(&caller, &hotel, &scope(scope_id), Timestamp::from_millis(now));
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn token_permits_its_own_scopes_and_those_granted_to_its_subject() {
-        let table = AccessTable::new(Vec::new());
+        let table = KeyAndGrantTable::new(Vec::new());
         let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
         let given = Grant { principal: ada.clone(), ..grant("g1", GrantTerm::UntilRevoked) };
         table.replace(Vec::new(), vec![given], &SecretCipher::new(&[1; KEY_BYTES]));

@@ -14,7 +14,7 @@ use crate::approve::ApprovalService;
 use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Runner;
-use crate::ports::runner::{SentCallMessages, StartSignal};
+use crate::ports::runner::{ProgramStartSignal, SentCallMessages};
 use crate::record::AuditChainService;
 use crate::tasks::TaskInbox;
 
@@ -26,10 +26,10 @@ mod pending_insert;
 mod request;
 mod run;
 
-use admit::AdmissionResult;
+use admit::CallAdmissionResult;
 pub use pending_insert::PendingExecutionInsert;
-pub(crate) use pending_insert::{CommitReceiver, CommitSender, NotifyWhen};
-pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest};
+pub(crate) use pending_insert::{CommitResultReceiver, CommitResultSender, NotifyWhen};
+pub use request::{ClientDecision, FinishedCall, ToolCallOutcome, ToolCallRequest};
 
 /// The call chain, the only way to run a tool.
 pub struct CallService {
@@ -48,15 +48,15 @@ impl CallService {
     ///
     /// The store failed, another process took over the execution, or the server stopped while the call waited for a
     /// person. A refused or failed tool call is an `Ok` outcome and is recorded.
-    pub async fn call(&self, call: ToolCallRequest<'_>) -> Result<CallOutcome, EngineError> {
+    pub async fn call(&self, call: ToolCallRequest<'_>) -> Result<ToolCallOutcome, EngineError> {
         let span =
             tracing::debug_span!("tool call", agent = %call.published.agent.name, tool = %call.tool, call = %call.id);
         let chain = CallInProgress::new(self, call);
         async move {
             match chain.admit().await? {
-                AdmissionResult::AskClient => Ok(CallOutcome::AskClient),
-                AdmissionResult::Refused(refusal) => chain.refuse(refusal).await.map(CallOutcome::Ended),
-                AdmissionResult::Admitted(admitted) => chain.run(admitted).await.map(CallOutcome::Ended),
+                CallAdmissionResult::AskClient => Ok(ToolCallOutcome::AskClient),
+                CallAdmissionResult::Refused(refusal) => chain.refuse(refusal).await.map(ToolCallOutcome::Ended),
+                CallAdmissionResult::Admitted(admitted) => chain.run(admitted).await.map(ToolCallOutcome::Ended),
             }
         }
         .instrument(span)
@@ -71,7 +71,7 @@ struct CallInProgress<'a> {
     arguments: Value,
     digest: Digest,
     asked_at: Timestamp,
-    program_start: StartSignal,
+    program_start: ProgramStartSignal,
     /// References for the audit record of the call, as far as known.
     references: AuditReferences,
     /// Messages that carried the call to a person's device.

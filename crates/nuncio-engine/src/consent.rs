@@ -18,8 +18,10 @@ mod rules;
 mod signing;
 mod texts;
 
-pub use accounts::{AgentAccountService, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent, stale_account};
-pub use enrolment::{CreatedInvite, EnrolmentRequest, PersonService};
+pub use accounts::{
+    AgentAccountPatch, AgentAccountService, CreatedAgentAccount, NewAgentAccount, UpdatedAgentAccount, stale_account,
+};
+pub use enrolment::{CreatedDeviceInvite, DeviceEnrolmentRequest, PersonService};
 pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;
 pub use mail::NotificationService;

@@ -31,7 +31,7 @@ mod unstored;
 pub use begin::{PermissionResponder, TurnRequest};
 pub use history::HistoryKind;
 pub use live::LiveTurn;
-pub(crate) use recent::RecentConversations;
+pub(crate) use recent::ConversationCache;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub(crate) use settings::secret_place;
 pub use settings::{REDACTED, SessionSettingsPatch};
@@ -45,7 +45,7 @@ pub struct ConversationService {
     pub(crate) calls: Arc<CallService>,
     pub(crate) records: Arc<AuditChainService>,
     pub(crate) live: LiveTurns,
-    pub(crate) recent: RecentConversations,
+    pub(crate) recent: ConversationCache,
 }
 
 /// Running turns of this process, by session.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 mod catalogue;
 
-pub use catalogue::{Catalogue, CatalogueQuery};
+pub use catalogue::{CatalogueQuery, CrawledCatalogue};
 
 /// Time without a successful visit after which documents of a host are no longer listed.
 pub const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{AccessControl, AccessTable, ConfiguredGrant, PersonLinks};
+use crate::access::{AccessControl, ConfiguredGrant, KeyAndGrantTable, PersonLinkTable};
 use crate::approve::ApprovalService;
 use crate::background::BackgroundTasks;
 use crate::call::CallService;
@@ -20,7 +20,7 @@ use crate::consent::{
     NotificationWaiters, PersonService,
 };
 use crate::context::EngineContext;
-use crate::converse::{ConversationService, LiveTurns, RecentConversations};
+use crate::converse::{ConversationCache, ConversationService, LiveTurns};
 use crate::direct_messages::DirectMessageService;
 use crate::directory::DirectoryService;
 use crate::drafting::{ProtocolDraftService, ProtocolDraftingPolicy};
@@ -36,7 +36,7 @@ use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
 use crate::record::AuditChainService;
 use crate::relay::{
-    DeviceKeyService, RelayService, RelaySettings, StreamSubscribers, ToolCallRates, WebhookIndex, WebhookService,
+    DeviceKeyService, RelayService, RelaySettings, StreamSubscribers, ToolCallRateLimiter, WebhookIndex, WebhookService,
 };
 use crate::secret_cipher::SecretCipher;
 use crate::skills::SkillAccessService;
@@ -186,8 +186,8 @@ impl Engine {
         let access = service!(AccessControl {
             context, store, agents;
             relation_store: store.clone(),
-            table: AccessTable::new(standing_grants),
-            links: PersonLinks::default(),
+            table: KeyAndGrantTable::new(standing_grants),
+            links: PersonLinkTable::default(),
             listening: Once::new()
         });
         let skills = service!(SkillAccessService { context, agents, access });
@@ -199,7 +199,7 @@ impl Engine {
             context, store, agents, calls, records;
             call_store: store.clone(),
             live: LiveTurns::default(),
-            recent: RecentConversations::new(context.limits.conversation_cache)
+            recent: ConversationCache::new(context.limits.conversation_cache)
         });
         let drafts = service!(ProtocolDraftService { context, store, conversations; approval_store: store.clone() });
         let jobs = service!(JobService { context, store });
@@ -221,7 +221,7 @@ impl Engine {
             person_store: store.clone(),
             relation_store: store.clone(),
             webhook_store: store.clone(),
-            tool_calls: ToolCallRates::default(),
+            tool_calls: ToolCallRateLimiter::default(),
             streams: StreamSubscribers::default()
         });
         let people = service!(PersonService { context, store, mailbox, relay });

@@ -189,6 +189,13 @@ impl DirectoryService {
     }
 }
 
+/// Change that schedules the next visit of a domain. The job is removed when it runs after the domain was unfollowed.
+fn visit_job(followed: &FollowedDomain) -> Change {
+    let (key, receiver) = (followed.domain.to_string(), followed.domain.host().to_owned());
+    JobChange::Put(Job { kind: JobKind::Visit, key, receiver, lane: None, due: followed.next_visit, attempts: 0 })
+        .into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,11 +222,4 @@ mod tests {
             assert!(ServerOrigin::parse(bad).is_err(), "{bad:?}");
         }
     }
-}
-
-/// Change that schedules the next visit of a domain. The job is removed when it runs after the domain was unfollowed.
-fn visit_job(followed: &FollowedDomain) -> Change {
-    let (key, receiver) = (followed.domain.to_string(), followed.domain.host().to_owned());
-    JobChange::Put(Job { kind: JobKind::Visit, key, receiver, lane: None, due: followed.next_visit, attempts: 0 })
-        .into()
 }

@@ -30,7 +30,7 @@ mod submit;
 pub(crate) use queue::ExecutionQueue;
 use queue::LiveExecution;
 pub use queue::{ExecutionLimits, QueueLimitReached};
-pub use submit::{ExecutionRequest, SubmitError, SubmittedExecution};
+pub use submit::{ExecutionRequest, ExecutionSubmitError, SubmittedExecution};
 
 pub struct ExecutionService {
     pub(crate) context: Arc<EngineContext>,

@@ -10,7 +10,7 @@ use crate::record::AuditChainService;
 
 /// Issuer of an operator command: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandIssuer {
+pub struct OperatorCommandIssuer {
     pub principal: Principal,
     /// Operating-system account that issued the command.
     pub account: Option<String>,
@@ -19,7 +19,7 @@ pub struct CommandIssuer {
 impl AuditChainService {
     /// Audit record of a command. `action` is its name, such as `key_create`.
     #[must_use]
-    pub fn command_record(&self, action: &str, by: &CommandIssuer) -> AuditEventRecord {
+    pub fn command_record(&self, action: &str, by: &OperatorCommandIssuer) -> AuditEventRecord {
         AuditEventRecord {
             action: Some(action.to_owned()),
             account: by.account.clone(),

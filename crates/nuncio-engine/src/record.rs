@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nuncio_core::audit::{ChainBreak, ChainHead, ChainLink, ChainVerifier};
+use nuncio_core::audit::{AuditChainBreak, AuditChainLink, AuditChainVerifier, ChainHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use ring::signature::Ed25519KeyPair;
@@ -23,7 +23,7 @@ mod prune;
 mod redaction;
 mod rewind;
 
-pub use explain::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
+pub use explain::{CallExplanation, ExplainedRecord, ReferencedRecord, ReferencedRecordState};
 pub use forget::PersonErasureReport;
 pub use list::{AuditFilter, ListedAuditRecord};
 
@@ -110,7 +110,7 @@ impl AuditChainService {
         self.store.audit_growth()
     }
 
-    pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, EngineError> {
+    pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, EngineError> {
         Ok(self.store.audit_links(after, limit.min(RECORDS_PER_READ)).await?)
     }
 
@@ -119,9 +119,9 @@ impl AuditChainService {
         &self,
         checkpoints: &[AuditCheckpoint],
         public_key: &[u8],
-    ) -> Result<Result<AuditVerificationResult, ChainBreak>, EngineError> {
+    ) -> Result<Result<AuditVerificationResult, AuditChainBreak>, EngineError> {
         if let Some(forged) = checkpoints.iter().find(|checkpoint| !checkpoint.is_signed_by(public_key)) {
-            return Ok(Err(ChainBreak::Unsigned { seq: forged.seq }));
+            return Ok(Err(AuditChainBreak::Unsigned { seq: forged.seq }));
         }
         let seen: HashMap<u64, Digest> =
             checkpoints.iter().map(|checkpoint| (checkpoint.seq, checkpoint.hash)).collect();
@@ -130,7 +130,7 @@ impl AuditChainService {
             Ok(start) => start,
             Err(broken) => return Ok(Err(broken)),
         };
-        let mut verifier = ChainVerifier::after(start);
+        let mut verifier = AuditChainVerifier::after(start);
         loop {
             let links = self.store.audit_links(verifier.head().seq, RECORDS_PER_READ).await?;
             if links.is_empty() {
@@ -147,17 +147,17 @@ impl AuditChainService {
                     return Ok(Err(broken));
                 }
                 if seen.get(&link.seq).is_some_and(|hash| *hash != link.hash) {
-                    return Ok(Err(ChainBreak::Replaced { seq: link.seq }));
+                    return Ok(Err(AuditChainBreak::Replaced { seq: link.seq }));
                 }
             }
         }
         let head = verifier.head();
         if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
-            return Ok(Err(ChainBreak::Cut { found: head.seq, seen }));
+            return Ok(Err(AuditChainBreak::Cut { found: head.seq, seen }));
         }
         let erased = self.store.erased_ledger(None).await?;
         if let Some(RedactedLedgerEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
-            return Ok(Err(ChainBreak::Erased { relation: relation.clone(), seq: *seq }));
+            return Ok(Err(AuditChainBreak::Erased { relation: relation.clone(), seq: *seq }));
         }
         Ok(Ok(AuditVerificationResult { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }
@@ -180,14 +180,14 @@ impl AuditChainService {
 
 /// Head after which the chain begins: the start, or the last pruned record. An interrupted pruning may leave some
 /// records before the signed one.
-fn chain_start(first: Option<&ChainLink>, checkpoints: &[AuditCheckpoint]) -> Result<ChainHead, ChainBreak> {
+fn chain_start(first: Option<&AuditChainLink>, checkpoints: &[AuditCheckpoint]) -> Result<ChainHead, AuditChainBreak> {
     let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(ChainHead::START) };
     let pruned = checkpoints.iter().filter(|checkpoint| checkpoint.pruned).max_by_key(|checkpoint| checkpoint.seq);
     match pruned {
         Some(pruned) if first.seq == pruned.seq + 1 && first.previous != pruned.hash => {
-            Err(ChainBreak::Detached { seq: first.seq })
+            Err(AuditChainBreak::Detached { seq: first.seq })
         }
         Some(pruned) if first.seq <= pruned.seq + 1 => Ok(ChainHead { seq: first.seq - 1, hash: first.previous }),
-        _ => Err(ChainBreak::Gap { expected: pruned.map_or(1, |pruned| pruned.seq + 1), found: first.seq }),
+        _ => Err(AuditChainBreak::Gap { expected: pruned.map_or(1, |pruned| pruned.seq + 1), found: first.seq }),
     }
 }

@@ -18,7 +18,7 @@ mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
-pub use keys::{DeviceKeyService, KeyUpload, KeyUploadResult};
+pub use keys::{DeviceKeyService, KeyBundleUpload, KeyBundleUploadResult};
 pub use messages::{MessageToPost, PostedMessage};
 pub(crate) use streams::StreamSubscribers;
 pub use streams::{
@@ -39,11 +39,11 @@ pub struct RelayService {
     pub(crate) webhook_store: Arc<dyn WebhookStore>,
     pub(crate) accounts: Arc<AgentAccountService>,
     pub(crate) mailbox: Arc<NotificationService>,
-    pub(crate) tool_calls: ToolCallRates,
+    pub(crate) tool_calls: ToolCallRateLimiter,
     pub(crate) streams: StreamSubscribers,
 }
 
-pub(crate) type ToolCallRates = KeyedWindowLimiter<AgentId>;
+pub(crate) type ToolCallRateLimiter = KeyedWindowLimiter<AgentId>;
 
 /// Operator settings of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]

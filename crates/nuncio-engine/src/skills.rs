@@ -21,7 +21,7 @@ pub struct SkillPermit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessDenied {
+pub enum SkillAccessDenied {
     /// The caller may not know that the skill exists.
     NotFound,
     /// The caller did not authenticate in the way the skill requires.
@@ -102,23 +102,23 @@ impl SkillAccessService {
 
     /// Checks that the caller may use the skill. The call chain decides again when the execution starts, because keys
     /// and grants may change meanwhile.
-    pub fn permit(&self, caller: Caller, offered: Arc<PublishedSkill>) -> Result<SkillPermit, AccessDenied> {
+    pub fn permit(&self, caller: Caller, offered: Arc<PublishedSkill>) -> Result<SkillPermit, SkillAccessDenied> {
         self.check_permission(&caller, &offered).map(|()| SkillPermit { caller, offered })
     }
 
-    fn check_permission(&self, caller: &Caller, offered: &PublishedSkill) -> Result<(), AccessDenied> {
+    fn check_permission(&self, caller: &Caller, offered: &PublishedSkill) -> Result<(), SkillAccessDenied> {
         if !self.may_see(Some(caller), offered) {
-            return Err(AccessDenied::NotFound);
+            return Err(SkillAccessDenied::NotFound);
         }
         if !identifies(&offered.skill().auth, caller) {
-            return Err(AccessDenied::Unknown);
+            return Err(SkillAccessDenied::Unknown);
         }
         if self.holds(caller, offered) {
             return Ok(());
         }
         let agent = &offered.served.agent;
         let has = |scope: &&ScopeId| self.access.has_scope(caller, &agent.name, scope);
-        Err(AccessDenied::Ungranted {
+        Err(SkillAccessDenied::Ungranted {
             required: offered.scope().cloned().into_iter().collect(),
             granted: agent.scopes.iter().map(|scope| &scope.id).filter(has).cloned().collect(),
         })

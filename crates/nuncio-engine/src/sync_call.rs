@@ -13,7 +13,7 @@ use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
 use crate::access::Caller;
-use crate::call::{CallOutcome, CallService, ClientDecision, FinishedCall, ToolCallRequest};
+use crate::call::{CallService, ClientDecision, FinishedCall, ToolCallOutcome, ToolCallRequest};
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -78,8 +78,10 @@ impl CallService {
         let called = running.await.map_err(|_| EngineError::new(Code::Internal, "the call was interrupted"))?;
         hung_up.disarm();
         match called? {
-            CallOutcome::Ended(ended) => Ok(ended),
-            CallOutcome::AskClient => Err(EngineError::new(Code::Internal, "this call has no app that could be asked")),
+            ToolCallOutcome::Ended(ended) => Ok(ended),
+            ToolCallOutcome::AskClient => {
+                Err(EngineError::new(Code::Internal, "this call has no app that could be asked"))
+            }
         }
     }
 

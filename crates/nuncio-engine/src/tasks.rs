@@ -16,14 +16,14 @@ use crate::call_failure::cancelled;
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::runner::{AuthorizedToolCall, HumanInbox, RunError, ToolOutput};
+use crate::ports::runner::{AuthorizedToolCall, HumanTaskInbox, ToolOutput, ToolRunError};
 use crate::ports::store::{Conflict, TaskChange, TaskStore};
 
 const MAX_LISTED_TASKS: usize = 1000;
 
 /// Inbox for the tool runner of one call.
 #[derive(Debug)]
-pub(crate) struct CallInbox {
+pub(crate) struct CallTaskInbox {
     pub(crate) inbox: Arc<TaskInbox>,
     /// Execution of the call. Its task is found again after a restart; a call without an execution gets a new task.
     pub(crate) execution: Option<ExecutionId>,
@@ -31,12 +31,12 @@ pub(crate) struct CallInbox {
 }
 
 #[async_trait]
-impl HumanInbox for CallInbox {
-    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, RunError> {
+impl HumanTaskInbox for CallTaskInbox {
+    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, ToolRunError> {
         self.inbox
             .run_by_person(self, call, instructions)
             .await
-            .unwrap_or_else(|error| Err(RunError::NoOutcome { code: error.code, message: error.message }))
+            .unwrap_or_else(|error| Err(ToolRunError::NoOutcome { code: error.code, message: error.message }))
     }
 }
 
@@ -82,10 +82,10 @@ impl TaskInbox {
     /// cancelled. Fails when the server stops; the task then stays in the inbox.
     pub(crate) async fn run_by_person(
         &self,
-        from: &CallInbox,
+        from: &CallTaskInbox,
         call: &AuthorizedToolCall,
         instructions: String,
-    ) -> Result<Result<ToolOutput, RunError>, EngineError> {
+    ) -> Result<Result<ToolOutput, ToolRunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
         let mut notices = self.context.bus.subscribe();
         // The call has started, so it must not fail because the store is unavailable for a while.
@@ -106,7 +106,7 @@ impl TaskInbox {
                 () = from.cancel.cancelled() => {
                     self.context.until_available(|| self.withdraw_task(task.clone())).await?;
                     let ExecutionFailure { code, message } = cancelled();
-                    return Ok(Err(RunError::Refused { code, message }));
+                    return Ok(Err(ToolRunError::Refused { code, message }));
                 }
                 _ = notices.next() => {}
                 () = self.context.clock.sleep_until(task.due) => {
@@ -224,8 +224,8 @@ impl TaskInbox {
 }
 
 /// Result of a finished task; `None` while it waits.
-fn outcome(task: &HumanTask) -> Option<Result<ToolOutput, RunError>> {
-    let failure = |code, message| Some(Err(RunError::Refused { code, message }));
+fn outcome(task: &HumanTask) -> Option<Result<ToolOutput, ToolRunError>> {
+    let failure = |code, message| Some(Err(ToolRunError::Refused { code, message }));
     match &task.state {
         TaskState::Open | TaskState::Taken { .. } => None,
         TaskState::Done { output, .. } => Some(Ok(ToolOutput::json(output.clone()))),

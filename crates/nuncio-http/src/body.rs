@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use nuncio_core::{Code, json};
 use nuncio_engine::{CallerCheckResult, Engine, EngineError};
 
-use crate::budget::{BodyBudget, BudgetAccount, ReservedBytes};
+use crate::budget::{BodyBudget, BodyBudgetAccount, ReservedBodyBytes};
 use crate::caller::{ClientAddress, known_caller};
 
 /// A request body that is too large is read and discarded up to this multiple of its limit.
@@ -46,10 +46,10 @@ pub enum CredentialLocation {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct RequestLimits {
+struct RequestBodyLimits {
     bytes: usize,
     values: usize,
-    account: BudgetAccount,
+    account: BodyBudgetAccount,
 }
 
 impl BodyLimits {
@@ -81,19 +81,19 @@ impl BodyLimits {
         }
     }
 
-    fn allowed(&self, extensions: &Extensions, credential: CredentialLocation) -> RequestLimits {
+    fn allowed(&self, extensions: &Extensions, credential: CredentialLocation) -> RequestBodyLimits {
         if known_caller(extensions).is_some() {
-            return RequestLimits { bytes: self.bytes, values: MAX_VALUES, account: BudgetAccount::Identified };
+            return RequestBodyLimits { bytes: self.bytes, values: MAX_VALUES, account: BodyBudgetAccount::Identified };
         }
         let address = extensions.get().map(ClientAddress::counted);
         let most = match (extensions.get::<CallerCheckResult>(), credential) {
             (Some(CallerCheckResult::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
             _ => MAX_UNIDENTIFIED,
         };
-        RequestLimits {
+        RequestBodyLimits {
             bytes: self.bytes.min(most),
             values: MAX_UNIDENTIFIED_VALUES,
-            account: BudgetAccount::Unidentified(address),
+            account: BodyBudgetAccount::Unidentified(address),
         }
     }
 }
@@ -101,7 +101,11 @@ impl BodyLimits {
 /// Reads the request body up to the limit. The rest of a body that exceeds the limit or the budget is read and
 /// discarded, up to a point; otherwise a client that is still sending would see a broken connection instead of the
 /// error response.
-async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes) -> Result<Bytes, EngineError> {
+async fn collect(
+    mut body: Body,
+    allowed: RequestBodyLimits,
+    reserved: ReservedBodyBytes,
+) -> Result<Bytes, EngineError> {
     let limit = allowed.bytes;
     let mut reserved = Some(reserved);
     let mut first = Bytes::new();
@@ -131,8 +135,8 @@ async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes
     }
     if length > limit {
         let why = match allowed.account {
-            BudgetAccount::Identified => "",
-            BudgetAccount::Unidentified(_) => ", which is the limit for callers who send no credential in a header",
+            BodyBudgetAccount::Identified => "",
+            BodyBudgetAccount::Unidentified(_) => ", which is the limit for callers who send no credential in a header",
         };
         return Err(EngineError::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
     }
@@ -155,7 +159,7 @@ fn busy() -> EngineError {
 /// Request body whose bytes count against the budget until it is dropped.
 struct BudgetedBody {
     bytes: Bytes,
-    _reserved: ReservedBytes,
+    _reserved: ReservedBodyBytes,
 }
 
 impl AsRef<[u8]> for BudgetedBody {
@@ -182,8 +186,8 @@ mod tests {
     }
 
     async fn collected(pieces: &[&'static str], limit: usize) -> Result<Bytes, EngineError> {
-        let allowed = RequestLimits { bytes: limit, values: 5, account: BudgetAccount::Identified };
-        collect(body(pieces), allowed, limits().budget.open(BudgetAccount::Identified)).await
+        let allowed = RequestBodyLimits { bytes: limit, values: 5, account: BodyBudgetAccount::Identified };
+        collect(body(pieces), allowed, limits().budget.open(BodyBudgetAccount::Identified)).await
     }
 
     #[tokio::test]
@@ -207,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn body_counts_against_the_memory_budget_until_it_is_dropped() {
         let budget = BodyBudget::new(2000);
-        let allowed = RequestLimits { bytes: 1000, values: 5, account: BudgetAccount::Identified };
+        let allowed = RequestBodyLimits { bytes: 1000, values: 5, account: BodyBudgetAccount::Identified };
         let read = async || collect(body(&["[0,0]"]), allowed, budget.open(allowed.account)).await;
         let first = read().await.unwrap();
         assert_eq!(read().await.unwrap_err().code, Code::ServerBusy);

@@ -13,9 +13,9 @@ use serde_json::Value;
 /// Issues and verifies the access tokens of people's devices.
 pub trait DeviceTokenIssuer: fmt::Debug + Send + Sync {
     /// Issues a token to a device that proved possession of its key.
-    fn issue(&self, device: &Device) -> AccessToken;
+    fn issue(&self, device: &Device) -> IssuedDeviceToken;
     /// Holder of a token; `None` unless this server issued it and it is valid now.
-    fn read(&self, token: &str) -> Option<TokenHolder>;
+    fn read(&self, token: &str) -> Option<DeviceTokenHolder>;
     /// Audience that devices sign for: this server's URL.
     fn audience(&self) -> &str;
     /// Public key that verifies the tokens.
@@ -25,13 +25,13 @@ pub trait DeviceTokenIssuer: fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessToken {
+pub struct IssuedDeviceToken {
     pub token: String,
     pub expires_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenHolder {
+pub struct DeviceTokenHolder {
     pub person: PersonName,
     pub device: DeviceId,
     pub expires_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct TokenHolder {
 
 /// Authenticated caller; `expires_at` is `None` for tokens without an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenIdentity {
+pub struct AuthenticatedTokenCaller {
     pub caller: Caller,
     pub expires_at: Option<Timestamp>,
 }
@@ -49,9 +49,9 @@ pub async fn identify(
     engine: &Engine,
     tokens: &dyn DeviceTokenIssuer,
     token: &str,
-) -> Result<Option<TokenIdentity>, EngineError> {
+) -> Result<Option<AuthenticatedTokenCaller>, EngineError> {
     if let Some(caller) = engine.accounts().authenticate_agent_token(token).await? {
-        return Ok(Some(TokenIdentity { caller, expires_at: None }));
+        return Ok(Some(AuthenticatedTokenCaller { caller, expires_at: None }));
     }
     let Some(holder) = tokens.read(token) else { return Ok(None) };
     let device = engine.people().valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
@@ -59,6 +59,6 @@ pub async fn identify(
         let authentication = AuthenticationMethod::Device(device.id);
         let person = Some(device.person.clone());
         let caller = Caller { authentication, person, ..Caller::new(Principal::Person(device.person)) };
-        TokenIdentity { caller, expires_at: Some(holder.expires_at) }
+        AuthenticatedTokenCaller { caller, expires_at: Some(holder.expires_at) }
     }))
 }

@@ -18,7 +18,7 @@ mod paths;
 mod sample;
 
 pub use documents::{SampleRequest, shell_quoted, title};
-pub use paths::{PathRules, SignatureRule, TokenKind};
+pub use paths::{PathRules, PathSignatureRule, ServerTokenKind};
 pub use sample::sample;
 
 /// The server side of a protocol without its running part ([`StartedFront`]), so that `nuncio lint` can use it too.

@@ -9,7 +9,7 @@ pub(crate) use auth_params::write as write_params;
 use serde_json::{Map, Value, json};
 
 use crate::did::Did;
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::fields::HeaderFields;
 use crate::http_signature::SignatureInput;
 
@@ -20,7 +20,7 @@ pub const ACCEPT_SIGNATURE: &str =
 
 /// A `WWW-Authenticate: DIDWba` challenge: why the request was refused, and the nonce for the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Challenge {
+pub struct DidAuthChallenge {
     pub realm: Option<String>,
     /// Error code of ANP-02, such as `invalid_nonce`.
     pub error: Option<String>,
@@ -29,9 +29,9 @@ pub struct Challenge {
     pub nonce: Option<String>,
 }
 
-impl Challenge {
+impl DidAuthChallenge {
     #[must_use]
-    pub fn new(realm: &str, error: &AuthError, nonce: Option<&str>) -> Self {
+    pub fn new(realm: &str, error: &DidAuthError, nonce: Option<&str>) -> Self {
         Self {
             realm: Some(realm.to_owned()),
             error: Some(error.error_code().to_owned()),

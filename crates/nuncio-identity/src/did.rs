@@ -24,7 +24,7 @@ pub struct Did {
 
 /// The key fingerprint in the last path segment of a DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fingerprint {
+pub enum DidKeyFingerprint {
     /// No fingerprint: a bare domain, or a path DID from before fingerprints.
     None,
     /// `e1_…`: RFC 7638 thumbprint of the Ed25519 key that signs the document.
@@ -34,7 +34,7 @@ pub enum Fingerprint {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DidError {
+pub enum DidParseError {
     /// The text does not begin with `did:wba:`.
     #[error("only did:wba is supported; write did:wba:HOST or did:wba:HOST:SEGMENT…")]
     Method,
@@ -60,27 +60,27 @@ const PREFIX: &str = "did:wba:";
 impl Did {
     /// Parses a DID. Upper-case hosts are refused, so that one identifier has only one spelling in allow and block
     /// lists.
-    pub fn parse(text: &str) -> Result<Self, DidError> {
+    pub fn parse(text: &str) -> Result<Self, DidParseError> {
         if text.len() > MAX_DID_BYTES {
-            return Err(DidError::TooLong);
+            return Err(DidParseError::TooLong);
         }
-        let rest = text.strip_prefix(PREFIX).ok_or(DidError::Method)?;
+        let rest = text.strip_prefix(PREFIX).ok_or(DidParseError::Method)?;
         let (authority, path) = rest.split_once(':').map_or((rest, None), |(authority, path)| (authority, Some(path)));
         let (host, port) = authority_parts(authority)?;
         for segment in path.into_iter().flat_map(|path| path.split(':')) {
             if !is_segment(segment) {
-                return Err(DidError::Segment(segment.to_owned()));
+                return Err(DidParseError::Segment(segment.to_owned()));
             }
         }
         if let Some(last) = path.and_then(|path| path.rsplit(':').next()) {
-            Fingerprint::parse(last)?;
+            DidKeyFingerprint::parse(last)?;
         }
-        let end = |length: usize| u16::try_from(PREFIX.len() + length).map_err(|_| DidError::TooLong);
+        let end = |length: usize| u16::try_from(PREFIX.len() + length).map_err(|_| DidParseError::TooLong);
         Ok(Self { text: text.into(), host_end: end(host.len())?, authority_end: end(authority.len())?, port })
     }
 
     /// Builds a DID from a host, a port and path segments.
-    pub fn new(host: &str, port: Option<u16>, segments: &[&str]) -> Result<Self, DidError> {
+    pub fn new(host: &str, port: Option<u16>, segments: &[&str]) -> Result<Self, DidParseError> {
         let mut text = format!("{PREFIX}{host}");
         if let Some(port) = port {
             text.push_str(&format!("%3A{port}"));
@@ -119,9 +119,9 @@ impl Did {
     }
 
     #[must_use]
-    pub fn fingerprint(&self) -> Fingerprint {
-        let last = self.segments().last().map(Fingerprint::parse);
-        last.and_then(Result::ok).unwrap_or(Fingerprint::None)
+    pub fn fingerprint(&self) -> DidKeyFingerprint {
+        let last = self.segments().last().map(DidKeyFingerprint::parse);
+        last.and_then(Result::ok).unwrap_or(DidKeyFingerprint::None)
     }
 
     /// Host and path of the DID without the fingerprint, such as `example.com:user:alice`; unchanged when the key
@@ -130,8 +130,10 @@ impl Did {
     pub fn stable_subject(&self) -> &str {
         let rest = &self.text[PREFIX.len()..];
         match self.fingerprint() {
-            Fingerprint::None => rest,
-            Fingerprint::E1(_) | Fingerprint::K1(_) => rest.rsplit_once(':').map_or(rest, |(before, _)| before),
+            DidKeyFingerprint::None => rest,
+            DidKeyFingerprint::E1(_) | DidKeyFingerprint::K1(_) => {
+                rest.rsplit_once(':').map_or(rest, |(before, _)| before)
+            }
         }
     }
 
@@ -166,10 +168,10 @@ impl Did {
     }
 }
 
-impl Fingerprint {
+impl DidKeyFingerprint {
     /// Parses the last path segment of a DID; a segment without a prefix has no fingerprint.
-    fn parse(segment: &str) -> Result<Self, DidError> {
-        let digest = |text| base64url_exact::<32>(text).ok_or_else(|| DidError::Fingerprint(segment.to_owned()));
+    fn parse(segment: &str) -> Result<Self, DidParseError> {
+        let digest = |text| base64url_exact::<32>(text).ok_or_else(|| DidParseError::Fingerprint(segment.to_owned()));
         if let Some(text) = segment.strip_prefix("e1_") {
             return Ok(Self::E1(digest(text)?));
         }
@@ -180,20 +182,24 @@ impl Fingerprint {
     }
 }
 
-fn authority_parts(authority: &str) -> Result<(&str, Option<u16>), DidError> {
+fn authority_parts(authority: &str) -> Result<(&str, Option<u16>), DidParseError> {
     let Some(at) = authority.find('%') else {
-        return if is_domain(authority) { Ok((authority, None)) } else { Err(DidError::Host(authority.to_owned())) };
+        return if is_domain(authority) {
+            Ok((authority, None))
+        } else {
+            Err(DidParseError::Host(authority.to_owned()))
+        };
     };
     let (host, rest) = authority.split_at(at);
     let digits = rest
         .strip_prefix("%3A")
         .or_else(|| rest.strip_prefix("%3a"))
-        .ok_or_else(|| DidError::Host(authority.to_owned()))?;
+        .ok_or_else(|| DidParseError::Host(authority.to_owned()))?;
     if !is_domain(host) {
-        return Err(DidError::Host(host.to_owned()));
+        return Err(DidParseError::Host(host.to_owned()));
     }
     let number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    let port = digits.parse().ok().filter(|_| number).ok_or_else(|| DidError::Port(digits.to_owned()))?;
+    let port = digits.parse().ok().filter(|_| number).ok_or_else(|| DidParseError::Port(digits.to_owned()))?;
     Ok((host, Some(port)))
 }
 
@@ -230,9 +236,9 @@ impl fmt::Debug for Did {
 }
 
 impl FromStr for Did {
-    type Err = DidError;
+    type Err = DidParseError;
 
-    fn from_str(text: &str) -> Result<Self, DidError> {
+    fn from_str(text: &str) -> Result<Self, DidParseError> {
         Self::parse(text)
     }
 }
@@ -244,9 +250,9 @@ impl From<Did> for String {
 }
 
 impl TryFrom<String> for Did {
-    type Error = DidError;
+    type Error = DidParseError;
 
-    fn try_from(text: String) -> Result<Self, DidError> {
+    fn try_from(text: String) -> Result<Self, DidParseError> {
         Self::parse(&text)
     }
 }
@@ -259,16 +265,16 @@ pub struct DidUrl {
 }
 
 impl DidUrl {
-    pub fn parse(text: &str) -> Result<Self, DidError> {
-        let (did, fragment) = text.split_once('#').ok_or(DidError::Fragment)?;
+    pub fn parse(text: &str) -> Result<Self, DidParseError> {
+        let (did, fragment) = text.split_once('#').ok_or(DidParseError::Fragment)?;
         Self::new(Did::parse(did)?, fragment)
     }
 
     /// Fails if the fragment is empty, longer than 128 bytes or not printable ASCII.
-    pub fn new(did: Did, fragment: &str) -> Result<Self, DidError> {
+    pub fn new(did: Did, fragment: &str) -> Result<Self, DidParseError> {
         let printable = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'#');
         if fragment.is_empty() || fragment.len() > 128 || !fragment.bytes().all(printable) {
-            return Err(DidError::Fragment);
+            return Err(DidParseError::Fragment);
         }
         Ok(Self { did, fragment: fragment.to_owned() })
     }

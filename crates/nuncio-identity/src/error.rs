@@ -3,7 +3,7 @@
 use crate::did::Did;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AuthError {
+pub enum DidAuthError {
     #[error("no credentials: sign the request, or send a token that this server issued")]
     Missing,
     /// The credentials are malformed.
@@ -43,7 +43,7 @@ pub enum AuthError {
     Busy,
 }
 
-impl AuthError {
+impl DidAuthError {
     /// Error code of ANP-02, as written in the challenge.
     #[must_use]
     pub const fn error_code(&self) -> &'static str {

@@ -24,7 +24,7 @@ pub const LABEL: &str = "sig1";
 
 /// The parts of an HTTP request that a signature can cover.
 #[derive(Clone, Copy)]
-pub struct SignedRequest<'a> {
+pub struct SignableRequest<'a> {
     pub method: &'a str,
     /// The absolute URL the client requested, as sent: scheme, host, path and query.
     pub target_uri: &'a str,
@@ -33,7 +33,7 @@ pub struct SignedRequest<'a> {
     pub body: &'a [u8],
 }
 
-impl fmt::Debug for SignedRequest<'_> {
+impl fmt::Debug for SignableRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ({} bytes)", self.method, self.target_uri, self.body.len())
     }

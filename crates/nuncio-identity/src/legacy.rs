@@ -8,7 +8,7 @@ use crate::challenge::{self, AuthParams};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDidDocument;
 use crate::encoding::{base64url, from_base64url};
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::http_signature::{SignaturePolicy, VerifiedSigner};
 use crate::jcs;
 use crate::keys::SigningKey;
@@ -78,35 +78,35 @@ impl UnverifiedLegacyHeader {
     }
 
     /// Parses an `Authorization` value.
-    pub fn from_header(field: &str) -> Result<Self, AuthError> {
-        let unreadable = || AuthError::Request("the DIDWba header is not well formed".to_owned());
+    pub fn from_header(field: &str) -> Result<Self, DidAuthError> {
+        let unreadable = || DidAuthError::Request("the DIDWba header is not well formed".to_owned());
         let mut all = AuthParams::read_all(field);
         let params = all.pop().filter(|params| all.is_empty() && params.is_scheme("DIDWba")).ok_or_else(unreadable)?;
         for (at, (name, _)) in params.members.iter().enumerate() {
             if params.members[..at].iter().any(|(before, _)| before == name) {
-                return Err(AuthError::Request(format!("the DIDWba header has {name} twice")));
+                return Err(DidAuthError::Request(format!("the DIDWba header has {name} twice")));
             }
         }
         Self::from_members(|name| params.get(name))
     }
 
-    pub fn from_json(value: &Value) -> Result<Self, AuthError> {
+    pub fn from_json(value: &Value) -> Result<Self, DidAuthError> {
         Self::from_members(|name| value.get(name).and_then(Value::as_str))
     }
 
-    fn from_members<'a>(member: impl Fn(&str) -> Option<&'a str>) -> Result<Self, AuthError> {
+    fn from_members<'a>(member: impl Fn(&str) -> Option<&'a str>) -> Result<Self, DidAuthError> {
         let text = |name: &str, most: usize| {
-            let missing = || AuthError::Request(format!("the DIDWba header has no usable {name}"));
+            let missing = || DidAuthError::Request(format!("the DIDWba header has no usable {name}"));
             member(name).filter(|text| !text.is_empty() && text.len() <= most).ok_or_else(missing)
         };
         let version = member("v").map_or(Some(LegacyHeaderVersion::V1_1), LegacyHeaderVersion::parse);
-        let version = version.ok_or_else(|| AuthError::Request("v is not a version such as 1.1".to_owned()))?;
+        let version = version.ok_or_else(|| DidAuthError::Request("v is not a version such as 1.1".to_owned()))?;
         let nonce = text("nonce", 256)?;
         let timestamp = text("timestamp", 40)?;
         let fragment = text("verification_method", 128)?;
         let signature = text("signature", 128)?;
-        let did = Did::parse(text("did", 512)?).map_err(|fault| AuthError::Did(fault.to_string()))?;
-        let key_id = DidUrl::new(did, fragment).map_err(|fault| AuthError::VerificationMethod(fault.to_string()))?;
+        let did = Did::parse(text("did", 512)?).map_err(|fault| DidAuthError::Did(fault.to_string()))?;
+        let key_id = DidUrl::new(did, fragment).map_err(|fault| DidAuthError::VerificationMethod(fault.to_string()))?;
         Ok(Self {
             version,
             key_id,
@@ -148,18 +148,18 @@ impl UnverifiedLegacyHeader {
     }
 
     /// Checks the time of the header, which needs no DID document.
-    pub fn check(&self, now: Timestamp, policy: &SignaturePolicy) -> Result<(), AuthError> {
+    pub fn check(&self, now: Timestamp, policy: &SignaturePolicy) -> Result<(), DidAuthError> {
         policy.check(rfc3339::seconds(self.moment()?), None, now)
     }
 
-    fn moment(&self) -> Result<Timestamp, AuthError> {
-        rfc3339::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
+    fn moment(&self) -> Result<Timestamp, DidAuthError> {
+        rfc3339::read(&self.timestamp).ok_or(DidAuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
     }
 
     /// Verifies the signature for a host, given without its port. Does not repeat [`UnverifiedLegacyHeader::check`].
-    pub fn verify(&self, host: &str, document: &BoundDidDocument) -> Result<VerifiedSigner, AuthError> {
+    pub fn verify(&self, host: &str, document: &BoundDidDocument) -> Result<VerifiedSigner, DidAuthError> {
         let key = document.authentication_key(&self.key_id)?;
-        let unfit = AuthError::Signature("the signature does not match the DID, the host, the nonce and the time");
+        let unfit = DidAuthError::Signature("the signature does not match the DID, the host, the nonce and the time");
         let signature = from_base64url(&self.signature).ok_or_else(|| unfit.clone())?;
         let signed = signed_bytes(self.version, self.key_id.did(), &self.nonce, &self.timestamp, host);
         key.verify(&signed, &signature).map_err(|_| unfit)?;

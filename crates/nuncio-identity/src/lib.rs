@@ -4,8 +4,8 @@
 //! The crate does no network I/O and reads no clock: times and nonces are arguments, and the caller fetches DID
 //! documents. Only [`seal`] generates random numbers and stores data, through its `KeyStore` trait.
 //!
-//! Steps to verify a signed request: [`Credentials::read`] parses the credentials, [`UnverifiedSignature::check`] makes
-//! the checks that need no document, the caller fetches the document and binds it ([`BoundDidDocument`]),
+//! Steps to verify a signed request: [`ParsedCredentials::read`] parses the credentials, [`UnverifiedSignature::check`]
+//! makes the checks that need no document, the caller fetches the document and binds it ([`BoundDidDocument`]),
 //! [`UnverifiedSignature::verify`] returns the signer, and only then the caller records the nonce
 //! ([`SignaturePolicy::remember_until`]).
 
@@ -29,15 +29,15 @@ pub mod rfc3339;
 pub mod seal;
 pub mod token;
 
-pub use credentials::{AcceptedSchemes, Credentials};
-pub use did::{Did, DidError, DidUrl, Fingerprint};
+pub use credentials::{AcceptedSigningSchemes, ParsedCredentials};
+pub use did::{Did, DidKeyFingerprint, DidParseError, DidUrl};
 pub use document::{
     BindingError, BoundDidDocument, DidDocument, DidDocumentBinding, DidDocumentError, DidService, K1ProofRule,
     NewDidDocument,
 };
-pub use error::AuthError;
+pub use error::DidAuthError;
 pub use fields::HeaderFields;
-pub use http_signature::{SignaturePolicy, SignedRequest, UnverifiedSignature, VerifiedSigner, verify_request};
+pub use http_signature::{SignableRequest, SignaturePolicy, UnverifiedSignature, VerifiedSigner, verify_request};
 pub use keys::{KeyError, SigningKey, VerifyingKey};
 pub use proof::ProofError;
-pub use token::AccessTokenService;
+pub use token::DidAccessTokenService;

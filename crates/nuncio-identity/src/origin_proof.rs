@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDidDocument;
 use crate::encoding::base64;
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::http_signature::parameters::read_signature;
 use crate::http_signature::{
     LABEL, SignatureInput, SignatureParameters, SignaturePolicy, VerifiedSigner, content_digest,
@@ -68,12 +68,12 @@ impl OriginProofInput<'_> {
     ///
     /// # Errors
     /// `meta.target` has no kind or DID.
-    pub fn sign(&self, key: &SigningKey, options: &SignatureParameters<'_>) -> Result<OriginProof, AuthError> {
+    pub fn sign(&self, key: &SigningKey, options: &SignatureParameters<'_>) -> Result<OriginProof, DidAuthError> {
         let content_digest = content_digest(&self.canonical());
         let expires = options.expires.map(rfc3339::seconds);
         let created = rfc3339::seconds(options.created);
         let parameters = SignatureInput::write(&COMPONENTS, created, expires, options.nonce, options.key_id);
-        let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
+        let no_target = || DidAuthError::Request("meta.target needs kind and did".to_owned());
         let base = self.signature_base(&content_digest, &parameters).ok_or_else(no_target)?;
         Ok(OriginProof {
             signature_input: format!("{LABEL}={parameters}"),
@@ -124,18 +124,18 @@ impl OriginProof {
     }
 
     /// Parses `params.auth`. Unknown members are refused.
-    pub fn from_auth(auth: &Value) -> Result<Self, AuthError> {
+    pub fn from_auth(auth: &Value) -> Result<Self, DidAuthError> {
         let auth = exactly(auth, &["scheme", "origin_proof"])?;
         if auth["scheme"] != SCHEME {
-            return Err(AuthError::Request(format!("auth.scheme must be {SCHEME}")));
+            return Err(DidAuthError::Request(format!("auth.scheme must be {SCHEME}")));
         }
         Self::from_json(&auth["origin_proof"])
     }
 
-    pub fn from_json(proof: &Value) -> Result<Self, AuthError> {
+    pub fn from_json(proof: &Value) -> Result<Self, DidAuthError> {
         let proof = exactly(proof, &["contentDigest", "signatureInput", "signature"])?;
         let text = |name: &str| {
-            let no_text = || AuthError::Request(format!("origin_proof.{name} must be a text"));
+            let no_text = || DidAuthError::Request(format!("origin_proof.{name} must be a text"));
             proof[name].as_str().map(str::to_owned).ok_or_else(no_text)
         };
         Ok(Self {
@@ -149,8 +149,8 @@ impl OriginProof {
     ///
     /// # Errors
     /// Label, components or key name differ from what the Core Binding requires.
-    pub fn claim(&self) -> Result<UnverifiedOriginProof, AuthError> {
-        let refused = |fault: &str| AuthError::Request(format!("the origin proof is not usable: {fault}"));
+    pub fn claim(&self) -> Result<UnverifiedOriginProof, DidAuthError> {
+        let refused = |fault: &str| DidAuthError::Request(format!("the origin proof is not usable: {fault}"));
         let mut inputs = SignatureInput::read_all(&self.signature_input).map_err(refused)?;
         let input = inputs.pop().filter(|input| inputs.is_empty() && input.label == LABEL);
         let input = input.ok_or_else(|| refused("it needs exactly one signature, labelled sig1"))?;
@@ -159,18 +159,18 @@ impl OriginProof {
         }
         let signature = read_signature(&self.signature, LABEL).map_err(refused)?;
         let keyid = input.keyid.as_deref().ok_or_else(|| refused("keyid is missing"))?;
-        let key_id = DidUrl::parse(keyid).map_err(|fault| AuthError::VerificationMethod(fault.to_string()))?;
+        let key_id = DidUrl::parse(keyid).map_err(|fault| DidAuthError::VerificationMethod(fault.to_string()))?;
         let created = input.created.ok_or_else(|| refused("created is missing"))?;
         Ok(UnverifiedOriginProof { digest: self.content_digest.clone(), input, signature, key_id, created })
     }
 }
 
 /// Returns the object if it has exactly these members; unknown members are refused (Core Binding §7).
-fn exactly<'a>(value: &'a Value, names: &[&str]) -> Result<&'a Map<String, Value>, AuthError> {
+fn exactly<'a>(value: &'a Value, names: &[&str]) -> Result<&'a Map<String, Value>, DidAuthError> {
     let fits = |members: &&Map<String, Value>| {
         members.len() == names.len() && names.iter().all(|name| members.contains_key(*name))
     };
-    let refused = || AuthError::Request(format!("expected an object with exactly {}", names.join(", ")));
+    let refused = || DidAuthError::Request(format!("expected an object with exactly {}", names.join(", ")));
     value.as_object().filter(fits).ok_or_else(refused)
 }
 
@@ -192,15 +192,15 @@ impl UnverifiedOriginProof {
         request: &OriginProofInput<'_>,
         now: Timestamp,
         policy: &SignaturePolicy,
-    ) -> Result<(), AuthError> {
+    ) -> Result<(), DidAuthError> {
         if request.meta.get("sender_did").and_then(Value::as_str) != Some(self.key_id.did().as_str()) {
-            return Err(AuthError::VerificationMethod("the key does not belong to meta.sender_did".to_owned()));
+            return Err(DidAuthError::VerificationMethod("the key does not belong to meta.sender_did".to_owned()));
         }
         if self.digest != content_digest(&request.canonical()) {
-            return Err(AuthError::ContentDigest("contentDigest does not match method, meta and body"));
+            return Err(DidAuthError::ContentDigest("contentDigest does not match method, meta and body"));
         }
         if policy.nonce_required && self.input.nonce.as_deref().is_none_or(str::is_empty) {
-            return Err(AuthError::Nonce("a nonce is required"));
+            return Err(DidAuthError::Nonce("a nonce is required"));
         }
         policy.check(self.created, self.input.expires, now)
     }
@@ -211,13 +211,13 @@ impl UnverifiedOriginProof {
         &self,
         request: &OriginProofInput<'_>,
         document: &BoundDidDocument,
-    ) -> Result<VerifiedSigner, AuthError> {
+    ) -> Result<VerifiedSigner, DidAuthError> {
         let key = document.authentication_key(&self.key_id)?;
         self.input.check_algorithm(key)?;
-        let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
+        let no_target = || DidAuthError::Request("meta.target needs kind and did".to_owned());
         let base = request.signature_base(&self.digest, &self.input.raw).ok_or_else(no_target)?;
         key.verify(base.as_bytes(), &self.signature)
-            .map_err(|_| AuthError::Signature("the origin proof does not match the request"))?;
+            .map_err(|_| DidAuthError::Signature("the origin proof does not match the request"))?;
         Ok(VerifiedSigner::new(&self.key_id, &self.input, self.created))
     }
 }
@@ -229,7 +229,7 @@ pub fn verify_origin(
     document: &BoundDidDocument,
     now: Timestamp,
     policy: &SignaturePolicy,
-) -> Result<VerifiedSigner, AuthError> {
+) -> Result<VerifiedSigner, DidAuthError> {
     let claim = proof.claim()?;
     claim.check(request, now, policy)?;
     claim.verify(request, document)

@@ -7,7 +7,7 @@ mod object;
 mod sign;
 
 pub use description::{
-    AcceptedProofForms, AllowedSigner, DescriptionProofForm, DescriptionProofRules, verify_description,
+    AcceptedProofForms, AllowedProofSigner, DescriptionProofForm, DescriptionProofRules, verify_description,
 };
 pub use literal::sign_literal;
 pub use object::{sign_object, verify_object};
@@ -73,7 +73,7 @@ pub enum ProofError {
 
 /// A parsed proof that is not verified.
 #[derive(Debug, Clone)]
-pub struct Proof<'a> {
+pub struct UnverifiedProof<'a> {
     pub suite: ProofSuite,
     pub purpose: &'a str,
     /// Reference to the key that made the proof, as written.
@@ -97,7 +97,7 @@ enum ProofContextRule {
     Apart,
 }
 
-impl<'a> Proof<'a> {
+impl<'a> UnverifiedProof<'a> {
     /// Parses the `proof` member of a document.
     pub fn read(document: &'a Map<String, Value>) -> Result<Self, ProofError> {
         let members = document.get("proof").and_then(Value::as_object).ok_or(ProofError::Missing)?;

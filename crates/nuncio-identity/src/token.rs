@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::challenge::IssuedAccessToken;
 use crate::did::Did;
 use crate::encoding::{base64url, from_base64url};
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::keys::SigningKey;
 use crate::rfc3339;
 
@@ -20,7 +20,7 @@ const MAX_TOKEN_BYTES: usize = 4096;
 /// Issues and verifies access tokens. Issuer and verifier are the same server, so tokens use HMAC with a secret derived
 /// from the key, which costs a hundredth of a signature.
 #[derive(Debug, Clone)]
-pub struct AccessTokenService {
+pub struct DidAccessTokenService {
     key: hmac::Key,
     issuer: String,
     audience: String,
@@ -43,7 +43,7 @@ pub struct TokenClaims {
     pub exp: i64,
 }
 
-impl AccessTokenService {
+impl DidAccessTokenService {
     #[must_use]
     pub fn new(key: &SigningKey, issuer: impl Into<String>, audience: impl Into<String>, lifetime: Duration) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key.derived("access tokens"));
@@ -68,8 +68,8 @@ impl AccessTokenService {
     }
 
     /// Verifies a token that this server issued.
-    pub fn verify(&self, token: &str, now: Timestamp) -> Result<TokenClaims, AuthError> {
-        let foreign = AuthError::AccessToken("the token was not issued by this server; sign the request");
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<TokenClaims, DidAuthError> {
+        let foreign = DidAuthError::AccessToken("the token was not issued by this server; sign the request");
         let parts = (token.len() <= MAX_TOKEN_BYTES).then(|| token.rsplit_once('.')).flatten();
         let (signed, signature) = parts.ok_or_else(|| foreign.clone())?;
         let body = signed.strip_prefix(&self.head).and_then(|rest| rest.strip_prefix('.'));
@@ -81,10 +81,10 @@ impl AccessTokenService {
         let claims = claims.filter(|claims| claims.iss == self.issuer && claims.aud == self.audience).ok_or(foreign)?;
         let now = rfc3339::seconds(now);
         if claims.exp <= now {
-            return Err(AuthError::AccessToken("the token has expired; sign the request"));
+            return Err(DidAuthError::AccessToken("the token has expired; sign the request"));
         }
         if claims.iat > now.saturating_add(60) {
-            return Err(AuthError::AccessToken("the token was issued in the future; check the clock"));
+            return Err(DidAuthError::AccessToken("the token was issued in the future; check the clock"));
         }
         Ok(claims)
     }

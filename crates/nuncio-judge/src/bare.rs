@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use super::schema::{self, ComparisonBudget, SchemaNarrowing};
-use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
+use super::verdict::{BreakingChangeFinding, BreakingChangeRule, ManifestChangeVerdict};
 
 /// Judges whether every value valid under `old` is valid under `new`. The rules of the manifest table do not apply, and
 /// widenings are not reported.
 #[must_use]
-pub fn schemas(old: &Value, new: &Value, budget: ComparisonBudget) -> ChangeVerdict {
+pub fn schemas(old: &Value, new: &Value, budget: ComparisonBudget) -> ManifestChangeVerdict {
     let comparison = schema::compare(old, new, budget);
     let finding = |SchemaNarrowing { rule, pointer, old, new, witness }| {
-        let rule = ChangeRule::Schema(rule);
-        ChangeFinding { rule, pointer, old, new, witness, scope: None, tool: None }
+        let rule = BreakingChangeRule::Schema(rule);
+        BreakingChangeFinding { rule, pointer, old, new, witness, scope: None, tool: None }
     };
-    ChangeVerdict {
+    ManifestChangeVerdict {
         breaking: comparison.outcome.breaking(),
         findings: comparison.findings.into_iter().map(finding).collect(),
-        ..ChangeVerdict::default()
+        ..ManifestChangeVerdict::default()
     }
 }

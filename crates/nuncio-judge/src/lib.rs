@@ -14,4 +14,7 @@ type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
 pub use bare::schemas;
 pub use manifest::manifests;
-pub use verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
+pub use verdict::{
+    BreakingChangeFinding, BreakingChangeRule, ChangeJudgingPolicy, ManifestChangeVerdict, NonBreakingChangeNotice,
+    NonBreakingChangeRule,
+};

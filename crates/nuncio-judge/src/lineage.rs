@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ChangePolicy;
+    use crate::ChangeJudgingPolicy;
 
     fn manifest(tools: &[(&str, u64)], scopes: &[&str]) -> Value {
         let tools: Vec<_> = tools.iter().map(|(name, timeout)| json!({"name": name, "timeout_ms": timeout})).collect();
@@ -170,7 +170,7 @@ mod tests {
             let whole: Vec<_> = earlier.iter().flatten().cloned().collect();
             for accepted in earlier {
                 let judged = |history: &[Value]| {
-                    let verdict = crate::manifests(accepted.as_ref(), new.as_ref(), history, &ChangePolicy::default());
+                    let verdict = crate::manifests(accepted.as_ref(), new.as_ref(), history, &ChangeJudgingPolicy::default());
                     let rules: Vec<_> = verdict.findings.iter().map(|it| (it.rule, it.pointer.clone())).collect();
                     (verdict.breaking, verdict.scopes_requiring_reauth, rules)
                 };

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
+use super::verdict::{
+    BreakingChangeFinding, BreakingChangeRule, ChangeJudgingPolicy, ManifestChangeVerdict, NonBreakingChangeNotice,
+    NonBreakingChangeRule,
+};
 
 mod arguments;
 mod earlier_manifests;
@@ -22,7 +25,12 @@ use read::{ParsedManifest, UnreadableManifest};
 /// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
 /// manifests, oldest first, so that a tool or scope that was removed and added again is compared with its earlier form.
 #[must_use]
-pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
+pub fn manifests(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    history: &[Value],
+    policy: &ChangeJudgingPolicy,
+) -> ManifestChangeVerdict {
     let mut report = VerdictBuilder::new(*policy);
     let [old, new] = [old, new].map(|side| side.filter(|manifest| !manifest.is_null()).map(with_typed_arguments));
     let (old, new) = (old.as_deref(), new.as_deref());
@@ -60,7 +68,7 @@ fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Va
     tools::compare(old, new, &mut earlier_manifests, report);
     for why in earlier_manifests.unread() {
         let change = ManifestDifference { old: Some(why.found.clone()), ..ManifestDifference::at("") };
-        everywhere(new.scopes.iter().map(|scope| scope.name), ChangeRule::Unreadable, &change, report);
+        everywhere(new.scopes.iter().map(|scope| scope.name), BreakingChangeRule::Unreadable, &change, report);
     }
 }
 
@@ -76,11 +84,11 @@ fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Verdi
         match name.as_str() {
             "schema_version" => {
                 let scopes = new.scopes.iter().map(|scope| scope.name);
-                everywhere(scopes, ChangeRule::SchemaVersionChanged, &change, report);
+                everywhere(scopes, BreakingChangeRule::SchemaVersionChanged, &change, report);
             }
-            "agent_version" => report.notice(NoticeRule::AgentVersionChanged, change),
+            "agent_version" => report.notice(NonBreakingChangeRule::AgentVersionChanged, change),
             "capability_flags" => flags(before, after, report),
-            _ => report.notice(NoticeRule::FieldChanged, change),
+            _ => report.notice(NonBreakingChangeRule::FieldChanged, change),
         }
     }
 }
@@ -90,13 +98,14 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut VerdictBuilder) 
     let none = serde_json::Map::new();
     let map = |value: Option<&Value>| value.map_or(Some(none.clone()), |value| value.as_object().cloned());
     let (Some(before), Some(after)) = (map(old), map(new)) else {
-        return report.notice(NoticeRule::FlagChanged, ManifestDifference::of(location.to_owned(), old, new));
+        return report
+            .notice(NonBreakingChangeRule::FlagChanged, ManifestDifference::of(location.to_owned(), old, new));
     };
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
         if before.get(name) != after.get(name) {
             let change =
                 ManifestDifference::of(nuncio_core::json::pointer(location, name), before.get(name), after.get(name));
-            report.notice(NoticeRule::FlagChanged, change);
+            report.notice(NonBreakingChangeRule::FlagChanged, change);
         }
     }
 }
@@ -104,7 +113,7 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut VerdictBuilder) 
 /// Reports a first manifest, to which no person has consented yet.
 fn added(new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     if new.scopes.is_empty() {
-        report.finding(ChangeRule::ManifestAdded, ManifestDifference::at(""));
+        report.finding(BreakingChangeRule::ManifestAdded, ManifestDifference::at(""));
     }
     for scope in &new.scopes {
         let change = ManifestDifference {
@@ -112,12 +121,12 @@ fn added(new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
             scope: Some(scope.name),
             ..ManifestDifference::at(&scope.pointer())
         };
-        report.finding(ChangeRule::ManifestAdded, change);
+        report.finding(BreakingChangeRule::ManifestAdded, change);
     }
 }
 
 fn cleared(old: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
-    report.notice(NoticeRule::ManifestCleared, ManifestDifference::at(""));
+    report.notice(NonBreakingChangeRule::ManifestCleared, ManifestDifference::at(""));
     old.tools.iter().for_each(|tool| tools::removed(tool, report));
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
 }
@@ -144,13 +153,13 @@ fn unreadable(
     };
     let change = ManifestDifference { old: before, new: after, ..ManifestDifference::at(&why.location) };
     let scopes: Vec<&str> = [old, new].into_iter().flatten().flat_map(read::scope_names).collect();
-    everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
+    everywhere(scopes.into_iter(), BreakingChangeRule::Unreadable, &change, report);
 }
 
 /// Reports a change as one finding per scope, or as one without a scope if there are no scopes.
 fn everywhere<'a>(
     scopes: impl Iterator<Item = &'a str>,
-    rule: ChangeRule,
+    rule: BreakingChangeRule,
     change: &ManifestDifference<'_>,
     report: &mut VerdictBuilder,
 ) {
@@ -193,30 +202,30 @@ impl<'a> ManifestDifference<'a> {
 }
 
 struct VerdictBuilder {
-    policy: ChangePolicy,
-    verdict: ChangeVerdict,
+    policy: ChangeJudgingPolicy,
+    verdict: ManifestChangeVerdict,
 }
 
 impl VerdictBuilder {
-    fn new(policy: ChangePolicy) -> Self {
-        Self { policy, verdict: ChangeVerdict::default() }
+    fn new(policy: ChangeJudgingPolicy) -> Self {
+        Self { policy, verdict: ManifestChangeVerdict::default() }
     }
 
-    fn finding(&mut self, rule: ChangeRule, change: ManifestDifference<'_>) {
+    fn finding(&mut self, rule: BreakingChangeRule, change: ManifestDifference<'_>) {
         let ManifestDifference { pointer, old, new, witness, scope, tool } = change;
         self.verdict.breaking = true;
         self.verdict.scopes_requiring_reauth.extend(scope.map(str::to_owned));
         let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
-        self.verdict.findings.push(ChangeFinding { rule, pointer, old, new, witness, scope, tool });
+        self.verdict.findings.push(BreakingChangeFinding { rule, pointer, old, new, witness, scope, tool });
     }
 
-    fn notice(&mut self, rule: NoticeRule, change: ManifestDifference<'_>) {
+    fn notice(&mut self, rule: NonBreakingChangeRule, change: ManifestDifference<'_>) {
         match rule.widening() {
             Some(finding) if self.policy.reauth_on_widening => self.finding(finding, change),
             _ => {
                 let ManifestDifference { pointer, old, new, witness, scope, tool } = change;
                 let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
-                self.verdict.notices.push(ChangeNotice { rule, pointer, old, new, witness, scope, tool });
+                self.verdict.notices.push(NonBreakingChangeNotice { rule, pointer, old, new, witness, scope, tool });
             }
         }
     }

@@ -27,9 +27,9 @@ pub(crate) use self::findings::MAX_FINDINGS;
 use nuncio_core::schema::{MAX_DEPTH, depth};
 
 use self::findings::{PossibleRefusal, RefusalFinder};
-use self::lower::{ConstraintTranslator, MalformedSchema, SchemaSide};
+use self::lower::{ConstraintTranslator, MalformedSchemaPart, SchemaSide};
 use self::node::DotMeaning;
-use self::solve::{Solver, SolverMemo};
+use self::solve::{ConstraintSolver, SolverMemo};
 use self::witness_checker::WitnessChecker;
 
 /// Limit of work for a comparison of two schemas, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
@@ -61,13 +61,13 @@ impl Default for ComparisonBudget {
 
 /// The remaining budget that several comparisons share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RemainingBudget {
+pub(crate) struct RemainingComparisonBudget {
     steps: usize,
     /// Number of generated values that may be tried when nothing was proved.
     tries: usize,
 }
 
-impl From<ComparisonBudget> for RemainingBudget {
+impl From<ComparisonBudget> for RemainingComparisonBudget {
     fn from(budget: ComparisonBudget) -> Self {
         Self { steps: budget.steps(), tries: witness_checker::MOST_TRIES }
     }
@@ -120,11 +120,11 @@ pub struct SchemaNarrowing {
 /// budget gives [`ComparisonOutcome::Unknown`].
 #[must_use]
 pub fn compare(old: &Value, new: &Value, budget: ComparisonBudget) -> SchemaComparison {
-    compare_within(old, new, &mut RemainingBudget::from(budget))
+    compare_within(old, new, &mut RemainingComparisonBudget::from(budget))
 }
 
 /// [`compare`] with the budget that earlier comparisons left over.
-pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBudget) -> SchemaComparison {
+pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingComparisonBudget) -> SchemaComparison {
     if old == new {
         return SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
     }
@@ -134,7 +134,7 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBud
     let mut lowering = ConstraintTranslator::new(old, new);
     match judge(&mut lowering, effort) {
         Ok(comparison) => comparison,
-        Err(MalformedSchema { side, location }) => {
+        Err(MalformedSchemaPart { side, location }) => {
             let mut comparison = undecided(NarrowingRule::SchemaInvalid, location.clone(), old, new);
             let finding = &mut comparison.findings[0];
             let at = |root: &Value| root.pointer(&location).cloned();
@@ -154,8 +154,8 @@ fn undecided(rule: NarrowingRule, pointer: String, old: &Value, new: &Value) -> 
 
 fn judge(
     lowering: &mut ConstraintTranslator<'_>,
-    effort: &mut RemainingBudget,
-) -> Result<SchemaComparison, MalformedSchema> {
+    effort: &mut RemainingComparisonBudget,
+) -> Result<SchemaComparison, MalformedSchemaPart> {
     let (old, new) = lowering.roots()?;
     if old == new {
         return Ok(SchemaComparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
@@ -209,7 +209,8 @@ fn try_harder(
         return;
     }
     if let Some(witness) = search::search(&lowering.old, &lowering.new, checker, tries) {
-        let mut solver = Solver::new(&mut lowering.pool, DotMeaning::NotLineFeed, 10_000, SolverMemo::default());
+        let mut solver =
+            ConstraintSolver::new(&mut lowering.pool, DotMeaning::NotLineFeed, 10_000, SolverMemo::default());
         let open = |refusal: &&mut PossibleRefusal| refusal.finding.witness.is_none();
         let fitting =
             refusals.iter_mut().filter(open).find(|refusal| solver.fits(refusal.goal, &witness) == Some(true));

@@ -9,23 +9,23 @@ use serde_json::Value;
 use super::schema::{ComparisonBudget, NarrowingRule};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct ChangeVerdict {
+pub struct ManifestChangeVerdict {
     /// Whether people who consented to the old manifest must be asked again.
     pub breaking: bool,
     /// Scopes that need new consent, sorted.
     pub scopes_requiring_reauth: BTreeSet<String>,
     /// All reasons why the change is breaking; empty if it is not.
-    pub findings: Vec<ChangeFinding>,
+    pub findings: Vec<BreakingChangeFinding>,
     /// Other changes, of which a person should be informed.
-    pub notices: Vec<ChangeNotice>,
+    pub notices: Vec<NonBreakingChangeNotice>,
 }
 
-impl ChangeVerdict {
+impl ManifestChangeVerdict {
     /// The verdict on a manifest that is not JSON: breaking, without a specific reason.
     #[must_use]
     pub fn unreadable() -> Self {
-        let rule = ChangeRule::Unreadable;
-        let finding = ChangeFinding {
+        let rule = BreakingChangeRule::Unreadable;
+        let finding = BreakingChangeFinding {
             rule,
             pointer: String::new(),
             old: None,
@@ -40,8 +40,8 @@ impl ChangeVerdict {
 
 /// One reason why a change is breaking.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ChangeFinding {
-    pub rule: ChangeRule,
+pub struct BreakingChangeFinding {
+    pub rule: BreakingChangeRule,
     /// JSON pointer into the new manifest, or into the old one for removed parts.
     pub pointer: String,
     pub old: Option<Value>,
@@ -57,8 +57,8 @@ pub struct ChangeFinding {
 
 /// A change that needs no new consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ChangeNotice {
-    pub rule: NoticeRule,
+pub struct NonBreakingChangeNotice {
+    pub rule: NonBreakingChangeRule,
     /// JSON pointer into the new manifest, or into the old one for removed parts.
     pub pointer: String,
     pub old: Option<Value>,
@@ -74,7 +74,7 @@ pub struct ChangeNotice {
 
 /// The operator's settings for judging changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChangePolicy {
+pub struct ChangeJudgingPolicy {
     /// Also requires new consent when an agent may do more within the consented scopes: newly accepted arguments, new
     /// tools under an existing scope, a lower sensitivity.
     pub reauth_on_widening: bool,
@@ -83,9 +83,8 @@ pub struct ChangePolicy {
     pub budget: ComparisonBudget,
 }
 
-/// Rule by which a change is breaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ChangeRule {
+pub enum BreakingChangeRule {
     /// A manifest, or a part of one, cannot be read.
     Unreadable,
     /// The agent had no manifest before.
@@ -112,7 +111,7 @@ pub enum ChangeRule {
     Schema(NarrowingRule),
 }
 
-impl ChangeRule {
+impl BreakingChangeRule {
     /// All variants except `Schema(_)`, whose rules are those of [`NarrowingRule`].
     pub const ALL: &[Self] = &[
         Self::Unreadable,
@@ -149,7 +148,7 @@ impl ChangeRule {
     }
 }
 
-impl Serialize for ChangeRule {
+impl Serialize for BreakingChangeRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
@@ -157,7 +156,7 @@ impl Serialize for ChangeRule {
 
 string_enum! {
     #[derive(PartialOrd, Ord)]
-    pub enum NoticeRule {
+    pub enum NonBreakingChangeRule {
         /// A tool accepts more arguments than before.
         InputWidened = "input_widened",
         /// A tool's input schema is written differently and accepts the same arguments.
@@ -187,14 +186,14 @@ string_enum! {
     }
 }
 
-impl NoticeRule {
+impl NonBreakingChangeRule {
     /// The rule of the finding that the notice becomes under `reauth_on_widening`.
     #[must_use]
-    pub const fn widening(self) -> Option<ChangeRule> {
+    pub const fn widening(self) -> Option<BreakingChangeRule> {
         match self {
-            Self::InputWidened => Some(ChangeRule::InputWidened),
-            Self::ToolAdded | Self::ToolReadded => Some(ChangeRule::ToolAdded),
-            Self::SensitivityLowered => Some(ChangeRule::SensitivityLowered),
+            Self::InputWidened => Some(BreakingChangeRule::InputWidened),
+            Self::ToolAdded | Self::ToolReadded => Some(BreakingChangeRule::ToolAdded),
+            Self::SensitivityLowered => Some(BreakingChangeRule::SensitivityLowered),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
+use nuncio_anp::directory::{DirectoryIndex, RemoteDirectoryRegistrar};
 use nuncio_auth::NetworkExposure;
 use nuncio_core::Code;
 use nuncio_core::approval::ApprovalAnswer;
@@ -40,7 +40,7 @@ mod socket;
 mod users;
 
 pub(crate) use command_record::account;
-pub use command_record::{CommandIssuer, this_account};
+pub use command_record::{OperatorCommandIssuer, this_account};
 pub use nuncio_engine::follow::ServerOrigin;
 use replies::{
     AgentSafetyNumber, ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval,
@@ -62,10 +62,10 @@ const MAX_LISTED_RECORDS: usize = 1000;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum AdminCommand {
-    KeyCreate(KeyCreation),
+    KeyCreate(KeyCreationCommand),
     KeyList,
     KeyRevoke { which: String },
-    KeyRotate(KeyRotation),
+    KeyRotate(KeyRotationCommand),
     // Without `until` and `once`, the grant is valid until it is revoked.
     GrantCreate { principal: Principal, agent: AgentName, scopes: Vec<ScopeId>, until: Option<Timestamp>, once: bool },
     GrantList,
@@ -124,7 +124,7 @@ pub enum AdminCommand {
 
 /// An API key to create.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeyCreation {
+pub struct KeyCreationCommand {
     pub name: Option<String>,
     pub person: Option<PersonName>,
     /// Scopes of the key; all when empty.
@@ -141,7 +141,7 @@ pub struct KeyCreation {
 
 /// A new secret for an API key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeyRotation {
+pub struct KeyRotationCommand {
     /// Id or name of the key.
     pub which: String,
     /// Expiry of the new secret; the key's own expiry rule when absent.
@@ -162,12 +162,12 @@ pub struct AdminApi {
     /// The keys and sessions that agents have with people's devices.
     pub(crate) peers: Arc<AgentPeers>,
     pub(crate) secret_key_file: Option<SecretKeyFile>,
-    pub(crate) host: AdminProcess,
+    pub(crate) host: AdminCommandProcess,
 }
 
 /// The process that executes admin commands.
 #[derive(Debug, Clone)]
-pub(crate) enum AdminProcess {
+pub(crate) enum AdminCommandProcess {
     Server(Box<AdminServerParts>),
     /// The command line, which holds the lock of the data directory so that no server starts.
     CommandLine {
@@ -181,7 +181,7 @@ pub(crate) enum AdminProcess {
 #[derive(Debug, Clone)]
 pub(crate) struct AdminServerParts {
     pub(crate) crawler: SkillCrawler,
-    pub(crate) publisher: DirectoryPublisher,
+    pub(crate) publisher: RemoteDirectoryRegistrar,
     pub(crate) messages: DirectMessageSender,
     pub(crate) exposure: NetworkExposure,
 }
@@ -189,16 +189,16 @@ pub(crate) struct AdminServerParts {
 impl AdminApi {
     fn server(&self) -> Option<&AdminServerParts> {
         match &self.host {
-            AdminProcess::Server(parts) => Some(parts),
-            AdminProcess::CommandLine { .. } => None,
+            AdminCommandProcess::Server(parts) => Some(parts),
+            AdminCommandProcess::CommandLine { .. } => None,
         }
     }
 
     fn access_state(&self) -> KeylessAccess {
         let has_keys = self.engine.access().has_keys();
         match &self.host {
-            AdminProcess::Server(server) => KeylessAccess::of_server(server.exposure, has_keys),
-            AdminProcess::CommandLine { loopback, .. } => KeylessAccess::of_stopped(has_keys, *loopback),
+            AdminCommandProcess::Server(server) => KeylessAccess::of_server(server.exposure, has_keys),
+            AdminCommandProcess::CommandLine { loopback, .. } => KeylessAccess::of_stopped(has_keys, *loopback),
         }
     }
 
@@ -214,7 +214,7 @@ impl AdminApi {
     }
 
     /// Executes a command. A command that changes something is recorded in the audit chain.
-    pub async fn carry_out(&self, command: AdminCommand, by: &CommandIssuer) -> Result<Value, OperatorError> {
+    pub async fn carry_out(&self, command: AdminCommand, by: &OperatorCommandIssuer) -> Result<Value, OperatorError> {
         match command.record(&self.engine, by) {
             Some(record) => {
                 self.engine.records().run_recorded(record, self.execute(command), command_record::created_id).await
@@ -226,7 +226,7 @@ impl AdminApi {
     async fn execute(&self, command: AdminCommand) -> Result<Value, OperatorError> {
         let engine = &self.engine;
         match command {
-            AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term }) => {
+            AdminCommand::KeyCreate(KeyCreationCommand { name, person, scopes, signing, operator, term }) => {
                 self.check_new_key(name.as_deref(), &scopes).await?;
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
@@ -248,7 +248,7 @@ impl AdminApi {
             AdminCommand::KeyRevoke { which } => {
                 reply(RevokedKey { revoked: engine.access().revoke_key(&which).await?.into() })
             }
-            AdminCommand::KeyRotate(KeyRotation { which, term, overlap_seconds }) => {
+            AdminCommand::KeyRotate(KeyRotationCommand { which, term, overlap_seconds }) => {
                 let overlap = Duration::from_secs(overlap_seconds);
                 let (key, secret) = engine.access().rotate_key(&which, term, overlap).await?;
                 reply(KeyWithSecret { info: key.into(), secret })

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_a2h::client::{
-    AgentRelayCredentials, HttpRelayClient, InProcessRelayClient, RelayAddress, RelayClient, RelayError,
+    AgentRelayCredentials, HttpRelayClient, InProcessRelayClient, RelayAddress, RelayClient, RelayClientError,
 };
 use nuncio_a2h::peer::{Peer, PeerConfig, SendError};
 use nuncio_backend::fetch::GuardedFetch;
@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::dids::{DidSubject, Dids};
 use crate::error::OperatorError;
-use crate::settings::RelaySetting;
+use crate::settings::RemoteRelaySetting;
 use crate::system::SystemEntropy;
 
 mod preview;
@@ -45,7 +45,7 @@ pub(crate) struct AgentPeers {
     engine: Engine,
     seals: AgentKeyStoreFolder,
     /// Relays of agents whose people have accounts on another server.
-    remote_relays: Vec<RelaySetting>,
+    remote_relays: Vec<RemoteRelaySetting>,
     fetch: Arc<GuardedFetch>,
     peers: RwLock<HashMap<AgentName, Peer>>,
     stop: CancellationToken,
@@ -58,7 +58,7 @@ impl AgentPeers {
     pub(crate) fn new(
         engine: Engine,
         seals: AgentKeyStoreFolder,
-        remote_relays: Vec<RelaySetting>,
+        remote_relays: Vec<RemoteRelaySetting>,
         fetch: Arc<GuardedFetch>,
         stop: &CancellationToken,
     ) -> Self {
@@ -127,7 +127,7 @@ impl AgentPeers {
         let number = peer.keys().safety_number(&RelayParty::Person(person.clone())).await;
         let number = match number {
             Err(SendError::NoDevice(_) | SendError::Meet(_)) => None,
-            Err(SendError::Relay(RelayError::Refused { code: Code::PersonNotFound, .. })) => {
+            Err(SendError::Relay(RelayClientError::Refused { code: Code::PersonNotFound, .. })) => {
                 let message = format!("there is no person {person}, or they do not use agent {agent}");
                 return Err(OperatorError::new(Code::PersonNotFound, message));
             }

@@ -24,7 +24,7 @@ const FILE: &str = "agent.toml";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentSource {
+pub enum AgentFilesSource {
     /// A file, or a folder with one agent file, or with one in each subfolder.
     Path(PathBuf),
     Embedded {
@@ -34,17 +34,17 @@ pub enum AgentSource {
 }
 
 #[derive(Debug, Clone)]
-pub struct AgentFile {
+pub struct AgentFileText {
     pub path: PathBuf,
     pub text: String,
 }
 
-impl AgentSource {
+impl AgentFilesSource {
     /// Reads the agent files that exist now, sorted by path; fails if there is none.
-    pub fn files(&self) -> Result<Vec<AgentFile>, OperatorError> {
+    pub fn files(&self) -> Result<Vec<AgentFileText>, OperatorError> {
         match self {
             Self::Embedded { name, text } => {
-                Ok(vec![AgentFile { path: PathBuf::from(name), text: (*text).to_owned() }])
+                Ok(vec![AgentFileText { path: PathBuf::from(name), text: (*text).to_owned() }])
             }
             Self::Path(path) => paths(path)?.into_iter().map(read).collect(),
         }
@@ -77,9 +77,9 @@ fn paths(path: &Path) -> Result<Vec<PathBuf>, OperatorError> {
     Ok(found)
 }
 
-fn read(path: PathBuf) -> Result<AgentFile, OperatorError> {
+fn read(path: PathBuf) -> Result<AgentFileText, OperatorError> {
     match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(AgentFile { path, text }),
+        Ok(text) => Ok(AgentFileText { path, text }),
         Err(error) => Err(invalid(format!("{} cannot be read: {error}", path.display()))),
     }
 }
@@ -89,12 +89,12 @@ fn invalid(message: String) -> OperatorError {
 }
 
 /// Reads every agent of a source. An error lists the faults of all files.
-pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, ParsedAgentFile)>, OperatorError> {
+pub fn load(source: &AgentFilesSource) -> Result<Vec<(AgentFileText, ParsedAgentFile)>, OperatorError> {
     parse(source.files()?)
 }
 
-fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, ParsedAgentFile)>, OperatorError> {
-    let mut declared: Vec<(AgentFile, ParsedAgentFile)> = Vec::new();
+fn parse(files: Vec<AgentFileText>) -> Result<Vec<(AgentFileText, ParsedAgentFile)>, OperatorError> {
+    let mut declared: Vec<(AgentFileText, ParsedAgentFile)> = Vec::new();
     let mut faults = Vec::new();
     for file in files {
         match nuncio_agent_file::parse(&file.path.display().to_string(), &file.text) {
@@ -125,16 +125,16 @@ pub(crate) struct AgentPublisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<ToolRunner>,
     pub(crate) peers: Arc<AgentPeers>,
-    pub(crate) source: AgentSource,
+    pub(crate) source: AgentFilesSource,
     /// Checks that an agent can be described in every protocol.
     pub(crate) hosting: HostDescription,
     pub(crate) programs: ProgramRules,
-    pub(crate) served: ServedFiles,
+    pub(crate) served: ServedAgentFiles,
 }
 
 /// The agent files that are served, and the state of the last poll.
 #[derive(Default)]
-pub(crate) struct ServedFiles {
+pub(crate) struct ServedAgentFiles {
     /// The served agents with the digest of each file.
     agents: BTreeMap<PathBuf, (AgentName, Digest)>,
     /// Digests of the files at the last poll, so that each state is checked once.
@@ -197,7 +197,7 @@ impl AgentPublisher {
 
     /// Polls the files twice a second until `stop`.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
-        if matches!(self.source, AgentSource::Embedded { .. }) {
+        if matches!(self.source, AgentFilesSource::Embedded { .. }) {
             return;
         }
         loop {

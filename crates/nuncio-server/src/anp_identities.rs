@@ -8,11 +8,13 @@ use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use nuncio_anp::client::AgentSigners;
-use nuncio_anp::server::{AnpIdentityService, AuthenticationResult, DeliveryFailure, OutgoingDirectMessage};
+use nuncio_anp::client::AgentSignerLookup;
+use nuncio_anp::server::{
+    AnpIdentityService, AuthenticationResult, DirectMessageDeliveryFailure, OutgoingDirectMessage,
+};
 use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, RpcError};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
-use nuncio_auth::{DidAuthenticator, DidCheckResult, RequestHead};
+use nuncio_auth::{DidAuthenticationResult, DidAuthenticator, RequestHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::opaque_debug;
@@ -21,7 +23,7 @@ use nuncio_engine::{CallerCheckResult, Engine};
 use nuncio_identity::http_signature::SignaturePolicy;
 use nuncio_identity::origin_proof::OriginProof;
 use nuncio_identity::proof::{DescriptionProofForm, ProofEncoding, ProofOptions, sign, sign_literal};
-use nuncio_identity::{AuthError, Did};
+use nuncio_identity::{Did, DidAuthError};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -74,7 +76,7 @@ impl AnpIdentities {
         Value::Object(document)
     }
 
-    async fn origin(&self, request: &AnpRequest) -> Result<String, AuthError> {
+    async fn origin(&self, request: &AnpRequest) -> Result<String, DidAuthError> {
         let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
         let (now, policy) = (self.engine.now(), SignaturePolicy::default());
         request.with_origin_request(|signed| claim.check(signed, now, &policy))?;
@@ -91,14 +93,15 @@ impl AnpIdentityService for AnpIdentities {
         let did_auth = &self.did_auth;
         let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
         match did_auth.check(head, body).await {
-            DidCheckResult::Absent => AuthenticationResult::Absent(did_auth.challenge(&AuthError::Missing)),
-            DidCheckResult::Refused(fault) => AuthenticationResult::Refused(did_auth.challenge(&fault)),
+            DidAuthenticationResult::Absent => AuthenticationResult::Absent(did_auth.challenge(&DidAuthError::Missing)),
+            DidAuthenticationResult::Refused(fault) => AuthenticationResult::Refused(did_auth.challenge(&fault)),
             // The path rules refused the token: agent descriptions do not link to this address.
-            DidCheckResult::Known(..) if parts.extensions.get() == Some(&CallerCheckResult::Invalid) => {
-                let fault = AuthError::AccessToken("this credential is not accepted at this address; sign the request");
+            DidAuthenticationResult::Known(..) if parts.extensions.get() == Some(&CallerCheckResult::Invalid) => {
+                let fault =
+                    DidAuthError::AccessToken("this credential is not accepted at this address; sign the request");
                 AuthenticationResult::Refused(did_auth.challenge(&fault))
             }
-            DidCheckResult::Known(caller, grant) => {
+            DidAuthenticationResult::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
                 AuthenticationResult::Known(
                     Box::new(self.engine.access().linked(caller)),
@@ -111,9 +114,9 @@ impl AnpIdentityService for AnpIdentities {
     async fn check_origin(&self, request: &AnpRequest) -> Result<String, RpcError> {
         self.origin(request).await.map_err(|fault| {
             let code = match fault {
-                AuthError::Superseded { .. } => ErrorCode::DidSuperseded,
-                AuthError::ForbiddenDid(_) => ErrorCode::Forbidden,
-                AuthError::Busy => ErrorCode::TemporarilyUnavailable,
+                DidAuthError::Superseded { .. } => ErrorCode::DidSuperseded,
+                DidAuthError::ForbiddenDid(_) => ErrorCode::Forbidden,
+                DidAuthError::Busy => ErrorCode::TemporarilyUnavailable,
                 _ => ErrorCode::Unauthorized,
             };
             RpcError::new(code).with_message(fault.to_string()).with_details(json!({"reason": fault.error_code()}))
@@ -133,18 +136,21 @@ impl AnpIdentityService for AnpIdentities {
     }
 
     fn signed_message(&self, message: &OutgoingDirectMessage) -> Result<Value, String> {
-        let signer = AgentSigners::signer(&self.dids, &message.agent).ok_or("the agent has no DID")?;
+        let signer = AgentSignerLookup::signer(&self.dids, &message.agent).ok_or("the agent has no DID")?;
         let request = message.request(signer.did().as_str(), self.engine.now());
         Ok(request.proven(|parts| signer.prove(parts))?.to_json())
     }
 
-    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DeliveryFailure> {
-        let to = Did::parse(&message.to).map_err(|error| DeliveryFailure::permanent(error.to_string()))?;
+    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DirectMessageDeliveryFailure> {
+        let to = Did::parse(&message.to).map_err(|error| DirectMessageDeliveryFailure::permanent(error.to_string()))?;
         let resolver = self.did_auth.resolver();
-        let document = resolver.resolve(&to).await.map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
+        let document =
+            resolver.resolve(&to).await.map_err(|error| DirectMessageDeliveryFailure::retryable(error.to_string()))?;
         let service = document.document().service("ANPMessageService");
-        let service = service.ok_or_else(|| DeliveryFailure::retryable("its DID document has no message service"))?;
-        let url = Url::parse(&service.endpoint).map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
+        let service = service
+            .ok_or_else(|| DirectMessageDeliveryFailure::retryable("its DID document has no message service"))?;
+        let url = Url::parse(&service.endpoint)
+            .map_err(|error| DirectMessageDeliveryFailure::retryable(error.to_string()))?;
         let mut outgoing = FetchRequest {
             method: "POST",
             url,
@@ -154,18 +160,25 @@ impl AnpIdentityService for AnpIdentities {
             timeout: Duration::from_secs(15),
             max_bytes: 64 * 1024,
         };
-        self.dids.sign(&message.agent, &mut outgoing).map_err(|error| DeliveryFailure::permanent(error.message))?;
+        self.dids
+            .sign(&message.agent, &mut outgoing)
+            .map_err(|error| DirectMessageDeliveryFailure::permanent(error.message))?;
         let response = resolver.fetch().fetch(outgoing).await.map_err(|error| match error {
             // The address is forbidden, so another attempt would fail too.
-            FetchError::Refused { .. } => DeliveryFailure::permanent(error.to_string()),
-            other => DeliveryFailure::retryable(other.to_string()),
+            FetchError::Refused { .. } => DirectMessageDeliveryFailure::permanent(error.to_string()),
+            other => DirectMessageDeliveryFailure::retryable(other.to_string()),
         })?;
-        match AnpResponse::read(&response.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
+        match AnpResponse::read(&response.body, 64 * 1024, &request["id"])
+            .map_err(DirectMessageDeliveryFailure::retryable)?
+        {
             AnpResponse::Result { .. } => Ok(()),
             AnpResponse::Error { error, .. } => {
                 // A receiver that restarted refuses older proofs; the next attempt has a new proof.
                 let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
-                Err(DeliveryFailure { later: error.known_code().is_none_or(again), why: error.to_string() })
+                Err(DirectMessageDeliveryFailure {
+                    later: error.known_code().is_none_or(again),
+                    why: error.to_string(),
+                })
             }
         }
     }

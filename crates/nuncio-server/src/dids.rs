@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
+use nuncio_anp::client::{AgentSignerLookup, KeySigner, RequestSigner};
 use nuncio_auth::did::{DidOwnership, HostDids};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
@@ -17,7 +17,7 @@ use nuncio_engine::EngineError;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_identity::{AccessTokenService, BoundDidDocument, Did};
+use nuncio_identity::{BoundDidDocument, Did, DidAccessTokenService};
 use tokio::sync::Mutex;
 
 use crate::data::{DataDir, SecretKeySource};
@@ -64,7 +64,7 @@ struct DidsShared {
 struct DidState {
     service: Option<DidHistory>,
     agents: BTreeMap<AgentName, DidHistory>,
-    tokens: Option<Arc<AccessTokenService>>,
+    tokens: Option<Arc<DidAccessTokenService>>,
     /// Every DID of this server, retired ones included.
     known: HashMap<Did, CurrentOrRetiredDid>,
 }
@@ -262,7 +262,7 @@ impl Dids {
     }
 }
 
-impl AgentSigners for Dids {
+impl AgentSignerLookup for Dids {
     fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
         Some(Arc::new(self.signer(&DidSubject::Agent(agent.clone())).ok()?))
     }
@@ -328,7 +328,7 @@ fn subject_of(entry: &str) -> Option<DidSubject> {
 }
 
 impl HostDids for Dids {
-    fn tokens(&self) -> Option<Arc<AccessTokenService>> {
+    fn tokens(&self) -> Option<Arc<DidAccessTokenService>> {
         self.state().tokens.clone()
     }
 
@@ -379,7 +379,7 @@ impl DidState {
         self.known = known.collect();
         self.tokens = self.service.as_ref().zip(did_base).map(|(history, base)| {
             let own = &history.current;
-            Arc::new(AccessTokenService::new(own.key(), own.did().as_str(), &base.base, TOKEN_LIFETIME))
+            Arc::new(DidAccessTokenService::new(own.key(), own.did().as_str(), &base.base, TOKEN_LIFETIME))
         });
     }
 }

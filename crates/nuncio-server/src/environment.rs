@@ -16,7 +16,7 @@ use crate::hosting::published_document;
 
 /// What an agent needs and this machine does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct EnvironmentFindings {
+pub struct MissingEnvironmentFindings {
     /// What makes every call or the agent itself fail, wherever it is served from: programs, their scripts and published
     /// files that do not exist.
     pub faults: Vec<AgentFileFault>,
@@ -26,12 +26,12 @@ pub struct EnvironmentFindings {
 
 /// Looks for everything that an agent needs. `file` is the agent file.
 #[must_use]
-pub fn check_environment(declared: &ParsedAgentFile, file: &Path) -> EnvironmentFindings {
+pub fn check_environment(declared: &ParsedAgentFile, file: &Path) -> MissingEnvironmentFindings {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(&file);
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let has_programs = declared.agent.programs().next().is_some();
-    let mut findings = EnvironmentFindings::default();
+    let mut findings = MissingEnvironmentFindings::default();
     for ExternalReference { position, target } in &declared.references {
         match target {
             ExternalTarget::Program(program) => {
@@ -140,7 +140,7 @@ mod tests {
     fn findings(folder: &Path, rest: &str) -> (String, String) {
         let text = format!("[agent]\nname = \"a\"\nversion = \"1.0.0\"\n{rest}");
         let declared = nuncio_agent_file::parse("agent.toml", &text).unwrap();
-        let EnvironmentFindings { faults, notes } = check_environment(&declared, &folder.join("agent.toml"));
+        let MissingEnvironmentFindings { faults, notes } = check_environment(&declared, &folder.join("agent.toml"));
         let lines = |found: Vec<AgentFileFault>| {
             let lines = found.iter().map(|one| one.to_string().lines().next().unwrap_or_default().to_owned());
             lines.collect::<Vec<_>>().join("\n").replace(&folder.display().to_string(), "FOLDER")

@@ -6,7 +6,7 @@ use ::http::request::Parts;
 use async_trait::async_trait;
 use nuncio_a2h::server::{A2hFront, A2hServerState};
 use nuncio_aap::server::{AapFront, AapServerState};
-use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
+use nuncio_anp::directory::{DirectoryIndex, RemoteDirectoryRegistrar};
 use nuncio_anp::server::{AnpFront, AnpServerState};
 use nuncio_auth::{Authenticator, RequestHead, SignatureCheckResult};
 use nuncio_engine::Engine;
@@ -25,10 +25,10 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::webhooks::{ExecutionCallbackSender, WebhookSigner};
 
-type StartFront = fn(&ProtocolDependencies<'_>) -> StartedFront;
+type StartFrontFn = fn(&ProtocolDependencies<'_>) -> StartedFront;
 
 /// Each front and how it is started, in the order in which pages and commands show them.
-const FRONTS: &[(&dyn ProtocolFront, StartFront)] =
+const FRONTS: &[(&dyn ProtocolFront, StartFrontFn)] =
     &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
 
 pub fn fronts() -> impl Iterator<Item = &'static dyn ProtocolFront> {
@@ -57,7 +57,7 @@ pub(crate) struct ProtocolDependencies<'a> {
     /// Directory of agents of other hosts.
     pub(crate) directory: &'a DirectoryIndex,
     /// Registers the agents of this server with directories of other hosts.
-    pub(crate) directory_publisher: &'a DirectoryPublisher,
+    pub(crate) directory_publisher: &'a RemoteDirectoryRegistrar,
     /// Cancelled when the server begins to stop; no new work begins then.
     pub(crate) stop: CancellationToken,
 }

@@ -9,7 +9,7 @@ use nuncio_auth::TrustedIssuers;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::ScopePresets;
-use nuncio_skill::project::{HostInfo, OAuthEndpoints};
+use nuncio_skill::project::{OAuthEndpoints, SkillHostInfo};
 use nuncio_skill::server::OAuthEndpointLookup;
 use nuncio_skill::validate::validate;
 use url::Url;
@@ -23,14 +23,14 @@ mod files;
 
 pub(crate) use files::{AgentInformationFiles, published_document};
 
-type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
+type OAuthEndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct HostDescription {
-    pub(crate) host: HostInfo,
+    pub(crate) host: SkillHostInfo,
     issuers: Arc<TrustedIssuers>,
     /// OAuth endpoints of the issuers that skills name.
-    endpoints: EndpointsByIssuer,
+    endpoints: OAuthEndpointsByIssuer,
     timeout: Duration,
     pub(crate) files: Arc<AgentInformationFiles>,
     pub(crate) dids: Dids,
@@ -48,7 +48,7 @@ impl HostDescription {
     ) -> Result<Self, OperatorError> {
         let host_name = || Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));
         let name = settings.provider.name.clone().or_else(host_name).unwrap_or_else(|| "nuncio".to_owned());
-        let host = HostInfo {
+        let host = SkillHostInfo {
             base: base.trim_end_matches('/').to_owned(),
             name,
             url: settings.provider.url.as_ref().map(ToString::to_string),

@@ -40,7 +40,7 @@ mod resource;
 
 use browser_error::BrowserPageRequest;
 use client_address::TrustedProxies;
-use cross_origin::{AllowedOrigins, OriginCheck};
+use cross_origin::{AllowedOrigins, CrossOriginCheck};
 use operators::OperatorRoutes;
 use paths::PathOwners;
 use rate::RateLimits;
@@ -154,7 +154,7 @@ impl Service<Request> for Middleware {
         let host_refusal = host_refusal(&shared, &request);
         add_host(&mut request);
         // Pages of other origins are refused, and preflights answered, before a key is required.
-        let origin = OriginCheck::of(&shared, &request);
+        let origin = CrossOriginCheck::of(&shared, &request);
         let refusal = host_refusal.or_else(|| origin.refusal(&shared, &request));
         let visit = BrowserPageRequest::of(&request);
         let owner = shared.owners.owner(request.uri().path());
@@ -186,7 +186,7 @@ async fn call_after_lookup(
     mut route: Route,
     mut request: Request,
     entry: RequestLogEntry,
-    origin: OriginCheck,
+    origin: CrossOriginCheck,
     language: Language,
     visit: Option<BrowserPageRequest>,
 ) -> Result<Response, Infallible> {

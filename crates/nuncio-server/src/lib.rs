@@ -38,17 +38,17 @@ pub mod telemetry;
 mod webhooks;
 
 pub use access_state::KeylessAccess;
-pub use agents::{AgentSource, load as load_agents};
+pub use agents::{AgentFilesSource, load as load_agents};
 pub use data::{DataDir, SECRET_KEY_VARIABLE, SecretKeySource, StoreLocation};
 pub use endpoint::{ListenAddress, TlsFiles};
-pub use environment::{EnvironmentFindings, check_environment};
+pub use environment::{MissingEnvironmentFindings, check_environment};
 pub use error::OperatorError;
 pub use fronts::fronts;
 pub use http::{AnsweredRequest, RequestObserver};
 pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
 pub use nuncio_backend::runners::{
-    McpServerTools, McpStartOptions, OfferedTool, ServerReachability, ToolEffect, downloads_packages,
+    McpOfferedTool, McpServerTools, McpStartOptions, ServerReachability, ToolEffect, downloads_packages,
 };
 pub use nuncio_http::front::ProtocolFront;
 pub use offers::{local_runners_config, mcp_offers, reach_servers};

@@ -27,12 +27,12 @@ mod head_errors;
 mod stream;
 mod unidentified;
 
-use activity::{IdleLimits, WatchedBody};
+use activity::{IdleLimits, WatchedResponseBody};
 pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
 use head_errors::HyperErrorBodyStream;
 use stream::ConnectionStream;
 pub(crate) use unidentified::ServerRuntimes;
-use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
+use unidentified::{Http2RequestExecutor, is_for_unidentified, on_main_if_identified};
 
 /// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -143,7 +143,7 @@ impl ConnectionAcceptor {
         open: Arc<OpenConnection>,
         stop: CancellationToken,
     ) {
-        let executor = RequestExecutor { runtimes: Arc::clone(&self.runtimes), open: Arc::clone(&open) };
+        let executor = Http2RequestExecutor { runtimes: Arc::clone(&self.runtimes), open: Arc::clone(&open) };
         let mut builder = Builder::new(executor);
         // HTTP/1 also counts the time between two requests as time for the head.
         let head_time = if open.is_proxy { IDLE_TIME } else { self.times.head };
@@ -163,7 +163,7 @@ impl ConnectionAcceptor {
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
         let limits = self.times.idle_limits(&open);
-        let service = ConnectionService { app: TowerToHyperService::new(self.app), open: Arc::clone(&open) };
+        let service = ConnectionHttpService { app: TowerToHyperService::new(self.app), open: Arc::clone(&open) };
         let connection =
             builder.serve_connection_with_upgrades(TokioIo::new(HyperErrorBodyStream::new(stream)), service);
         tokio::pin!(connection);
@@ -204,13 +204,13 @@ impl ConnectionTimeouts {
 }
 
 /// The HTTP service of one connection: adds the connection and its peer address to every request.
-struct ConnectionService {
+struct ConnectionHttpService {
     app: TowerToHyperService<Router>,
     open: Arc<OpenConnection>,
 }
 
-impl Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<WatchedBody>;
+impl Service<Request<Incoming>> for ConnectionHttpService {
+    type Response = Response<WatchedResponseBody>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
@@ -230,7 +230,7 @@ impl Service<Request<Incoming>> for ConnectionService {
             if closes {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(response.map(|body| WatchedBody { body, request: in_progress }))
+            Ok(response.map(|body| WatchedResponseBody { body, request: in_progress }))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Direct messages that operators send as an agent.
 
-use nuncio_anp::client::{AgentSigners, AgentTarget, AnpClient, ClientError, RequestSigner as _};
+use nuncio_anp::client::{AgentSignerLookup, AgentTarget, AnpClient, ClientError, RequestSigner as _};
 use nuncio_anp::server::{AnpServerState, OutgoingDirectMessage};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_core::Code;
@@ -60,7 +60,7 @@ impl DirectMessageSender {
         {
             return Ok(did.to_string());
         }
-        let client = self.client.clone().signed_by(AgentSigners::signer(&self.dids, agent));
+        let client = self.client.clone().signed_by(AgentSignerLookup::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.ensure_trusted().map_err(refused)?;
         let message = || OperatorError::new(Code::PeerUntrusted, "the target has no valid DID");

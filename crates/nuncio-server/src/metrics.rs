@@ -58,7 +58,7 @@ labels! {
     SizeLabels { large: &'static str, breaking: &'static str }
 }
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Declares the metrics: field, type and initial value; name and unit; description.
 macro_rules! metrics {
@@ -93,16 +93,16 @@ metrics! {
     turns_started: Family<AgentLabels, Counter> = Family::default(), "nuncio_turns_started", "Turns started";
     turns_ended: Family<StopLabels, Counter> = Family::default(),
         "nuncio_turns_ended", "Turns ended, by stop reason";
-    turn_seconds: Histograms<AgentLabels> = Family::new_with_constructor(long),
+    turn_seconds: HistogramFamily<AgentLabels> = Family::new_with_constructor(long),
         "nuncio_turn_duration" in Seconds, "Duration of turns, from their start until they are stored";
     calls: Family<OutcomeLabels, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by outcome";
-    call_seconds: Histograms<ToolLabels> = Family::new_with_constructor(long),
+    call_seconds: HistogramFamily<ToolLabels> = Family::new_with_constructor(long),
         "nuncio_tool_call_duration" in Seconds, "Duration of the tool calls that ran";
     executions: Family<StateLabels, Counter> = Family::default(),
         "nuncio_executions", "Executions ended, by outcome";
     open_executions: Gauge = Gauge::default(), "nuncio_executions_open", "Executions accepted and not yet ended";
     requests: Family<StatusLabels, Counter> = Family::default(), "nuncio_http_requests", "Requests answered";
-    request_seconds: Histograms<RouteLabels> = Family::new_with_constructor(short),
+    request_seconds: HistogramFamily<RouteLabels> = Family::new_with_constructor(short),
         "nuncio_http_request_duration" in Seconds, "Time until the response to a request began";
     commit_seconds: Histogram = short(),
         "nuncio_store_commit" in Seconds, "Duration of a transaction, including its sync to disk";

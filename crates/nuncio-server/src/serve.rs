@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidUrlScheme};
-use nuncio_anp::directory::DirectoryPublisher;
+use nuncio_anp::directory::RemoteDirectoryRegistrar;
 use nuncio_anp::project::HostDocumentSettings;
 use nuncio_anp::server::AnpServerState;
 use nuncio_auth::did::{DidResolver, LocalhostDidPolicy};
 use nuncio_auth::person_tokens::public_key;
 use nuncio_auth::{
-    Authenticator, DidAuthenticator, NetworkExposure, PersonTokenIssuer, SignatureVerifier, TrustedIssuers,
+    Authenticator, DidAuthenticator, NetworkExposure, PersonTokenIssuer, RequestSignatureVerifier, TrustedIssuers,
 };
 use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
@@ -39,7 +39,7 @@ use url::Url;
 use crate::admin;
 use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentKeyStoreFolder, AgentPeers};
-use crate::agents::{AgentPublisher, AgentSource, ServedFiles, load};
+use crate::agents::{AgentFilesSource, AgentPublisher, ServedAgentFiles, load};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::AuditCheckpoints;
 use crate::data::{DataDir, SecretKeySource, StoreLocation};
@@ -60,7 +60,7 @@ use crate::registry;
 use crate::rekey::{SecretKeyFile, finish_rekey};
 use crate::retention;
 use crate::server_url;
-use crate::settings::{LoopbackAccess, RelaySetting, Settings};
+use crate::settings::{LoopbackAccess, RemoteRelaySetting, Settings};
 use crate::system::{SystemEntropy, host_name};
 use crate::webhooks::WebhookSigner;
 
@@ -69,7 +69,7 @@ const INCARNATION: &str = "incarnation";
 
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    pub agents: AgentSource,
+    pub agents: AgentFilesSource,
     pub data: PathBuf,
     pub secret_key: SecretKeySource,
     pub store: StoreLocation,
@@ -117,7 +117,7 @@ pub struct Server {
 /// Opens the engine of a data directory for operator commands that run while no server does.
 pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, OperatorError> {
     let settings = Settings::default();
-    let with = AssemblyOptions {
+    let with = EngineAssemblyOptions {
         clock: Arc::clone(&clock),
         executable: PathBuf::new(),
         extra_ca: None,
@@ -133,7 +133,7 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     let invites = admin::InviteServerIdentity { key: public_key(&keyring.signing_key(PEOPLE_KEY).await?), url: None };
     let checkpoints = Arc::new(AuditCheckpoints::open(&data)?);
     let secret_key_file = data.secret_key_file();
-    let host = admin::AdminProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
+    let host = admin::AdminCommandProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, secret_key_file, host })
 }
 
@@ -145,7 +145,7 @@ fn loopback_setting(data: &DataDir) -> Option<LoopbackAccess> {
 }
 
 /// Options for the implementations of the engine's ports, apart from data directory and settings.
-struct AssemblyOptions {
+struct EngineAssemblyOptions {
     clock: Arc<dyn Clock>,
     executable: PathBuf,
     extra_ca: Option<PathBuf>,
@@ -190,7 +190,7 @@ async fn join(engine: &Engine, data: &DataDir) -> Result<(), OperatorError> {
 async fn assemble(
     data: &DataDir,
     settings: &Settings,
-    with: &AssemblyOptions,
+    with: &EngineAssemblyOptions,
 ) -> Result<AssembledEngine, OperatorError> {
     install_crypto();
     let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
@@ -270,7 +270,7 @@ async fn refuse_moved(store: &dyn Store) -> Result<(), OperatorError> {
 
 /// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only
 /// the public internet, and this machine if the operator allows it; `[outbound] allow` does not apply.
-fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetch, OperatorError> {
+fn webhook_fetch(settings: &Settings, with: &EngineAssemblyOptions) -> Result<LazyFetch, OperatorError> {
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
     Ok(LazyFetch::new(Box::new(move || {
@@ -293,7 +293,7 @@ impl Server {
         refuse_damage(&data).await?;
         let metrics = Arc::new(Metrics::new());
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
-        let with = AssemblyOptions {
+        let with = EngineAssemblyOptions {
             clock: options.clock,
             executable: options.executable,
             extra_ca: options.extra_ca,
@@ -321,7 +321,7 @@ impl Server {
         }
         let has_credentials = engine.access().has_keys() || !issuers.is_empty();
         let exposure = exposure(&addresses, options.open, settings.access.loopback, has_credentials)?;
-        let signatures = Arc::new(SignatureVerifier::new(engine.clone(), &settings.signatures));
+        let signatures = Arc::new(RequestSignatureVerifier::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
         let source =
@@ -367,8 +367,13 @@ impl Server {
             AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), anp_options);
         let register = settings.registry.register.clone();
         let anp_host = HostDocumentSettings::new(&base);
-        let directory_publisher =
-            DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
+        let directory_publisher = RemoteDirectoryRegistrar::new(
+            engine.clone(),
+            client.clone(),
+            Arc::new(dids.clone()),
+            anp_host.clone(),
+            register,
+        );
         let hosting = HostDescription::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
         let programs = ProgramRules { data: data.path().to_owned(), secret_key_file, unconfined: options.unconfined };
         let mut publisher = AgentPublisher {
@@ -378,14 +383,14 @@ impl Server {
             source: options.agents,
             hosting: hosting.clone(),
             programs,
-            served: ServedFiles::default(),
+            served: ServedAgentFiles::default(),
         };
         let checkpoints = AuditCheckpoints::open(&data)?;
         checkpoints.report_missing(audit_head);
         publisher.refresh().await?;
         let served = engine.agents().list();
-        let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
-        for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
+        let unknown = |relay: &&RemoteRelaySetting| served.iter().all(|agent| agent.name != relay.agent);
+        for RemoteRelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
             tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
         }
         // The first search for the work of dead nodes ends before the first request, the later ones run beside them.
@@ -467,7 +472,7 @@ impl Server {
             invites: admin::InviteServerIdentity { key: people.key(), url: Some(people.audience().to_owned()) },
             peers: Arc::clone(&peers),
             secret_key_file: data.secret_key_file(),
-            host: admin::AdminProcess::Server(Box::new(server)),
+            host: admin::AdminCommandProcess::Server(Box::new(server)),
         };
         let retention = settings.retention.clone();
         tasks.spawn(retention::run(engine.clone(), Arc::clone(&admin_api.checkpoints), retention, stop.clone()));
@@ -545,7 +550,7 @@ impl Server {
 opaque_debug!(Server);
 
 /// Refuses agent files that cannot be read or described in every protocol.
-fn check_agents(source: &AgentSource, presets: &ScopePresets) -> Result<(), OperatorError> {
+fn check_agents(source: &AgentFilesSource, presets: &ScopePresets) -> Result<(), OperatorError> {
     load(source)?.iter().try_for_each(|(_, declared)| check_documents(&declared.agent, presets))
 }
 

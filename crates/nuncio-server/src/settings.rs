@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use nuncio_auth::settings::{IssuerSetting, SignatureSettings};
+use nuncio_auth::settings::{IssuerSetting, RequestSignatureSettings};
 use nuncio_backend::runners::McpStartOptions;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
@@ -29,7 +29,7 @@ mod a2h;
 mod access;
 mod registry;
 
-pub use a2h::{A2hSettings, RelaySetting};
+pub use a2h::{A2hSettings, RemoteRelaySetting};
 pub use access::{AccessSettings, LoopbackAccess};
 pub use registry::RegistrySettings;
 
@@ -53,7 +53,7 @@ pub struct Settings {
     /// Permissions granted by the settings instead of `nuncio grant`.
     pub grant: Vec<GrantSetting>,
     pub issuer: Vec<IssuerSetting>,
-    pub signatures: SignatureSettings,
+    pub signatures: RequestSignatureSettings,
     /// Followed domains, and the directory of agents of other hosts.
     pub registry: RegistrySettings,
     pub anp: AnpSettings,

@@ -29,11 +29,11 @@ use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use serde_json::Value;
 
 pub(crate) use backoff::retry_after;
-pub use credential::{Credential, Secret};
+pub use credential::{SecretString, SkillInvocationCredential};
 pub use describe::ResolvedSkill;
 pub use discover::DiscoveredIndex;
 pub(crate) use discover::next_page;
-pub use error::{ConsumerError, ConsumerFailure, FailureCode, Reason};
+pub use error::{ConsumerFailure, ConsumerFailureCode, Reason, SkillConsumerError};
 pub(crate) use error::{display_url, plain};
 pub use execution::RemoteExecution;
 pub use inputs::{check as check_inputs, typed as typed_input};
@@ -41,28 +41,28 @@ pub use progress::{InvocationProgress, ProgressCallback};
 pub use submit::SkillCall;
 pub use target::SkillTarget;
 
-use crate::validate::VersionRule;
-use oauth::{MemoryTokenStore, TokenStore};
+use crate::validate::ProtocolVersionRule;
+use oauth::{MemoryOAuthTokenStore, OAuthTokenStore};
 
 /// Client for skills of other hosts. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Consumer {
+pub struct SkillConsumer {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    tokens: Arc<dyn TokenStore>,
+    tokens: Arc<dyn OAuthTokenStore>,
     progress: ProgressCallback,
-    options: ConsumerOptions,
+    options: SkillConsumerOptions,
 }
 
 #[derive(Debug, Clone)]
-pub struct ConsumerOptions {
+pub struct SkillConsumerOptions {
     /// Value of `caller.id` in each invocation.
     pub caller_id: String,
     /// Value of `caller.type` in each invocation, such as `service` or `user`.
     pub caller_type: String,
     /// Rule for the accepted protocol versions.
-    pub rule: VersionRule,
+    pub rule: ProtocolVersionRule,
     /// Timeout of one HTTP request and its response.
     pub exchange: Duration,
     /// How long the provider may hold its response while the skill runs, sent as `Prefer: wait`. The provider may
@@ -74,12 +74,12 @@ pub struct ConsumerOptions {
     pub patience: Option<Duration>,
 }
 
-impl Default for ConsumerOptions {
+impl Default for SkillConsumerOptions {
     fn default() -> Self {
         Self {
             caller_id: "nuncio".to_owned(),
             caller_type: "service".to_owned(),
-            rule: VersionRule::Seed,
+            rule: ProtocolVersionRule::Seed,
             exchange: Duration::from_secs(30),
             hold: Duration::from_secs(10),
             pages: 100,
@@ -88,21 +88,21 @@ impl Default for ConsumerOptions {
     }
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Creates a consumer that keeps OAuth tokens in memory and reports no progress.
     #[must_use]
     pub fn new(
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        options: ConsumerOptions,
+        options: SkillConsumerOptions,
     ) -> Self {
-        let tokens = Arc::new(MemoryTokenStore::default());
+        let tokens = Arc::new(MemoryOAuthTokenStore::default());
         Self { fetch, clock, entropy, tokens, progress: ProgressCallback::default(), options }
     }
 
     #[must_use]
-    pub fn with_tokens(mut self, tokens: Arc<dyn TokenStore>) -> Self {
+    pub fn with_tokens(mut self, tokens: Arc<dyn OAuthTokenStore>) -> Self {
         self.tokens = tokens;
         self
     }
@@ -114,7 +114,7 @@ impl Consumer {
     }
 
     /// Invokes a skill: resolves the target, fetches the descriptor, submits, follows the execution, checks the output.
-    pub async fn invoke(&self, target: &SkillTarget, call: &SkillCall) -> Result<Value, ConsumerError> {
+    pub async fn invoke(&self, target: &SkillTarget, call: &SkillCall) -> Result<Value, SkillConsumerError> {
         let described = self.describe(target, &call.credential).await?;
         let mut execution = self.submit(&described, call).await?;
         self.follow(&mut execution).await

@@ -25,7 +25,7 @@ pub fn skills(agent: &Agent) -> impl Iterator<Item = (Option<&Tool>, &Skill)> {
 
 /// Facts about this host that appear in its skill documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostInfo {
+pub struct SkillHostInfo {
     /// Prefix of every URL in the documents, without a trailing slash.
     pub base: String,
     /// Provider name for agents without an owner.
@@ -42,7 +42,7 @@ pub struct OAuthEndpoints {
     pub token_url: String,
 }
 
-impl HostInfo {
+impl SkillHostInfo {
     #[must_use]
     pub fn status_url(&self, execution: &str) -> String {
         format!("{}/executions/{execution}", self.base)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::CapabilityType;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
+use nuncio_engine::crawl::{CatalogueQuery, CrawledCatalogue};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::SkillIndexEntry;
@@ -63,7 +63,7 @@ impl HostSkillListing {
 }
 
 /// Skills of other hosts by origin.
-pub type SkillCatalogue = Catalogue<HostSkillListing>;
+pub type SkillCatalogue = CrawledCatalogue<HostSkillListing>;
 
 /// Parsed query of a registry search.
 #[derive(Debug, Clone, PartialEq, Eq)]

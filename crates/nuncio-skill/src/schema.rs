@@ -11,7 +11,7 @@ use nuncio_core::agent::{CapabilityType, SkillAccess};
 use serde_json::{Map, Value, json};
 
 use crate::wire;
-use model::{FieldRule, ObjectDefinition};
+use model::{FieldDependencyRule, ObjectDefinition};
 
 /// The published JSON Schema.
 const JSON: &str = include_str!("../../../schema/draft/schema.json");
@@ -55,7 +55,7 @@ pub(crate) fn error_schema() -> Value {
 /// Named definition of the published schema.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PublishedSchemaDefinition {
-    Object(ObjectDefinition, Vec<FieldRule>),
+    Object(ObjectDefinition, Vec<FieldDependencyRule>),
     Enum(EnumDefinition),
 }
 
@@ -106,19 +106,19 @@ pub fn published(name: &str) -> Option<&'static PublishedSchemaDefinition> {
 }
 
 /// Rules for the conditional fields of `AuthConfig` (§3.5.5).
-fn auth_rules() -> Vec<FieldRule> {
+fn auth_rules() -> Vec<FieldDependencyRule> {
     vec![
-        FieldRule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
-        FieldRule { field: "type", is: &["custom"], requires: &["custom"], forbids: &[] },
+        FieldDependencyRule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
+        FieldDependencyRule { field: "type", is: &["custom"], requires: &["custom"], forbids: &[] },
     ]
 }
 
 /// Rules for the conditional fields of `InvocationResponse` (§5.4).
-fn response_rules() -> Vec<FieldRule> {
+fn response_rules() -> Vec<FieldDependencyRule> {
     vec![
-        FieldRule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },
-        FieldRule { field: "status", is: &["failed", "timeout"], requires: &["error"], forbids: &["output"] },
-        FieldRule {
+        FieldDependencyRule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },
+        FieldDependencyRule { field: "status", is: &["failed", "timeout"], requires: &["error"], forbids: &["output"] },
+        FieldDependencyRule {
             field: "status",
             is: &["accepted", "running"],
             requires: &[],

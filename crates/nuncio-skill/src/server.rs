@@ -19,7 +19,7 @@ use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use url::Url;
 
-use crate::project::{HostInfo, OAuthEndpoints};
+use crate::project::{OAuthEndpoints, SkillHostInfo};
 use crate::registry::SkillCatalogue;
 use crate::validate::SkillDocumentType;
 
@@ -36,7 +36,7 @@ pub use front::SkillFront;
 
 use documents::DocumentCache;
 use refuse::SkillError;
-use registry::Registry;
+use registry::SkillRegistry;
 
 type SkillResult = Result<Response, SkillError>;
 
@@ -65,12 +65,12 @@ pub type OAuthEndpointLookup = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + 
 #[derive(Clone)]
 pub struct SkillServerState {
     engine: Engine,
-    host: Arc<HostInfo>,
+    host: Arc<SkillHostInfo>,
     bodies: BodyLimits,
     custom: Arc<dyn RequestAuthenticator>,
     issuers: Arc<OAuthEndpointLookup>,
     documents: Arc<DocumentCache>,
-    registry: Arc<Registry>,
+    registry: Arc<SkillRegistry>,
     /// Client that calls callback addresses; `None` accepts every address.
     callbacks: Option<Arc<dyn Fetch>>,
 }
@@ -79,7 +79,7 @@ impl SkillServerState {
     #[must_use]
     pub fn new(
         engine: Engine,
-        host: HostInfo,
+        host: SkillHostInfo,
         bodies: &BodyLimits,
         custom: Arc<dyn RequestAuthenticator>,
         issuers: Arc<OAuthEndpointLookup>,
@@ -99,7 +99,7 @@ impl SkillServerState {
     /// Adds the catalogue of skills of other hosts.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: Arc<SkillCatalogue>) -> Self {
-        self.registry = Arc::new(Registry::new(catalogue));
+        self.registry = Arc::new(SkillRegistry::new(catalogue));
         self
     }
 }

@@ -26,7 +26,7 @@ mod version;
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, Validator};
-use nuncio_core::json::{self, JsonError};
+use nuncio_core::json::{self, JsonDocumentError};
 use nuncio_core::schema::MAX_DEPTH;
 use nuncio_core::string_enum;
 use serde::Serialize;
@@ -40,13 +40,13 @@ pub(crate) use actual_value::type_name;
 #[cfg(feature = "client")]
 pub(crate) use actual_value::{SCHEMA_TYPES, is_of_type};
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
-pub use version::{IncompatibleVersion, VersionRule, compatibility, declared_protocol};
+pub use version::{IncompatibleProtocolVersion, ProtocolVersionRule, compatibility, declared_protocol};
 
 use crate::schema::{error_schema, json_definitions};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
 
 /// Result of a validation (§9.3) with faults in the form of §8.3.1.
-pub type ValidationReport = nuncio_core::report::DocumentReport<SkillDocumentType>;
+pub type ValidationReport = nuncio_core::report::DocumentValidationReport<SkillDocumentType>;
 
 /// Creates the error body `VALIDATION_ERROR` with the faults as details.
 impl From<&ValidationReport> for ErrorResponse {
@@ -96,7 +96,7 @@ pub fn validate_as(kind: SkillDocumentType, document: &[u8]) -> ValidationReport
 #[must_use]
 pub fn check(kind: SkillDocumentType, document: &Value) -> ValidationReport {
     if nuncio_core::schema::depth(document) > MAX_DEPTH {
-        return ValidationReport::unreadable(kind, &JsonError::TooDeep);
+        return ValidationReport::unreadable(kind, &JsonDocumentError::TooDeep);
     }
     let (mut errors, mut warnings) = shape::check_shape(kind, document);
     if errors.is_empty()

@@ -65,11 +65,11 @@ macro_rules! document {
             /// Definition of the type for the published schemas.
             #[must_use]
             pub fn definition() -> crate::schema::model::ObjectDefinition {
-                use crate::schema::model::{ObjectDefinition, HasShape, Field, doc, field_name};
+                use crate::schema::model::{ObjectDefinition, HasShape, FieldDefinition, doc, field_name};
                 ObjectDefinition {
                     name: stringify!($name),
                     doc: doc(&[$($doc),*]),
-                    fields: vec![$(Field {
+                    fields: vec![$(FieldDefinition {
                         name: field_name(stringify!($field)),
                         doc: doc(&[$($field_doc),*]),
                         required: <$type as HasShape>::REQUIRED,
@@ -80,13 +80,13 @@ macro_rules! document {
         }
 
         impl crate::schema::model::HasShape for $name {
-            fn shape() -> crate::schema::model::Shape {
+            fn shape() -> crate::schema::model::ValueShape {
                 document!(@$kind $name)
             }
         }
     };
-    (@published $name:ident) => { crate::schema::model::Shape::Reference(stringify!($name)) };
-    (@nested $name:ident) => { crate::schema::model::Shape::Nested(Self::definition()) };
+    (@published $name:ident) => { crate::schema::model::ValueShape::Reference(stringify!($name)) };
+    (@nested $name:ident) => { crate::schema::model::ValueShape::Nested(Self::definition()) };
 }
 
 use document;

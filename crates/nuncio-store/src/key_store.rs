@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use nuncio_core::opaque_debug;
-use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange, StorageKey, mentioning};
+use nuncio_identity::seal::{KeyStore, KeyStoreError, SealedRecordChange, StorageKey, mentioning};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 /// `user_version` of a file with plain values.
@@ -228,7 +228,7 @@ impl KeyStore for SqliteKeyStore {
         value.map(|value| self.opened(name, value)).transpose()
     }
 
-    fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
+    fn save(&self, changes: Vec<SealedRecordChange>) -> Result<(), KeyStoreError> {
         let mut connection = self.records()?;
         let transaction = connection.transaction().map_err(failed)?;
         for (name, value) in changes {
@@ -266,7 +266,7 @@ impl KeyStore for SqliteKeyStore {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_identity::seal::{KeySource, WrappedStorageKey, WrappingKey};
+    use nuncio_identity::seal::{WrappedStorageKey, WrappingKey, WrappingKeySource};
 
     use super::*;
 
@@ -344,7 +344,7 @@ mod tests {
         let path = folder.path().join("keys.db");
         let by = WrappingKey::random();
         let key = StorageKey::random();
-        let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });
+        let wrapped = WrappedStorageKey::new(&key, &by, WrappingKeySource::File { path: "/a".into() });
         {
             let plain = SqliteKeyStore::open(&path).unwrap();
             save(&plain, "talk/1", "plain words");

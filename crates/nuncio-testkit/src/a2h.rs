@@ -20,7 +20,7 @@ pub use relay::{ExternalAgent, artifact, manifest, text};
 pub use sealed::{
     AgentTransport, JumpingClock, PeerDependencies, SealedAgent, SealedDevice, TamperingProxy, content_key_in,
 };
-pub use socket::{Socket, SocketMessage, tungstenite};
+pub use socket::{A2hTestSocket, SocketMessage, tungstenite};
 
 #[derive(Debug, Clone)]
 pub struct A2hResponse {
@@ -119,8 +119,8 @@ impl AnonymousA2hClient {
     }
 
     /// Opens a WebSocket below `/a2h/ws`.
-    pub async fn socket(&self, path: &str) -> Socket {
-        Socket::open(&format!("{}/a2h/ws/{path}", self.url)).await
+    pub async fn socket(&self, path: &str) -> A2hTestSocket {
+        A2hTestSocket::open(&format!("{}/a2h/ws/{path}", self.url)).await
     }
 }
 
@@ -266,7 +266,7 @@ impl TestDevice {
     }
 
     /// Connects the device's WebSocket and authenticates. Returns the socket and the first response.
-    pub async fn connect(&self) -> (Socket, Value) {
+    pub async fn connect(&self) -> (A2hTestSocket, Value) {
         let mut socket = self.server.socket("human").await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;
         let answer = socket.frame().await;

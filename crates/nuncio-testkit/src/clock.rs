@@ -16,20 +16,20 @@ use crate::eventually;
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: Arc<watch::Sender<Timestamp>>,
-    sleepers: Arc<Sleepers>,
+    sleepers: Arc<ClockSleepers>,
 }
 
 /// Times that sleeping tasks wait for.
 #[derive(Debug, Default)]
-struct Sleepers {
+struct ClockSleepers {
     next: AtomicU64,
     moments: Mutex<HashMap<u64, Timestamp>>,
 }
 
 /// One sleeping task, removed from the clock's list on drop.
-struct Sleeper {
+struct ClockSleeper {
     number: u64,
-    among: Arc<Sleepers>,
+    among: Arc<ClockSleepers>,
 }
 
 impl ManualClock {
@@ -85,11 +85,11 @@ impl Clock for ManualClock {
     }
 }
 
-impl Sleepers {
-    fn add(self: &Arc<Self>, moment: Timestamp) -> Sleeper {
+impl ClockSleepers {
+    fn add(self: &Arc<Self>, moment: Timestamp) -> ClockSleeper {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, moment);
-        Sleeper { number, among: Arc::clone(self) }
+        ClockSleeper { number, among: Arc::clone(self) }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Timestamp>> {
@@ -97,7 +97,7 @@ impl Sleepers {
     }
 }
 
-impl Drop for Sleeper {
+impl Drop for ClockSleeper {
     fn drop(&mut self) {
         self.among.lock().remove(&self.number);
     }

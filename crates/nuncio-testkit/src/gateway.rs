@@ -17,7 +17,7 @@ use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AgentSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, StoreLocation, SystemClock,
+    AgentFilesSource, ListenAddress, OperatorError, SecretKeySource, ServeOptions, Server, StoreLocation, SystemClock,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -307,7 +307,7 @@ impl GatewayBuilder {
         let source = self.source.unwrap_or_else(|| self.agents.path().to_owned());
         let host = if self.open { "0.0.0.0" } else { "127.0.0.1" };
         let server = Server::start(ServeOptions {
-            agents: AgentSource::Path(source.clone()),
+            agents: AgentFilesSource::Path(source.clone()),
             data: data.path().to_owned(),
             secret_key: self.secret_key,
             store: self.store,

@@ -17,10 +17,10 @@ mod skills;
 
 pub(crate) use caller_key::{CallerKey, given};
 pub(crate) use device::{DeviceArguments, DeviceHomeOptions, DeviceSubcommand, PassphraseSource, StorageKeySource};
-pub(crate) use diff::Diff;
+pub(crate) use diff::DiffArguments;
 pub(crate) use skills::{
-    CallerCredentials, Discover, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
-    ValidatedDocumentKind, VerificationOptions,
+    CallerCredentials, DiscoverArguments, InvokeArguments, NegotiateArguments, OutboundOptions, ShowArguments,
+    SigningAgent, ValidateArguments, ValidatedDocumentKind, VerificationOptions,
 };
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.
@@ -34,15 +34,15 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Serve agents
-    Serve(Serve),
+    Serve(ServeArguments),
     /// Write a commented agent file to start from
-    Init(Init),
+    Init(InitArguments),
     /// Check agent files, and list what each protocol cannot express; starts no program and opens no connection
     Lint {
         /// An agent file, or a folder as `serve` takes it
@@ -95,19 +95,19 @@ pub(crate) enum Command {
         data: DataDirOption,
     },
     /// Talk to an agent on any AAP server
-    Chat(Chat),
+    Chat(ChatArguments),
     /// List the skills and agents that a host offers
-    Discover(Discover),
+    Discover(DiscoverArguments),
     /// Show the interface of a skill or an agent, and what could be verified about it
-    Show(Show),
+    Show(ShowArguments),
     /// Ask an agent which of its interfaces to use for an intent
-    Negotiate(Negotiate),
+    Negotiate(NegotiateArguments),
     /// Call a remote skill or agent and wait for the result
-    Invoke(Invoke),
+    Invoke(InvokeArguments),
     /// Validate a document of Skill Sharing or ANP
-    Validate(Validate),
+    Validate(ValidateArguments),
     /// Show what a new manifest breaks and which permissions need new consent
-    Diff(Diff),
+    Diff(DiffArguments),
     /// Explain an error code, or a key of the agent file such as agent.tool.run
     #[command(
         after_help = "nuncio explain tool_not_found     the page of an error code\nnuncio explain agent              the sections of the agent file\nnuncio explain agent.tool.run     a key: type, default, example, meaning"
@@ -143,7 +143,7 @@ pub(crate) enum Command {
 #[command(
     after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3\n  nuncio init my-agent --model openai/qwen3 --base-url http://localhost:8080/v1\n  nuncio init my-agent --from-openapi https://api.example.com/openapi.json\n  nuncio init my-agent --process python"
 )]
-pub(crate) struct Init {
+pub(crate) struct InitArguments {
     /// Folder to write agent.toml into
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
@@ -184,7 +184,7 @@ pub(crate) enum ProcessLanguage {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArguments {
     /// An agent file, a folder with agent.toml, or a folder of such folders; the Grand Hotel example when omitted
     pub(crate) agents: Option<PathBuf>,
     /// Address to listen on; `localhost` means both loopback addresses
@@ -232,7 +232,7 @@ fn listen(text: &str) -> Result<ListenAddress, String> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Chat {
+pub(crate) struct ChatArguments {
     /// The server: its URL, its domain, or localhost:PORT; `/aap` is tried when there is no path
     pub(crate) target: String,
     /// The agent, if the server has several

@@ -30,46 +30,46 @@ mod validate;
 
 use std::path::PathBuf;
 
-use crate::cli::{Cli, Command, DemoSubcommand};
+use crate::cli::{Cli, CliCommand, DemoSubcommand};
 
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
     match cli.command {
-        Command::Serve(options) => serve::run(options, json).await,
-        Command::Init(options) => files::init(&options, json).await,
-        Command::Lint { path, connect } => files::lint(path, connect, json).await,
-        Command::Key(key) => key::run(key, json).await,
-        Command::Grant(grant) => operator::grant(grant, json).await,
-        Command::User(user) => user::run(user, json).await,
-        Command::Agent(agent) => agent::run(agent, json).await,
-        Command::Device(device) => device::run(device, json).await,
-        Command::Approve(approve) => operator::approve(approve, json).await,
-        Command::Task(task) => task::run(task, json).await,
-        Command::Registry(registry) => registry::run(registry, json).await,
-        Command::Did(did) => did::run(did, json).await,
-        Command::Audit(audit) => operator::audit(audit, json).await,
-        Command::Store(command) => store::run(command, json).await,
-        Command::Backup { file, data } => backup::back_up(&file, &data, json).await,
-        Command::Restore { file, data } => backup::restore(&file, &data, json).await,
-        Command::Chat(options) => chat::run(options, json).await,
-        Command::Discover(options) => discover::run(&options, json).await,
-        Command::Show(options) => show::run(&options, json).await,
-        Command::Negotiate(options) => negotiate::run(&options, json).await,
-        Command::Invoke(options) => invoke::run(options, json).await,
-        Command::Validate(options) => validate::run(&options, json).await,
-        Command::Diff(options) => diff::run(&options, json),
-        Command::Explain { schema: true, .. } => {
+        CliCommand::Serve(options) => serve::run(options, json).await,
+        CliCommand::Init(options) => files::init(&options, json).await,
+        CliCommand::Lint { path, connect } => files::lint(path, connect, json).await,
+        CliCommand::Key(key) => key::run(key, json).await,
+        CliCommand::Grant(grant) => operator::grant(grant, json).await,
+        CliCommand::User(user) => user::run(user, json).await,
+        CliCommand::Agent(agent) => agent::run(agent, json).await,
+        CliCommand::Device(device) => device::run(device, json).await,
+        CliCommand::Approve(approve) => operator::approve(approve, json).await,
+        CliCommand::Task(task) => task::run(task, json).await,
+        CliCommand::Registry(registry) => registry::run(registry, json).await,
+        CliCommand::Did(did) => did::run(did, json).await,
+        CliCommand::Audit(audit) => operator::audit(audit, json).await,
+        CliCommand::Store(command) => store::run(command, json).await,
+        CliCommand::Backup { file, data } => backup::back_up(&file, &data, json).await,
+        CliCommand::Restore { file, data } => backup::restore(&file, &data, json).await,
+        CliCommand::Chat(options) => chat::run(options, json).await,
+        CliCommand::Discover(options) => discover::run(&options, json).await,
+        CliCommand::Show(options) => show::run(&options, json).await,
+        CliCommand::Negotiate(options) => negotiate::run(&options, json).await,
+        CliCommand::Invoke(options) => invoke::run(options, json).await,
+        CliCommand::Validate(options) => validate::run(&options, json).await,
+        CliCommand::Diff(options) => diff::run(&options, json),
+        CliCommand::Explain { schema: true, .. } => {
             explain::print_schema();
             Ok(())
         }
-        Command::Explain { code, .. } => explain::run(code.as_deref(), json),
-        Command::Completions { shell } => shell::completions(shell),
-        Command::Man { dir } => shell::man(dir.as_deref(), json),
-        Command::Demo(DemoSubcommand::Hotel { db }) => {
+        CliCommand::Explain { code, .. } => explain::run(code.as_deref(), json),
+        CliCommand::Completions { shell } => shell::completions(shell),
+        CliCommand::Man { dir } => shell::man(dir.as_deref(), json),
+        CliCommand::Demo(DemoSubcommand::Hotel { db }) => {
             let folder = || ["NUNCIO_STATE", "NUNCIO_DATA"].into_iter().find_map(std::env::var_os).unwrap_or_default();
             let default_path = || PathBuf::from(folder()).join("hotel.db");
             nuncio_demo::hotel(&db.unwrap_or_else(default_path)).await
         }
-        Command::Demo(DemoSubcommand::Script) => nuncio_demo::script().await,
+        CliCommand::Demo(DemoSubcommand::Script) => nuncio_demo::script().await,
     }
 }

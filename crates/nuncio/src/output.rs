@@ -8,7 +8,7 @@ use nuncio_aap::client::ClientError as ChatError;
 use nuncio_anp::client::{ClientError, Reason as PeerReason};
 use nuncio_core::Code;
 use nuncio_server::OperatorError;
-use nuncio_skill::client::{ConsumerError, Reason};
+use nuncio_skill::client::{Reason, SkillConsumerError};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -25,34 +25,34 @@ pub(crate) use qr::qr_code;
 /// Wrong arguments, found after clap parsed them; the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct WrongUsage(pub(crate) String);
+pub(crate) struct WrongUsageError(pub(crate) String);
 
 pub(crate) fn wrong_usage(message: impl Into<String>) -> anyhow::Error {
-    WrongUsage(message.into()).into()
+    WrongUsageError(message.into()).into()
 }
 
 /// Error that was already printed; only the exit status 1 remains.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
-pub(crate) struct AlreadyReported;
+pub(crate) struct AlreadyReportedError;
 
 /// Errors that were already printed and include an unreadable input; the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
-pub(crate) struct UnreadableInputReported;
+pub(crate) struct UnreadableInputReportedError;
 
 /// Prints the error, unless it was already printed. The exit status is 2 for wrong usage and for unreadable inputs, 1
 /// for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let chat = error.downcast_ref::<ChatError>();
     let code = error.downcast_ref::<OperatorError>().map(|error| error.code).or(chat.map(chat_code));
-    if error.is::<AlreadyReported>() {
+    if error.is::<AlreadyReportedError>() {
         return ExitCode::FAILURE;
     }
-    if error.is::<UnreadableInputReported>() {
+    if error.is::<UnreadableInputReportedError>() {
         return ExitCode::from(2);
     }
-    if let Some(failure) = error.downcast_ref::<ConsumerError>() {
+    if let Some(failure) = error.downcast_ref::<SkillConsumerError>() {
         return skill_failed(json, failure);
     }
     if let Some(failure) = error.downcast_ref::<ClientError>() {
@@ -64,7 +64,7 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
         let advice = chat.and_then(chat_advice).map(|advice| ("try:", advice));
         print_error(&with_causes(error), advice, code.map(Code::as_str));
     }
-    ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
+    ExitCode::from(if error.is::<WrongUsageError>() { 2 } else { 1 })
 }
 
 /// Text of an error with its causes, without a cause that an outer message already contains.
@@ -104,7 +104,7 @@ fn chat_advice(error: &ChatError) -> Option<&'static str> {
 }
 
 /// Prints the error of a remote skill with its protocol code.
-fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
+fn skill_failed(json: bool, failure: &SkillConsumerError) -> ExitCode {
     if json {
         let error = json!({
             "error": readable_error(&failure.to_string()),

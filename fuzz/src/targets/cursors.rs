@@ -2,7 +2,7 @@
 //! when it is written and read again. The cursors of A2H are ids and numbers.
 
 use nuncio_aap::EventId;
-use nuncio_anp::directory::SearchQuery;
+use nuncio_anp::directory::DirectorySearchQuery;
 use nuncio_core::ids::{
     AgentId, ClientMessageId, ConversationId, DeviceId, PersonName, RelationId, ScopeId, SessionId,
 };
@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
     }
     let parameters = || text.split('&').filter_map(|pair| pair.split_once('='));
     let _ = RegistryQuery::read(parameters());
-    let _ = SearchQuery::read(parameters());
+    let _ = DirectorySearchQuery::read(parameters());
 }
 
 #[must_use]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::SignatureInput;
 use nuncio_identity::{
-    BoundDidDocument, DidDocument, K1ProofRule, SignaturePolicy, SignedRequest, UnverifiedSignature, verify_request,
+    BoundDidDocument, DidDocument, K1ProofRule, SignableRequest, SignaturePolicy, UnverifiedSignature, verify_request,
 };
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
     }
     let headers = [("signature-input", input), ("signature", signature)];
     let request =
-        SignedRequest { method: "GET", target_uri: "https://api.example.com/orders", headers: &headers, body: b"" };
+        SignableRequest { method: "GET", target_uri: "https://api.example.com/orders", headers: &headers, body: b"" };
     let policy = SignaturePolicy { nonce_required: false, ..SignaturePolicy::default() };
     if let Ok(signer) = verify_request(&request, &DOCUMENT, now(), &policy) {
         assert!(SignatureInput::read_all(input).unwrap().iter().any(|input| input.nonce == signer.nonce));

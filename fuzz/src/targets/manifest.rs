@@ -2,7 +2,7 @@
 
 use nuncio_core::manifest::{Manifest, ScopePresets};
 use nuncio_judge::schema::ComparisonBudget;
-use nuncio_judge::{ChangePolicy, manifests};
+use nuncio_judge::{ChangeJudgingPolicy, manifests};
 use serde_json::Value;
 
 const VECTORS: &str = include_str!("../../../crates/nuncio-judge/tests/vectors/a2h/manifest_diff.json");
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(Manifest::check(source.clone(), &presets).unwrap().manifest.source(), &source);
     }
     let Ok(pair) = serde_json::from_slice::<Value>(data) else { return };
-    let policy = ChangePolicy { reauth_on_widening: true, budget: ComparisonBudget::new(2_000) };
+    let policy = ChangeJudgingPolicy { reauth_on_widening: true, budget: ComparisonBudget::new(2_000) };
     let (old, new) = (pair.get("old"), pair.get("new"));
     let verdict = manifests(old, new, &[], &policy);
     if old == new {

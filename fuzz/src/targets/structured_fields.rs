@@ -1,7 +1,7 @@
 //! Structured header fields: challenges, tokens, digests and the older DIDWba header are equal after being written and
 //! parsed again.
 
-use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
+use nuncio_identity::challenge::{AuthParams, DidAuthChallenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{check_content_digest, content_digest};
 use nuncio_identity::legacy::UnverifiedLegacyHeader;
 
@@ -11,10 +11,10 @@ pub fn run(data: &[u8]) {
     // A received header field may contain any bytes, but only printable ASCII is written.
     let field = String::from_utf8_lossy(data);
     let is_printable = field.chars().all(|c| matches!(c, ' '..='~'));
-    if let Some(challenge) = Challenge::read(&field) {
+    if let Some(challenge) = DidAuthChallenge::read(&field) {
         let written = challenge.www_authenticate();
         assert!(!written.contains(['\n', '\r']), "{written:?}");
-        assert!(!is_printable || Challenge::read(&written) == Some(challenge), "{written:?}");
+        assert!(!is_printable || DidAuthChallenge::read(&written) == Some(challenge), "{written:?}");
     }
     if let Some(grant) = IssuedAccessToken::read(&field) {
         assert!(!is_printable || IssuedAccessToken::read(&grant.authentication_info()) == Some(grant), "{field:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use nuncio_agent_file::reference::{
-    self, AgentFileKey, AgentFileValueType, DocumentedTemplateFilter, FILTERS, ReferenceLanguage, VARIABLES,
+    self, AgentFileValueType, DocumentedAgentFileKey, DocumentedTemplateFilter, FILTERS, ReferenceLanguage, VARIABLES,
 };
 
 use ReferenceLanguage::{Chinese, English};
@@ -114,14 +114,14 @@ fn write_filter(out: &mut String, filter: &DocumentedTemplateFilter, language: R
 }
 
 /// Whether the reference lists the keys of the table under its own path.
-fn has_own_table(key: &AgentFileKey) -> bool {
+fn has_own_table(key: &DocumentedAgentFileKey) -> bool {
     let is_table = |form: &AgentFileValueType| {
         matches!(form, AgentFileValueType::Table | AgentFileValueType::Sections | AgentFileValueType::NamedTables)
     };
     key.values.iter().any(is_table)
 }
 
-fn heading(key: &AgentFileKey) -> String {
+fn heading(key: &DocumentedAgentFileKey) -> String {
     match key.values {
         [AgentFileValueType::Sections] => format!("[[{}]]", key.path),
         [AgentFileValueType::NamedTables] => format!("[{}.NAME]", key.path),

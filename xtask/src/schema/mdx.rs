@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
+use nuncio_skill::schema::model::{FieldDependencyRule, ObjectDefinition, ValueShape};
 use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedSchemaDefinition};
 
 use super::ts;
@@ -29,7 +29,7 @@ pub(super) fn text() -> String {
     out
 }
 
-fn object(out: &mut String, definition: &ObjectDefinition, rules: &[FieldRule], root: &str) {
+fn object(out: &mut String, definition: &ObjectDefinition, rules: &[FieldDependencyRule], root: &str) {
     let _ = write!(out, "\n## {}\n\n{}{root}\n\n", definition.name, definition.doc);
     out.push_str("| field | type | required | description |\n|---|---|---|---|\n");
     rows(out, definition, "");
@@ -52,19 +52,19 @@ fn rows(out: &mut String, definition: &ObjectDefinition, above: &str) {
             type_cell(&field.shape),
             field.doc.replace('|', "\\|")
         );
-        if let Shape::Nested(inner) = &field.shape {
+        if let ValueShape::Nested(inner) = &field.shape {
             rows(out, inner, &format!("{above}{}.", field.name));
         }
     }
 }
 
-fn type_cell(shape: &Shape) -> String {
+fn type_cell(shape: &ValueShape) -> String {
     match shape {
-        Shape::Nested(_) => "`object`".to_owned(),
-        Shape::Reference(name) => link(name, ""),
-        Shape::List(item) => match &**item {
-            Shape::Reference(name) => link(name, "[]"),
-            Shape::Nested(_) => "`object[]`".to_owned(),
+        ValueShape::Nested(_) => "`object`".to_owned(),
+        ValueShape::Reference(name) => link(name, ""),
+        ValueShape::List(item) => match &**item {
+            ValueShape::Reference(name) => link(name, "[]"),
+            ValueShape::Nested(_) => "`object[]`".to_owned(),
             _ => format!("`{}`", ts::type_of(shape, "")),
         },
         _ => format!("`{}`", ts::type_of(shape, "").replace('|', "\\|")),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
+use nuncio_skill::schema::model::{FieldDependencyRule, ObjectDefinition, ValueShape};
 use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedSchemaDefinition};
 
 const HEAD: &str = "\
@@ -22,7 +22,7 @@ pub(super) fn text() -> String {
     out
 }
 
-fn interface(out: &mut String, definition: &ObjectDefinition, rules: &[FieldRule]) {
+fn interface(out: &mut String, definition: &ObjectDefinition, rules: &[FieldDependencyRule]) {
     let mut lines = vec![definition.doc.clone()];
     lines.extend(rules.iter().map(rule_text));
     comment(out, "", &lines);
@@ -30,7 +30,7 @@ fn interface(out: &mut String, definition: &ObjectDefinition, rules: &[FieldRule
 }
 
 /// Text of a rule for a comment, since an interface cannot express it.
-pub(super) fn rule_text(rule: &FieldRule) -> String {
+pub(super) fn rule_text(rule: &FieldDependencyRule) -> String {
     let quoted = |names: &[&str]| {
         let names: Vec<_> = names.iter().map(|name| format!("`{}`", name.replace('/', "."))).collect();
         match names.as_slice() {
@@ -72,20 +72,20 @@ fn body(definition: &ObjectDefinition, indent: &str) -> String {
 }
 
 /// TypeScript type of a shape; `indent` prefixes the lines of nested types.
-pub(super) fn type_of(shape: &Shape, indent: &str) -> String {
+pub(super) fn type_of(shape: &ValueShape, indent: &str) -> String {
     match shape {
-        Shape::Text => "string".to_owned(),
-        Shape::Number => "number".to_owned(),
-        Shape::Boolean => "boolean".to_owned(),
-        Shape::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | "),
-        Shape::List(item) => match &**item {
-            Shape::Enum(_) => format!("({})[]", type_of(item, indent)),
+        ValueShape::Text => "string".to_owned(),
+        ValueShape::Number => "number".to_owned(),
+        ValueShape::Boolean => "boolean".to_owned(),
+        ValueShape::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | "),
+        ValueShape::List(item) => match &**item {
+            ValueShape::Enum(_) => format!("({})[]", type_of(item, indent)),
             _ => format!("{}[]", type_of(item, indent)),
         },
-        Shape::Record(item) => format!("Record<string, {}>", type_of(item, indent)),
-        Shape::Unknown => "unknown".to_owned(),
-        Shape::Reference(name) => (*name).to_owned(),
-        Shape::Nested(definition) => body(definition, indent),
+        ValueShape::Record(item) => format!("Record<string, {}>", type_of(item, indent)),
+        ValueShape::Unknown => "unknown".to_owned(),
+        ValueShape::Reference(name) => (*name).to_owned(),
+        ValueShape::Nested(definition) => body(definition, indent),
     }
 }
 

@@ -10,12 +10,12 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use url::Url;
 
 use super::relay_identity::{SignFn, ask};
-use super::{RelayError, read};
+use super::{RelayClientError, read};
 use crate::wire::auth::{EnrollRequest, EnrollResponse, ServerIdentityView, ServerKeysView};
 
 /// Invite to enrol a device, as given to a person.
 #[derive(Debug, Clone)]
-pub struct Invitation {
+pub struct DeviceInvitation {
     pub url: Url,
     /// Whether the operator of this program configured the server's address; private addresses are then allowed.
     pub trust: AddressTrust,
@@ -37,12 +37,12 @@ pub struct EnrolledDevice {
 /// Enrols a device; fails if the server refuses or does not have the key that the invite names.
 pub async fn enrol(
     fetch: &dyn Fetch,
-    invitation: &Invitation,
+    invitation: &DeviceInvitation,
     name: &str,
     key: PublicKey,
     sign: &SignFn,
-) -> Result<EnrolledDevice, RelayError> {
-    let other = |message: &str| RelayError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
+) -> Result<EnrolledDevice, RelayClientError> {
+    let other = |message: &str| RelayClientError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
     let is_other = |server: &ServerIdentityView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };

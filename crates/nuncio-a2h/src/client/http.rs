@@ -22,9 +22,9 @@ use url::Url;
 use super::read::{self, kind_of_two};
 use super::relay_identity::{RelayClientIdentity, RelayCredentials};
 use super::socket::RelayConnection;
-use super::{RelayClient, RelayError, RelayEvent};
+use super::{RelayClient, RelayClientError, RelayEvent};
 use crate::wire::Page;
-use crate::wire::agent::AgentView;
+use crate::wire::agent::AgentAccountView;
 use crate::wire::conversation::OpenConversationRequest;
 use crate::wire::frame::ClientFrame;
 use crate::wire::keys::{PublishedKeysStatus, RegisterKeysRequest};
@@ -83,17 +83,17 @@ impl HttpRelayClient {
     }
 
     /// Sends a request to a path below `/a2h` and returns the `data` of the answer.
-    pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayError> {
+    pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayClientError> {
         Ok(self.ask_whole(method, path, body, REQUEST_TIMEOUT).await?["data"].take())
     }
 
     /// `GET` of a path below `/a2h`; returns the `data` of the answer.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayClientError> {
         read::read(self.ask("GET", path, None).await?)
     }
 
     /// `GET` of a path below `/a2h`; returns the whole answer, which for a list includes `next_cursor`.
-    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
+    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayClientError> {
         read::read(self.ask_whole("GET", path, None, REQUEST_TIMEOUT).await?)
     }
 
@@ -103,18 +103,18 @@ impl HttpRelayClient {
         method: &'static str,
         path: &str,
         body: &(impl Serialize + Sync),
-    ) -> Result<T, RelayError> {
+    ) -> Result<T, RelayClientError> {
         read::read(self.ask(method, path, Some(read::body(body))).await?)
     }
 
-    /// Sends a request and returns the whole response body; a missing signature gives [`RelayError::Unsigned`].
+    /// Sends a request and returns the whole response body; a missing signature gives [`RelayClientError::Unsigned`].
     async fn ask_whole(
         &self,
         method: &'static str,
         path: &str,
         body: Option<Value>,
         timeout: Duration,
-    ) -> Result<Value, RelayError> {
+    ) -> Result<Value, RelayClientError> {
         let token = self.credentials.token().await?;
         let mut headers = vec![("authorization".to_owned(), format!("Bearer {token}"))];
         if body.is_some() {
@@ -129,11 +129,15 @@ impl HttpRelayClient {
             timeout,
             max_bytes: MAX_ANSWER,
         };
-        let answer = self.fetch.fetch(outgoing).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
+        let answer = self.fetch.fetch(outgoing).await.map_err(|why| RelayClientError::Unreachable(why.to_string()))?;
         understood(&answer)
     }
 
-    async fn connect(&self, dial: &dyn WebSocketDialer, after: Option<u64>) -> Result<RelayConnection, RelayError> {
+    async fn connect(
+        &self,
+        dial: &dyn WebSocketDialer,
+        after: Option<u64>,
+    ) -> Result<RelayConnection, RelayClientError> {
         let token = self.credentials.token().await?;
         let (path, agent_id) = match self.credentials.who() {
             RelayClientIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
@@ -151,7 +155,7 @@ impl HttpRelayClient {
         self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn poll(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
+    async fn poll(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayClientError> {
         loop {
             let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
             let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL_DURATION.as_secs());
@@ -172,7 +176,7 @@ impl RelayClient for HttpRelayClient {
         &self.me
     }
 
-    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
+    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayClientError> {
         let path = match self.credentials.who() {
             RelayClientIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
             RelayClientIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
@@ -182,7 +186,7 @@ impl RelayClient for HttpRelayClient {
         Ok(held.one_time_keys)
     }
 
-    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError> {
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayClientError> {
         let path = match owner {
             RelayParty::Person(name) => format!("/keys/users/{name}/devices"),
             RelayParty::Agent(id) => format!("/keys/agents/{id}"),
@@ -190,22 +194,22 @@ impl RelayClient for HttpRelayClient {
         self.get(&path).await
     }
 
-    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayClientError> {
         let path = format!("/keys/devices/{}/one-time-key?owner={}", id.device, id.owner);
         self.send("POST", &path, &Map::new()).await
     }
 
-    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
+    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayClientError> {
         Ok(read::conversation(self.get(&format!("/conversations/{id}")).await?))
     }
 
-    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError> {
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayClientError> {
         let kind = kind_of_two(&self.me, other)?;
         let body = OpenConversationRequest { kind, with: vec![other.clone().into()] };
         Ok(read::conversation(self.send("POST", "/conversations", &body).await?))
     }
 
-    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayClientError> {
         let envelope = SealedBytes(post.envelope).to_envelope();
         let body = PostMessageRequest {
             client_message_id: post.client_id,
@@ -218,7 +222,7 @@ impl RelayClient for HttpRelayClient {
         Ok(receipt.conversation_seq)
     }
 
-    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayClientError> {
         let Some(dial) = &self.dial else { return self.poll(after).await };
         let mut slot = self.connection.lock().await;
         // The connection is taken out while it is read, so that a broken one, or one without reader, is not reused.
@@ -231,7 +235,7 @@ impl RelayClient for HttpRelayClient {
         Ok(events)
     }
 
-    async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
+    async fn acknowledge(&self, seq: u64) -> Result<(), RelayClientError> {
         match self.connection.lock().await.as_mut() {
             Some(connection) => connection.acknowledge(seq).await,
             // With polling, the next poll acknowledges the received events.
@@ -239,16 +243,16 @@ impl RelayClient for HttpRelayClient {
         }
     }
 
-    async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
+    async fn claim(&self, message: &MessageId) -> Result<bool, RelayClientError> {
         let path = format!("/messages/{message}/claim");
         match self.send::<ToolCallClaimView>("POST", &path, &ToolCallClaimRequest::default()).await {
-            Err(RelayError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
+            Err(RelayClientError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
             other => other.map(|_| true),
         }
     }
 
-    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
-        let view: AgentView = self.get(&format!("/agents/{agent}")).await?;
+    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayClientError> {
+        let view: AgentAccountView = self.get(&format!("/agents/{agent}")).await?;
         Ok(view.capability_manifest.unwrap_or_default())
     }
 
@@ -256,23 +260,23 @@ impl RelayClient for HttpRelayClient {
         self.streaming().as_ref().is_some_and(|outgoing| !outgoing.is_closed())
     }
 
-    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
+    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayClientError> {
         let frame = read::body(&ClientFrame::from(frame)).to_string();
         let sent = self.streaming().as_ref().is_some_and(|outgoing| outgoing.try_send(frame).is_ok());
         match sent {
             true => Ok(()),
-            false => Err(RelayError::Unreachable("there is no connection, or it is too slow".to_owned())),
+            false => Err(RelayClientError::Unreachable("there is no connection, or it is too slow".to_owned())),
         }
     }
 }
 
 /// URL of a path below `/a2h`.
-pub(super) fn below(root: &Url, path: &str) -> Result<Url, RelayError> {
+pub(super) fn below(root: &Url, path: &str) -> Result<Url, RelayClientError> {
     let root = root.as_str().trim_end_matches('/');
-    Url::parse(&format!("{root}/a2h{path}")).map_err(|why| RelayError::Unreachable(why.to_string()))
+    Url::parse(&format!("{root}/a2h{path}")).map_err(|why| RelayClientError::Unreachable(why.to_string()))
 }
 
-pub(super) fn understood(answer: &FetchResponse) -> Result<Value, RelayError> {
+pub(super) fn understood(answer: &FetchResponse) -> Result<Value, RelayClientError> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if (200..300).contains(&answer.status) {
         return Ok(body);
@@ -283,12 +287,12 @@ pub(super) fn understood(answer: &FetchResponse) -> Result<Value, RelayError> {
     Err(match (answer.status, code) {
         (429, _) => {
             let seconds = answer.header("retry-after").and_then(|text| text.parse().ok()).unwrap_or(1);
-            RelayError::TooMany { seconds, message }
+            RelayClientError::TooMany { seconds, message }
         }
-        (500.., _) => RelayError::Unreachable(format!("it answered {}: {message}", answer.status)),
-        (_, Some(Code::ConsentUnsigned)) => RelayError::Unsigned(error["params"]["entry"].clone()),
-        (_, Some(code)) => RelayError::Refused { code, message },
-        (status, None) => RelayError::Refused {
+        (500.., _) => RelayClientError::Unreachable(format!("it answered {}: {message}", answer.status)),
+        (_, Some(Code::ConsentUnsigned)) => RelayClientError::Unsigned(error["params"]["entry"].clone()),
+        (_, Some(code)) => RelayClientError::Refused { code, message },
+        (status, None) => RelayClientError::Refused {
             code: Code::EndpointUnreachable,
             message: format!("the relay answered {status}: {message}"),
         },

@@ -10,12 +10,12 @@ use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{KeyUpload, MessageToPost, NewConversation, StreamSender};
+use nuncio_engine::relay::{KeyBundleUpload, MessageToPost, NewConversation, StreamSender};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 
-use super::{RelayClient, RelayError, RelayEvent, RelayEventKind};
+use super::{RelayClient, RelayClientError, RelayEvent, RelayEventKind};
 use crate::stream_frames;
 use crate::wire::stream::{RelayStreamFrame, StreamFrame};
 
@@ -69,7 +69,7 @@ impl InProcessRelayClient {
         });
     }
 
-    async fn delivered(&self, mailed: QueuedNotification) -> Result<RelayEvent, RelayError> {
+    async fn delivered(&self, mailed: QueuedNotification) -> Result<RelayEvent, RelayClientError> {
         let QueuedNotification { seq, notification, .. } = mailed;
         let what = match notification {
             Notification::Message { conversation, seq } => {
@@ -95,34 +95,34 @@ impl RelayClient for InProcessRelayClient {
         &self.me
     }
 
-    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
-        let upload = KeyUpload { bundle, one_time_keys: keys };
+    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayClientError> {
+        let upload = KeyBundleUpload { bundle, one_time_keys: keys };
         Ok(self.engine.device_keys().register_keys(&self.caller, upload).await?.one_time_keys)
     }
 
-    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError> {
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayClientError> {
         Ok(self.engine.device_keys().keys_of(&self.caller, owner).await?)
     }
 
-    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayError> {
+    async fn one_time_key(&self, id: &KeyBundleId) -> Result<OneTimeKey, RelayClientError> {
         Ok(self.engine.device_keys().take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
     }
 
-    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
+    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayClientError> {
         Ok(self.engine.relay().conversation_for(&self.caller, id).await?.conversation)
     }
 
-    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError> {
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayClientError> {
         let kind = super::read::kind_of_two(&self.me, other)?;
         let new = NewConversation { kind, with: vec![other.clone()] };
         Ok(self.engine.relay().open_conversation(&self.caller, new).await?.0.conversation)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: MessageToPost) -> Result<u64, RelayClientError> {
         Ok(self.engine.relay().post_message(&self.caller, conversation, post).await?.posted.seq)
     }
 
-    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
+    async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayClientError> {
         let after = match after {
             Some(after) => after,
             None => self.engine.mailbox().mail_read(&self.me, READER_NAME).await?,
@@ -135,7 +135,7 @@ impl RelayClient for InProcessRelayClient {
             }
         };
         if mail.is_empty() {
-            return Err(RelayError::Unreachable("the server is stopping".to_owned()));
+            return Err(RelayClientError::Unreachable("the server is stopping".to_owned()));
         }
         let mut all = Vec::with_capacity(mail.len());
         for mailed in mail {
@@ -144,18 +144,18 @@ impl RelayClient for InProcessRelayClient {
         Ok(all)
     }
 
-    async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
+    async fn acknowledge(&self, seq: u64) -> Result<(), RelayClientError> {
         Ok(self.engine.mailbox().mark_mail_read(&self.me, READER_NAME, seq).await?)
     }
 
-    async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
+    async fn claim(&self, message: &MessageId) -> Result<bool, RelayClientError> {
         match self.engine.relay().claim_message(&self.caller, message).await {
             Err(error) if error.code == Code::MessageClaimed => Ok(false),
             other => Ok(other.map(|_| true)?),
         }
     }
 
-    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
+    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayClientError> {
         let account = self.engine.accounts().account(agent).await?;
         let version = self.engine.manifests().current_manifest(&account).await?;
         let text = version.and_then(|version| version.manifest);
@@ -166,7 +166,7 @@ impl RelayClient for InProcessRelayClient {
         true
     }
 
-    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
+    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayClientError> {
         let mut streamer = self.streamer.lock().await;
         let streamer = match &mut *streamer {
             Some(streamer) => streamer,
@@ -181,7 +181,7 @@ impl RelayClient for InProcessRelayClient {
     }
 }
 
-impl From<ConsentError> for RelayError {
+impl From<ConsentError> for RelayClientError {
     fn from(error: ConsentError) -> Self {
         match error.details.retry_after() {
             Some(seconds) => Self::TooMany { seconds, message: error.message },
@@ -190,7 +190,7 @@ impl From<ConsentError> for RelayError {
     }
 }
 
-impl From<EngineError> for RelayError {
+impl From<EngineError> for RelayClientError {
     fn from(error: EngineError) -> Self {
         match error.code {
             Code::Internal | Code::ShuttingDown | Code::StoreUnavailable => Self::Unreachable(error.message),

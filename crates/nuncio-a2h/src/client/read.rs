@@ -1,25 +1,25 @@
 //! Parses the JSON that a relay sends.
 
 use nuncio_core::Code;
-use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
+use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, SenderType, SubmittedMessage};
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
 use nuncio_core::notification::RelayParty;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{RelayError, RelayEvent, RelayEventKind};
+use super::{RelayClientError, RelayEvent, RelayEventKind};
 use crate::wire::conversation::ConversationView;
 use crate::wire::message::MessageView;
 
-pub(super) fn kind_of_two(one: &RelayParty, other: &RelayParty) -> Result<ConversationType, RelayError> {
-    Conversation::type_of_two(one, other).ok_or_else(|| RelayError::Refused {
+pub(super) fn kind_of_two(one: &RelayParty, other: &RelayParty) -> Result<ConversationType, RelayClientError> {
+    Conversation::type_of_two(one, other).ok_or_else(|| RelayClientError::Refused {
         code: Code::BadRequest,
         message: "a conversation of two agents is not supported".to_owned(),
     })
 }
 
-pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayError> {
+pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayClientError> {
     serde_json::from_value(value).map_err(|why| garbled(&why.to_string()))
 }
 
@@ -28,12 +28,12 @@ pub(super) fn body(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
 
-pub(super) fn garbled(why: &str) -> RelayError {
+pub(super) fn garbled(why: &str) -> RelayClientError {
     let why: String = why.chars().take(200).collect();
-    RelayError::Unreachable(format!("its response cannot be parsed: {why}"))
+    RelayClientError::Unreachable(format!("its response cannot be parsed: {why}"))
 }
 
-fn recipient(kind: SenderType, id: &str) -> Result<RelayParty, RelayError> {
+fn recipient(kind: SenderType, id: &str) -> Result<RelayParty, RelayClientError> {
     let bad = |_| garbled("a member has an invalid id");
     match kind {
         SenderType::Human => PersonName::parse(id).map(RelayParty::Person).map_err(bad),
@@ -48,13 +48,13 @@ pub(super) fn conversation(view: ConversationView) -> Conversation {
     Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 }
 }
 
-pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {
+pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayClientError> {
     let MessageView { message, created_at } = read(value)?;
     Ok(ConversationMessage {
         conversation: message.conversation_id,
         seq: message.conversation_seq,
         at: created_at,
-        post: NewMessage {
+        post: SubmittedMessage {
             client_id: message.client_message_id,
             sender: recipient(message.sender_type, &message.sender_id)?,
             device: message.sender_device_id,
@@ -66,7 +66,7 @@ pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {
 }
 
 /// Parses an event; `None` if the JSON is no event, such as a frame about the connection.
-pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayError> {
+pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayClientError> {
     let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
     if kind.starts_with("stream.") {
         // Stream events are transient, so one that cannot be parsed is skipped.
@@ -97,14 +97,14 @@ pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayError> {
 }
 
 /// Parses the body of a webhook call whose event is not a message.
-pub(crate) fn hooked_event(body: &Value) -> Result<RelayEventKind, RelayError> {
+pub(crate) fn hooked_event(body: &Value) -> Result<RelayEventKind, RelayClientError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("type".to_owned(), body["type"].clone());
     let event = event(Value::Object(said))?;
     event.map(|event| event.what).ok_or_else(|| garbled("it has no number"))
 }
 
-pub(crate) fn hooked_message(body: &Value) -> Result<ConversationMessage, RelayError> {
+pub(crate) fn hooked_message(body: &Value) -> Result<ConversationMessage, RelayClientError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("encrypted_payload".to_owned(), body["wire_envelope"].clone());
     message(Value::Object(said))

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::{RelayError, http, read};
+use super::{RelayClientError, http, read};
 use crate::wire::auth::{TokenRequest, TokenView};
 
 /// How long before its expiry a token is renewed.
@@ -31,7 +31,7 @@ pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 pub trait RelayCredentials: fmt::Debug + Send + Sync + 'static {
     fn who(&self) -> &RelayClientIdentity;
     /// Currently valid access token for the relay.
-    async fn token(&self) -> Result<String, RelayError>;
+    async fn token(&self) -> Result<String, RelayClientError>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl RelayCredentials for AgentRelayCredentials {
         &self.who
     }
 
-    async fn token(&self) -> Result<String, RelayError> {
+    async fn token(&self) -> Result<String, RelayClientError> {
         Ok(self.token.clone())
     }
 }
@@ -101,7 +101,7 @@ impl RelayCredentials for DeviceRelayCredentials {
         &self.who
     }
 
-    async fn token(&self) -> Result<String, RelayError> {
+    async fn token(&self) -> Result<String, RelayClientError> {
         let mut earned = self.earned.lock().await;
         let now = self.clock.now();
         if let Some((token, until)) = &*earned
@@ -110,7 +110,7 @@ impl RelayCredentials for DeviceRelayCredentials {
             return Ok(token.clone());
         }
         let RelayClientIdentity::Device(_, device) = &self.who else {
-            return Err(RelayError::Unreachable("only devices get tokens by login".to_owned()));
+            return Err(RelayClientError::Unreachable("only devices get tokens by login".to_owned()));
         };
         let mut nonce = [0; 16];
         self.entropy.fill(&mut nonce);
@@ -137,7 +137,7 @@ pub(super) async fn ask(
     trust: AddressTrust,
     path: &str,
     body: Option<Value>,
-) -> Result<Value, RelayError> {
+) -> Result<Value, RelayClientError> {
     let outgoing = FetchRequest {
         method: if body.is_some() { "POST" } else { "GET" },
         url: http::below(url, path)?,
@@ -147,6 +147,6 @@ pub(super) async fn ask(
         timeout: http::REQUEST_TIMEOUT,
         max_bytes: 64 * 1024,
     };
-    let answer = fetch.fetch(outgoing).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
+    let answer = fetch.fetch(outgoing).await.map_err(|why| RelayClientError::Unreachable(why.to_string()))?;
     Ok(http::understood(&answer)?["data"].take())
 }

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::read::{body, event, garbled};
 use super::relay_identity::RelayCredentials;
-use super::{RelayError, RelayEvent};
+use super::{RelayClientError, RelayEvent};
 use crate::wire::frame::{ClientFrame, ServerFrame};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -41,9 +41,9 @@ impl RelayConnection {
         trust: AddressTrust,
         auth: ClientFrame,
         outgoing: mpsc::Receiver<String>,
-    ) -> Result<Self, RelayError> {
+    ) -> Result<Self, RelayClientError> {
         let to = WebSocketDialRequest { url, trust, timeout: CONNECT_TIMEOUT, max_frame: MAX_FRAME };
-        let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
+        let wire = dial.dial(to).await.map_err(|why| RelayClientError::Unreachable(why.to_string()))?;
         let mut connection = Self { wire, outgoing, streams: false };
         connection.send_frame(&auth).await?;
         match serde_json::from_value(read(connection.wire.next().await)?) {
@@ -53,7 +53,7 @@ impl RelayConnection {
         }
     }
 
-    async fn send_frame(&mut self, frame: &ClientFrame) -> Result<(), RelayError> {
+    async fn send_frame(&mut self, frame: &ClientFrame) -> Result<(), RelayClientError> {
         match self.wire.send(body(frame).to_string()).await {
             true => Ok(()),
             false => Err(broken(None)),
@@ -61,7 +61,10 @@ impl RelayConnection {
     }
 
     /// Waits for the next event; also returns the events that have already arrived.
-    pub(super) async fn next(&mut self, credentials: &dyn RelayCredentials) -> Result<Vec<RelayEvent>, RelayError> {
+    pub(super) async fn next(
+        &mut self,
+        credentials: &dyn RelayCredentials,
+    ) -> Result<Vec<RelayEvent>, RelayClientError> {
         let mut events = Vec::new();
         while events.is_empty() {
             let frame = tokio::select! {
@@ -90,7 +93,7 @@ impl RelayConnection {
         &mut self,
         frame: Value,
         credentials: &dyn RelayCredentials,
-    ) -> Result<Option<RelayEvent>, RelayError> {
+    ) -> Result<Option<RelayEvent>, RelayClientError> {
         // All other frames are events; those of unknown types are passed on.
         let is_about_connection =
             matches!(frame["type"].as_str(), Some("auth.expiring" | "auth.error" | "session.invalidated"));
@@ -109,23 +112,23 @@ impl RelayConnection {
         }
     }
 
-    pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
+    pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayClientError> {
         self.send_frame(&ClientFrame::Ack { seq }).await
     }
 }
 
-fn read(frame: SocketFrame) -> Result<Value, RelayError> {
+fn read(frame: SocketFrame) -> Result<Value, RelayClientError> {
     match frame {
         SocketFrame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
         SocketFrame::Closed(code) => Err(broken(code)),
     }
 }
 
-fn unauthorized(why: &str) -> RelayError {
-    RelayError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(why) }
+fn unauthorized(why: &str) -> RelayClientError {
+    RelayClientError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(why) }
 }
 
-fn broken(code: Option<u16>) -> RelayError {
+fn broken(code: Option<u16>) -> RelayClientError {
     let how = code.map(|code| format!(" with code {code}")).unwrap_or_default();
-    RelayError::Unreachable(format!("the connection ended{how}"))
+    RelayClientError::Unreachable(format!("the connection ended{how}"))
 }

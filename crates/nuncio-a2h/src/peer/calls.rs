@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use super::context::PeerContext;
-use super::error::{SendError, ToolError};
+use super::error::{DeviceCallError, SendError};
 use super::lock;
-use super::outbox::Outbox;
-use crate::client::RelayError;
+use super::outbox::SealedMessageOutbox;
+use crate::client::RelayClientError;
 use crate::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 
 /// Run time limit of a tool for which the manifest gives none.
 const DEFAULT_TOOL_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Default)]
-pub struct CallOptions {
+pub struct DeviceCallOptions {
     /// Id of the call, random by default. A device runs calls with the same id only once.
     pub call_id: Option<CallId>,
     /// Permission scope of the call; by default the tool's scope in the manifest.
@@ -41,7 +41,7 @@ pub struct CallOptions {
 }
 
 /// A sent tool call that waits for its answer in the same conversation.
-pub(super) struct WaitingCall {
+pub(super) struct UnansweredDeviceCall {
     conversation: ConversationId,
     answer: oneshot::Sender<ToolOutcome>,
     /// Notified when the device could not open the call; the call is then sent again.
@@ -51,8 +51,8 @@ pub(super) struct WaitingCall {
 /// Sends tool calls to people's devices and waits for the answers.
 pub struct DeviceToolCaller {
     pub(super) context: Arc<PeerContext>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) waiting: Mutex<HashMap<CallId, WaitingCall>>,
+    pub(super) outbox: Arc<SealedMessageOutbox>,
+    pub(super) waiting: Mutex<HashMap<CallId, UnansweredDeviceCall>>,
 }
 
 impl DeviceToolCaller {
@@ -65,8 +65,8 @@ impl DeviceToolCaller {
         conversation: &ConversationId,
         name: &str,
         arguments: Value,
-    ) -> Result<Value, ToolError> {
-        self.call_tool_with(conversation, name, arguments, CallOptions::default()).await
+    ) -> Result<Value, DeviceCallError> {
+        self.call_tool_with(conversation, name, arguments, DeviceCallOptions::default()).await
     }
 
     /// Like [`Self::call_tool`], with options.
@@ -75,8 +75,8 @@ impl DeviceToolCaller {
         conversation: &ConversationId,
         name: &str,
         arguments: Value,
-        options: CallOptions,
-    ) -> Result<Value, ToolError> {
+        options: DeviceCallOptions,
+    ) -> Result<Value, DeviceCallError> {
         let sent = options.sent.clone();
         let call = self.tool_call(name, arguments, options).await?;
         let until = self.context.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
@@ -84,20 +84,20 @@ impl DeviceToolCaller {
         let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();
         let again = Arc::new(Notify::new());
-        let waiting = WaitingCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
+        let waiting = UnansweredDeviceCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.waiting).insert(id.clone(), waiting);
         // Removes the entry in `waiting` also if this future is dropped.
-        let _left = WaitingCallGuard { calls: self, id: &id };
+        let _left = UnansweredDeviceCallGuard { calls: self, id: &id };
         self.send_call(conversation, payload.clone(), until, &sent).await?;
         let outcome = tokio::select! {
-            outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
+            outcome = answered => outcome.map_err(|_| DeviceCallError::NoAnswer)?,
             never = self.send_again(conversation, payload, until, &again, &sent) => match never {},
-            () = self.context.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
+            () = self.context.clock.sleep_until(until) => return Err(DeviceCallError::NoAnswer),
         };
         match outcome {
             ToolOutcome::Ok { result } => Ok(result),
-            ToolOutcome::Denied { reason } => Err(ToolError::Denied(reason)),
-            ToolOutcome::Error { error_code, message } => Err(ToolError::Failed { code: error_code, message }),
+            ToolOutcome::Denied { reason } => Err(DeviceCallError::Denied(reason)),
+            ToolOutcome::Error { error_code, message } => Err(DeviceCallError::Failed { code: error_code, message }),
         }
     }
 
@@ -129,7 +129,7 @@ impl DeviceToolCaller {
         loop {
             let send_permit = self.outbox.send_permit_until(conversation, until).await?;
             let delivered = self.outbox.deliver_call(send_permit, payload.clone()).await;
-            let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
+            let Err(SendError::Relay(RelayClientError::TooMany { seconds, .. })) = delivered else {
                 return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
             };
             let free = self.context.now().after(Duration::from_secs(seconds.max(1)));
@@ -146,8 +146,13 @@ impl DeviceToolCaller {
         self.outbox.send_artifact(conversation, MsgSubtype::ArtifactResponse, payload).await
     }
 
-    async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {
-        let fault = |why: &dyn ToString| ToolError::Unsent(SendError::Fault(why.to_string()));
+    async fn tool_call(
+        &self,
+        name: &str,
+        arguments: Value,
+        options: DeviceCallOptions,
+    ) -> Result<ToolCall, DeviceCallError> {
+        let fault = |why: &dyn ToString| DeviceCallError::Unsent(SendError::Fault(why.to_string()));
         let tool_name = ToolName::parse(name).map_err(|why| fault(&why))?;
         let call_id = match options.call_id {
             Some(id) => id,
@@ -165,15 +170,15 @@ impl DeviceToolCaller {
     }
 
     /// Scope and timeout that the agent's manifest declares for a tool.
-    async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
-        let RelayParty::Agent(me) = self.context.me() else { return Err(ToolError::Undeclared(name.clone())) };
+    async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), DeviceCallError> {
+        let RelayParty::Agent(me) = self.context.me() else { return Err(DeviceCallError::Undeclared(name.clone())) };
         let manifest = self.context.relay.manifest(me).await.map_err(SendError::from)?;
         let tools = manifest["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tool = tools.iter().find(|tool| tool["name"] == name.as_str());
         let scope = tool.and_then(|tool| ScopeId::parse(tool["permission_scope"].as_str()?).ok());
         let timeout =
             tool.and_then(|tool| tool["timeout_ms"].as_u64()).map_or(DEFAULT_TOOL_TIME, Duration::from_millis);
-        Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
+        Ok((scope.ok_or_else(|| DeviceCallError::Undeclared(name.clone()))?, timeout))
     }
 
     /// Sends the open calls of a conversation again after a device lost its session; the device runs each only once.
@@ -200,12 +205,12 @@ impl DeviceToolCaller {
     }
 }
 
-struct WaitingCallGuard<'a> {
+struct UnansweredDeviceCallGuard<'a> {
     calls: &'a DeviceToolCaller,
     id: &'a CallId,
 }
 
-impl Drop for WaitingCallGuard<'_> {
+impl Drop for UnansweredDeviceCallGuard<'_> {
     fn drop(&mut self) {
         lock(&self.calls.waiting).remove(self.id);
     }

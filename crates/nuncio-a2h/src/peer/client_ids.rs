@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use super::Peer;
 use super::error::SendError;
-use super::outbox::{OUTBOX, Outbox, OutgoingMessageIds};
-use crate::client::RelayError;
+use super::outbox::{OUTBOX, OutgoingMessageIds, SealedMessageOutbox};
+use crate::client::RelayClientError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SentConfirmation {
+pub struct SentMessageConfirmation {
     pub conversation: ConversationId,
     pub seq: u64,
     pub client_id: ClientMessageId,
     pub at: Timestamp,
 }
 
-impl Outbox {
+impl SealedMessageOutbox {
     /// Sends a message under a client message id; repetitions, also by a later process, send only one message. Returns
     /// the number of the message, or `None` if an earlier attempt was accepted, which
     /// [`PeerHandler::on_sent`](super::PeerHandler::on_sent) reports.
@@ -42,7 +42,7 @@ impl Outbox {
             }
         };
         match self.send_sealed(&send_permit, &outgoing).await {
-            Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(None),
+            Err(SendError::Relay(RelayClientError::Refused { code: Code::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }
     }
@@ -55,7 +55,7 @@ impl Peer {
         let this = self.state.keys.with_seal_identity(device).await?;
         if this.is_some() && posted.post.device == this {
             let ConversationMessage { conversation, seq, at, post } = posted;
-            let sent = SentConfirmation { conversation, seq, client_id: post.client_id, at };
+            let sent = SentMessageConfirmation { conversation, seq, client_id: post.client_id, at };
             self.state.handler.on_sent(self, sent).await;
             return Ok(());
         }

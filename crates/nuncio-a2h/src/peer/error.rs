@@ -5,13 +5,13 @@ use nuncio_core::ids::{DeviceId, ToolName};
 use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStoreError, SealError, TrustError};
 
-use crate::client::RelayError;
+use crate::client::RelayClientError;
 use crate::wire::artifact::{DenialReason, ToolErrorCode};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]
-    Relay(#[from] RelayError),
+    Relay(#[from] RelayClientError),
     #[error(transparent)]
     Seal(#[from] SealError),
     /// The recipient's keys are missing or invalid.
@@ -34,7 +34,7 @@ impl SendError {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Relay(error) => error.is_retryable() || matches!(error, RelayError::TooMany { .. }),
+            Self::Relay(error) => error.is_retryable() || matches!(error, RelayClientError::TooMany { .. }),
             // Faults are mostly storage errors, which may pass.
             Self::Fault(_) => true,
             Self::Seal(_) | Self::Meet(_) | Self::NoDevice(_) | Self::KeysChanged { .. } => false,
@@ -49,7 +49,7 @@ impl From<KeyStoreError> for SendError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ToolError {
+pub enum DeviceCallError {
     #[error("{}", reason(*.0))]
     Denied(DenialReason),
     #[error("{}", failure(*.code, .message.as_deref()))]
@@ -65,13 +65,13 @@ pub enum ToolError {
     Unsent(#[from] SendError),
 }
 
-impl ToolError {
+impl DeviceCallError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
             // If the person has no relation with the agent, the relay refuses before the call is sealed.
             Self::Denied(DenialReason::ScopeNotGranted)
-            | Self::Unsent(SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. })) => {
+            | Self::Unsent(SendError::Relay(RelayClientError::Refused { code: Code::RelationRequired, .. })) => {
                 Code::ScopeNotGranted
             }
             Self::Denied(DenialReason::ToolNotDeclared) | Self::Undeclared(_) => Code::ToolNotFound,
@@ -98,7 +98,7 @@ fn no_device(owner: &RelayParty) -> String {
 /// The error, and what to do about a person who never allowed the agent anything.
 fn unsent(error: &SendError) -> String {
     match error {
-        SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. }) => {
+        SendError::Relay(RelayClientError::Refused { code: Code::RelationRequired, .. }) => {
             format!("{error}; the person can allow it on the agent's page of their device")
         }
         _ => error.to_string(),
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn call_without_a_device_says_how_the_person_adds_one() {
         let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
-        let error = ToolError::from(SendError::NoDevice(ada));
+        let error = DeviceCallError::from(SendError::NoDevice(ada));
         assert_eq!(error.code(), Code::ToolUnavailable);
         assert_eq!(
             error.to_string(),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn call_that_no_device_answers_says_how_to_start_one() {
-        let error = ToolError::NoAnswer;
+        let error = DeviceCallError::NoAnswer;
         assert_eq!(error.code(), Code::ToolTimeout);
         assert_eq!(
             error.to_string(),

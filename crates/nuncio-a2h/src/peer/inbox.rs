@@ -1,12 +1,12 @@
 //! Incoming messages: each is opened once, stored until it is handled, and handled in the order of its conversation.
 
-use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationType, NewMessage};
+use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationType, SubmittedMessage};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ConversationId, DeviceId};
 use nuncio_identity::seal::{OpenError, PlaintextMessage, RelayMetadata};
 
 use super::error::SendError;
-use super::{InboundMessage, Peer, UnopenedMessage, lock};
+use super::{InboundMessage, Peer, UnopenableMessage, lock};
 use crate::client::{RelayEvent, RelayEventKind};
 use crate::wire::artifact::{Artifact, ArtifactPayload};
 
@@ -36,7 +36,7 @@ impl Peer {
         let conversation = match self.conversation(&posted.conversation).await {
             Ok(conversation) => conversation,
             // This peer is not, or no longer, a member of the conversation.
-            Err(SendError::Relay(crate::client::RelayError::Refused { .. })) => return Ok(()),
+            Err(SendError::Relay(crate::client::RelayClientError::Refused { .. })) => return Ok(()),
             Err(other) => return Err(other),
         };
         let mut opened = self.open(conversation.kind, &posted).await?;
@@ -62,7 +62,7 @@ impl Peer {
     }
 
     async fn refuse(&self, posted: ConversationMessage, why: OpenError) {
-        let ConversationMessage { conversation, seq, post: NewMessage { sender, content_type, .. }, .. } = posted;
+        let ConversationMessage { conversation, seq, post: SubmittedMessage { sender, content_type, .. }, .. } = posted;
         match why {
             // For example, a message from before the enrolment of this device.
             OpenError::NotForUs => {
@@ -77,7 +77,7 @@ impl Peer {
             _ => true,
         };
         if to_read {
-            let refused = UnopenedMessage { conversation, seq, sender, content_type, why };
+            let refused = UnopenableMessage { conversation, seq, sender, content_type, why };
             self.state.handler.on_refused(self, refused).await;
         }
     }

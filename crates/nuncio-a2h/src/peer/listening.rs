@@ -12,15 +12,15 @@ const MAX_INCOMING_STREAMS: usize = 64;
 
 /// Event of an incoming stream, by which a message can be read while it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamEvent {
+pub struct IncomingStreamEvent {
     pub conversation: ConversationId,
     pub sender: RelayParty,
     pub stream: StreamId,
-    pub what: StreamEventKind,
+    pub what: IncomingStreamEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamEventKind {
+pub enum IncomingStreamEventKind {
     Begun,
     Delta(String),
     /// The stream is complete. The message with the whole text arrives separately and is authoritative.
@@ -58,14 +58,14 @@ impl Peer {
             RelayStreamFrame::Start { .. } => {}
             RelayStreamFrame::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
-                    opener.piece(stream_seq, &encrypted_payload.0).ok().map(StreamEventKind::Delta)
+                    opener.piece(stream_seq, &encrypted_payload.0).ok().map(IncomingStreamEventKind::Delta)
                 })
                 .await;
             }
             RelayStreamFrame::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
                     let message = opener.end(stream_seq, &encrypted_payload.0).ok()?;
-                    (message == client_message_id).then_some(StreamEventKind::Done { client_message_id })
+                    (message == client_message_id).then_some(IncomingStreamEventKind::Done { client_message_id })
                 })
                 .await;
             }
@@ -113,21 +113,21 @@ impl Peer {
         };
         let Some(opener) = opener else { return };
         lock(&self.state.incoming).insert(name.clone(), IncomingTextStream { sender: sender.clone(), opener });
-        self.report_stream((name, sender), StreamEventKind::Begun).await;
+        self.report_stream((name, sender), IncomingStreamEventKind::Begun).await;
     }
 
     /// Opens a frame of a known stream; a frame that does not open ends the stream.
     async fn receive_stream_frame(
         &self,
         name: IncomingStreamId,
-        open: impl FnOnce(&mut StreamOpener) -> Option<StreamEventKind>,
+        open: impl FnOnce(&mut StreamOpener) -> Option<IncomingStreamEventKind>,
     ) {
         let (sender, what) = {
             let mut all = lock(&self.state.incoming);
             let Some(incoming) = all.get_mut(&name) else { return };
-            let what = open(&mut incoming.opener).unwrap_or(StreamEventKind::Aborted);
+            let what = open(&mut incoming.opener).unwrap_or(IncomingStreamEventKind::Aborted);
             let sender = incoming.sender.clone();
-            if !matches!(what, StreamEventKind::Delta(_)) {
+            if !matches!(what, IncomingStreamEventKind::Delta(_)) {
                 all.remove(&name);
             }
             (sender, what)
@@ -139,16 +139,16 @@ impl Peer {
     pub(super) async fn abort_incoming_streams(&self) {
         let all: Vec<_> = lock(&self.state.incoming).drain().collect();
         for (name, incoming) in all {
-            self.report_stream((name, incoming.sender), StreamEventKind::Aborted).await;
+            self.report_stream((name, incoming.sender), IncomingStreamEventKind::Aborted).await;
         }
     }
 
     async fn report_stream(
         &self,
         ((conversation, stream), sender): (IncomingStreamId, RelayParty),
-        what: StreamEventKind,
+        what: IncomingStreamEventKind,
     ) {
-        let event = StreamEvent { conversation, sender, stream, what };
+        let event = IncomingStreamEvent { conversation, sender, stream, what };
         self.state.handler.on_stream(self, event).await;
     }
 }

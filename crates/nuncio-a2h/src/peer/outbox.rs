@@ -22,7 +22,7 @@ use super::context::PeerContext;
 use super::error::SendError;
 use super::seal_keys::SealKeyService;
 use super::send_permits::SendPermit;
-use crate::client::RelayError;
+use crate::client::RelayClientError;
 use crate::wire::message::SealedBytes;
 
 /// Prefix of the record names of messages that wait to be sent.
@@ -75,7 +75,7 @@ impl OutgoingMessage {
     }
 }
 
-pub struct Outbox {
+pub struct SealedMessageOutbox {
     pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeyService>,
     /// Locks that order sending: see [`super::send_permits`].
@@ -86,7 +86,7 @@ pub struct Outbox {
     pub(super) back: Notify,
 }
 
-impl Outbox {
+impl SealedMessageOutbox {
     /// Sends a message; `payload` is an object whose `type` is the content type. Returns the number of the message.
     pub async fn send(
         &self,
@@ -124,7 +124,7 @@ impl Outbox {
     ) -> Result<(), SendError> {
         match self.send_sealed(send_permit, outgoing).await {
             // The previous process has already sent the reply.
-            Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
+            Err(SendError::Relay(RelayClientError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
     }
@@ -210,13 +210,15 @@ impl Outbox {
         let mut failures = BACKOFF.start();
         let sent = loop {
             let wait = match self.context.relay.post(&outgoing.conversation, outgoing.new_post()).await {
-                Err(RelayError::TooMany { seconds, .. }) if !outgoing.is_call() => Duration::from_secs(seconds.max(1)),
+                Err(RelayClientError::TooMany { seconds, .. }) if !outgoing.is_call() => {
+                    Duration::from_secs(seconds.max(1))
+                }
                 Err(error) if error.is_retryable() => failures.next_delay(),
                 done => break done,
             };
             let again = self.context.now().after(wait);
             if again >= outgoing.until {
-                break Err(RelayError::Unreachable("it could not be sent in time".to_owned()));
+                break Err(RelayClientError::Unreachable("it could not be sent in time".to_owned()));
             }
             tokio::select! {
                 () = self.context.clock.sleep_until(again) => {}

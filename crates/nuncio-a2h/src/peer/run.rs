@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Peer;
 use super::error::SendError;
-use crate::client::{RelayError, RelayEvent};
+use crate::client::{RelayClientError, RelayEvent};
 
 /// Delays between attempts to reach the relay.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
@@ -15,14 +15,14 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 const KEY_PUBLISH_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
-enum EventSource {
+enum PeerEventSource {
     Relay,
     Webhook,
 }
 
 /// State of the main loop that is kept across reconnections.
 struct PeerLoopState {
-    source: EventSource,
+    source: PeerEventSource,
     failures: FailureCount,
     /// Whether the messages that the previous process left were passed to the handler.
     resumed: bool,
@@ -31,16 +31,16 @@ struct PeerLoopState {
 impl Peer {
     /// Runs the peer until `stop`. Failures are retried after 1, 2, 4, 8, 16 and then every 30 seconds.
     pub async fn run(self, stop: CancellationToken) {
-        self.serve(EventSource::Relay, stop).await;
+        self.serve(PeerEventSource::Relay, stop).await;
     }
 
     /// Runs the peer of an agent with a webhook, without reading events from the relay: they come through
     /// [`WebhookReceiver::take`](super::WebhookReceiver::take).
     pub async fn run_with_webhook(self, stop: CancellationToken) {
-        self.serve(EventSource::Webhook, stop).await;
+        self.serve(PeerEventSource::Webhook, stop).await;
     }
 
-    async fn serve(&self, source: EventSource, stop: CancellationToken) {
+    async fn serve(&self, source: PeerEventSource, stop: CancellationToken) {
         let mut state = PeerLoopState { source, failures: BACKOFF.start(), resumed: false };
         loop {
             let ended = tokio::select! {
@@ -100,10 +100,14 @@ impl Peer {
         }
     }
 
-    async fn next_events(&self, source: EventSource, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
+    async fn next_events(
+        &self,
+        source: PeerEventSource,
+        after: Option<u64>,
+    ) -> Result<Vec<RelayEvent>, RelayClientError> {
         match source {
-            EventSource::Relay => self.state.context.relay.events(after).await,
-            EventSource::Webhook => std::future::pending().await,
+            PeerEventSource::Relay => self.state.context.relay.events(after).await,
+            PeerEventSource::Webhook => std::future::pending().await,
         }
     }
 }

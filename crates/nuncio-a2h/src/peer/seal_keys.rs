@@ -15,7 +15,7 @@ use nuncio_identity::seal::{KeyReviewResult, PendingKeys, RecipientDevice, SealE
 use super::context::PeerContext;
 use super::error::SendError;
 use super::lock;
-use crate::client::RelayError;
+use crate::client::RelayClientError;
 
 /// Maximum number of people and agents whose trusted keys are cached.
 pub(super) const MAX_CACHED_OWNERS: usize = 10_000;
@@ -85,7 +85,7 @@ impl SealKeyService {
             bundle.ok_or_else(|| SendError::Fault("this identity has no owner and device id yet".to_owned()))?;
         let have = match self.context.relay.register_keys(Some(bundle), Vec::new()).await {
             // The relay has a newer bundle: these keys were copied, or the clock was set back.
-            Err(RelayError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
+            Err(RelayClientError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
                 return Err(SendError::Fault(message));
             }
             other => other?,

@@ -11,8 +11,8 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::error::SendError;
 use super::lock;
-use super::outbox::Outbox;
-use crate::client::RelayError;
+use super::outbox::SealedMessageOutbox;
+use crate::client::RelayClientError;
 
 /// Number of send locks above which unused ones are removed.
 const SLOTS_BEFORE_CLEANUP: usize = 256;
@@ -28,7 +28,7 @@ pub(super) struct SendPermit {
     _line: OwnedMutexGuard<()>,
 }
 
-impl Outbox {
+impl SealedMessageOutbox {
     /// Waits until a message may be sealed and sent in a conversation.
     pub(super) async fn send_permit(&self, conversation: &ConversationId) -> Result<SendPermit, SendError> {
         self.send_permit_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
@@ -59,7 +59,7 @@ impl Outbox {
         tokio::select! {
             send_permit = next => send_permit,
             () = self.context.clock.sleep_until(until) => {
-                Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
+                Err(RelayClientError::Unreachable("it could not be sent in time".to_owned()).into())
             }
         }
     }

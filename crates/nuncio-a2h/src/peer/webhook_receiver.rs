@@ -20,7 +20,7 @@ const REPLAY_WINDOW: Duration = Duration::from_secs(5 * 60);
 const MAX_REMEMBERED_DELIVERIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WebhookError {
+pub enum ReceivedWebhookError {
     /// A header, the secret or the `type` is missing or malformed.
     #[error("the webhook call has no valid {0}")]
     Missing(&'static str),
@@ -48,9 +48,10 @@ opaque_debug!(WebhookReceiver);
 
 impl WebhookReceiver {
     /// Creates a receiver for a webhook secret: `whsec_` followed by base64.
-    pub fn new(secret: &str) -> Result<Self, WebhookError> {
+    pub fn new(secret: &str) -> Result<Self, ReceivedWebhookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
-        let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(WebhookError::Missing("a secret of 32 bytes"))?;
+        let bytes =
+            bytes.filter(|bytes| bytes.len() >= 32).ok_or(ReceivedWebhookError::Missing("a secret of 32 bytes"))?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: BoundedCache::new(MAX_REMEMBERED_DELIVERIES) })
     }
 
@@ -62,21 +63,22 @@ impl WebhookReceiver {
         header: impl Fn(&str) -> Option<String>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<(), WebhookError> {
-        let id = header("webhook-id").ok_or(WebhookError::Missing("webhook-id"))?;
+    ) -> Result<(), ReceivedWebhookError> {
+        let id = header("webhook-id").ok_or(ReceivedWebhookError::Missing("webhook-id"))?;
         self.check(&id, &header, body, now)?;
         if self.seen.get(&id, now).is_some() {
-            return Err(WebhookError::Repeated);
+            return Err(ReceivedWebhookError::Repeated);
         }
-        let body: Value = serde_json::from_slice(body).map_err(|why| WebhookError::Malformed(why.to_string()))?;
+        let body: Value =
+            serde_json::from_slice(body).map_err(|why| ReceivedWebhookError::Malformed(why.to_string()))?;
         let what = match body["type"].as_str() {
             Some("message.new" | "artifact_response") => {
                 hooked_message(&body).map(|posted| RelayEventKind::Message(Box::new(posted)))
             }
             Some(_) => hooked_event(&body),
-            None => return Err(WebhookError::Missing("type")),
+            None => return Err(ReceivedWebhookError::Missing("type")),
         };
-        let what = what.map_err(|why| WebhookError::Malformed(why.to_string()))?;
+        let what = what.map_err(|why| ReceivedWebhookError::Malformed(why.to_string()))?;
         peer.receive(RelayEvent { seq: 0, what }).await?;
         self.seen.put(id, (), now.after(REPLAY_WINDOW * 2));
         Ok(())
@@ -88,14 +90,14 @@ impl WebhookReceiver {
         header: &impl Fn(&str) -> Option<String>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<(), WebhookError> {
-        let seconds = header("webhook-timestamp").ok_or(WebhookError::Missing("webhook-timestamp"))?;
-        let at: i64 = seconds.parse().map_err(|_| WebhookError::Missing("webhook-timestamp"))?;
+    ) -> Result<(), ReceivedWebhookError> {
+        let seconds = header("webhook-timestamp").ok_or(ReceivedWebhookError::Missing("webhook-timestamp"))?;
+        let at: i64 = seconds.parse().map_err(|_| ReceivedWebhookError::Missing("webhook-timestamp"))?;
         let at = Timestamp::from_millis(at.saturating_mul(1000));
         if at.until(now).max(now.until(at)) > REPLAY_WINDOW {
-            return Err(WebhookError::Late);
+            return Err(ReceivedWebhookError::Late);
         }
-        let signatures = header("webhook-signature").ok_or(WebhookError::Missing("webhook-signature"))?;
+        let signatures = header("webhook-signature").ok_or(ReceivedWebhookError::Missing("webhook-signature"))?;
         let message = [format!("{id}.{seconds}.").as_bytes(), body].concat();
         let holds = |signature: &str| {
             let tag = signature.strip_prefix("v1,").and_then(|text| STANDARD.decode(text).ok());
@@ -103,7 +105,7 @@ impl WebhookReceiver {
         };
         match signatures.split(' ').any(holds) {
             true => Ok(()),
-            false => Err(WebhookError::Forged),
+            false => Err(ReceivedWebhookError::Forged),
         }
     }
 }

@@ -12,14 +12,14 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::relay::{MAX_STREAM_PIECE, MAX_STREAM_START};
-use nuncio_identity::seal::{NewStream, SealedPiece, StreamSealer};
+use nuncio_identity::seal::{NewSealedStream, SealedStreamPiece, StreamSealer};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::context::PeerContext;
 use super::error::SendError;
-use super::outbox::{Outbox, OutgoingMessageIds};
+use super::outbox::{OutgoingMessageIds, SealedMessageOutbox};
 use super::seal_keys::SealKeyService;
 use super::{InboundMessage, lock};
 use crate::client::RelayClient;
@@ -41,13 +41,13 @@ pub struct StreamWriter {
     streams: Arc<OutgoingStreams>,
     conversation: ConversationId,
     answers: OutgoingMessageIds,
-    orders: mpsc::UnboundedSender<WriterCommand>,
+    orders: mpsc::UnboundedSender<StreamWriterCommand>,
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
 }
 
 #[derive(Debug)]
-enum WriterCommand {
+enum StreamWriterCommand {
     Append(String),
     /// Ends the stream and names the message that has the whole text.
     Finish(ClientMessageId, oneshot::Sender<()>),
@@ -57,7 +57,7 @@ enum WriterCommand {
 pub struct OutgoingStreams {
     pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeyService>,
-    pub(super) outbox: Arc<Outbox>,
+    pub(super) outbox: Arc<SealedMessageOutbox>,
     /// Open streams of this peer.
     pub(super) writing: Mutex<HashMap<StreamId, CancellationToken>>,
 }
@@ -93,7 +93,7 @@ impl OutgoingStreams {
         }
         let stream = StreamId::parse(&timed_name(&*self.context.entropy, "s_", self.context.now()));
         let stream = stream.map_err(|why| SendError::Fault(why.to_string()))?;
-        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.context.now() };
+        let new = NewSealedStream { conversation: id.clone(), stream: stream.clone(), created_at: self.context.now() };
         let begun = self
             .keys
             .seal_for(&conversation, move |seal_identity, to| StreamSealer::begin(seal_identity, new.clone(), to));
@@ -111,7 +111,7 @@ impl OutgoingStreams {
         lock(&self.writing).insert(stream.clone(), over.clone());
         let (orders, taken) = mpsc::unbounded_channel();
         let waiting = Arc::<AtomicUsize>::default();
-        let pen = StreamTask {
+        let pen = StreamWritingTask {
             streams: Arc::clone(self),
             stream,
             sealer,
@@ -150,7 +150,7 @@ impl StreamWriter {
             self.over.cancel();
             return;
         }
-        let _ = self.orders.send(WriterCommand::Append(text.to_owned()));
+        let _ = self.orders.send(StreamWriterCommand::Append(text.to_owned()));
     }
 
     /// Whether the stream ended or was cancelled; [`Self::finish`] sends the final message anyway.
@@ -170,7 +170,7 @@ impl StreamWriter {
         let send_permit = streams.outbox.send_permit(&conversation).await?;
         let outgoing = streams.outbox.prepare(&send_permit, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
-        let _ = orders.send(WriterCommand::Finish(message, said));
+        let _ = orders.send(StreamWriterCommand::Finish(message, said));
         // The final message must not wait long for the end of the stream, because later messages wait for it.
         tokio::select! {
             _ = ended => {}
@@ -180,7 +180,7 @@ impl StreamWriter {
     }
 }
 
-struct StreamTask {
+struct StreamWritingTask {
     streams: Arc<OutgoingStreams>,
     stream: StreamId,
     sealer: StreamSealer,
@@ -192,8 +192,8 @@ struct StreamTask {
 /// Error: the writer was dropped, or the relay accepts no more frames of the stream.
 struct StreamStoppedError;
 
-impl StreamTask {
-    async fn write(mut self, orders: mpsc::UnboundedReceiver<WriterCommand>) {
+impl StreamWritingTask {
+    async fn write(mut self, orders: mpsc::UnboundedReceiver<StreamWriterCommand>) {
         let over = self.over.clone();
         let done = tokio::select! {
             () = over.cancelled() => Err(StreamStoppedError),
@@ -207,7 +207,10 @@ impl StreamTask {
         }
     }
 
-    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStoppedError> {
+    async fn take(
+        &mut self,
+        mut orders: mpsc::UnboundedReceiver<StreamWriterCommand>,
+    ) -> Result<(), StreamStoppedError> {
         let clock: Arc<dyn Clock> = Arc::clone(&self.streams.context.clock);
         let mut free = clock.now();
         loop {
@@ -222,8 +225,8 @@ impl StreamTask {
                 }
             };
             match order {
-                Some(WriterCommand::Append(more)) => self.text.push_str(&more),
-                Some(WriterCommand::Finish(message, said)) => {
+                Some(StreamWriterCommand::Append(more)) => self.text.push_str(&more),
+                Some(StreamWriterCommand::Finish(message, said)) => {
                     self.send_piece().await?;
                     self.end(message).await?;
                     let _ = said.send(());
@@ -241,7 +244,7 @@ impl StreamTask {
         while !left.is_empty() {
             let (piece, rest) = left.split_at(left.floor_char_boundary(MAX_PIECE_BYTES));
             left = rest;
-            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStoppedError)?;
+            let SealedStreamPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStoppedError)?;
             let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
             self.send(StreamFrame::Delta(StreamDelta { stream_id, stream_seq: seq, encrypted_payload })).await?;
         }
@@ -249,7 +252,7 @@ impl StreamTask {
     }
 
     async fn end(&mut self, message: ClientMessageId) -> Result<(), StreamStoppedError> {
-        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStoppedError)?;
+        let SealedStreamPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStoppedError)?;
         let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
         let done = StreamDone { stream_id, stream_seq: seq, client_message_id: message, encrypted_payload };
         self.send(StreamFrame::Done(done)).await

@@ -4,28 +4,30 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentPatch, ManifestPublicationResult, UpdatedAgent, stale_account};
+use nuncio_engine::consent::{AgentAccountPatch, ManifestPublicationResult, UpdatedAgentAccount, stale_account};
 use nuncio_engine::not_found;
 use nuncio_engine::{Caller, EngineError};
 use nuncio_http::unless_known;
 use serde_json::{Value, json};
 
 use super::{
-    A2hResult, A2hServerState, ListQuery, PathParam, caller, created, data, page, person, revalidated, visitor,
+    A2hResult, A2hServerState, PagedListQuery, PathParam, caller, created, data, page, person, revalidated, visitor,
 };
 use crate::error::A2hError;
 use crate::lift::{self, IfMatchHeader};
-use crate::wire::agent::{AgentRequest, AgentView, ConnectionMode, ManifestChangeView, ManifestWarningView, OwnerView};
+use crate::wire::agent::{
+    AgentAccountRequest, AgentAccountView, AgentOwnerView, ConnectionMode, ManifestChangeView, ManifestWarningView,
+};
 use crate::wire::webhook::SecretText;
 
 /// `POST /a2h/agents`: creates an agent account.
 pub(super) async fn create(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
-    let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
+    let body: AgentAccountRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
     let mut view = a2h.whole(&made.account, Some(&by)).await?;
     view.token = Some(made.token);
@@ -47,7 +49,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
-    let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
+    let body: AgentAccountRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let patch = lift::patch(&body)?;
     let wanted = wanted.as_ref();
     let Some(raw) = body.capability_manifest.as_deref() else {
@@ -86,7 +88,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
 
 /// `GET /a2h/agents?q=&owner=me&cursor=&limit=`: searches public agents, or lists the caller's own.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
     let caller_if_known = visitor(&request)?;
     let found = match wanted.text("owner") {
@@ -111,7 +113,7 @@ pub(super) async fn rotate_token(
 ) -> A2hResult {
     let by = caller(&request)?;
     let (account, token) = a2h.engine.accounts().rotate_agent_token(&by, &agent_id(&id)?).await?;
-    let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
+    let view = AgentAccountView { token: Some(token), ..view(&account, Some(&by)) };
     Ok(data(StatusCode::OK, view))
 }
 
@@ -137,19 +139,19 @@ fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
 }
 
 /// Adds the `ETag` that a later `GET` of the same caller has.
-fn tagged(mut response: Response, view: &AgentView) -> Response {
+fn tagged(mut response: Response, view: &AgentAccountView) -> Response {
     response.headers_mut().insert(header::ETAG, tag(view));
     response
 }
 
-fn tag(view: &AgentView) -> HeaderValue {
+fn tag(view: &AgentAccountView) -> HeaderValue {
     HeaderValue::try_from(format!("\"{}\"", tag_text(view))).expect("hex and a dot in quotes are a header value")
 }
 
 /// `ETag` of an account without quotes: the hash of its manifest, and the digest of what the caller sees. `If-Match`
 /// takes the whole or the hash alone.
-fn tag_text(view: &AgentView) -> String {
-    let seen = AgentView { token: None, webhook_secret: None, manifest_change: None, ..view.clone() };
+fn tag_text(view: &AgentAccountView) -> String {
+    let seen = AgentAccountView { token: None, webhook_secret: None, manifest_change: None, ..view.clone() };
     let digest = Digest::of_json(&json!(seen)).to_string();
     let hash = view.capability_manifest_hash.map(|hash| hash.to_string()).unwrap_or_default();
     format!("{hash}.{}", &digest[..16])
@@ -162,16 +164,16 @@ impl A2hServerState {
         &self,
         by: &Caller,
         id: &AgentId,
-        patch: AgentPatch,
+        patch: AgentAccountPatch,
         wanted: Option<&IfMatchHeader>,
-    ) -> Result<UpdatedAgent, A2hError> {
+    ) -> Result<UpdatedAgentAccount, A2hError> {
         let changed = loop {
             let account = self.engine.accounts().owned(by, id).await?;
             if self.is_stale(&account, by, wanted).await? {
                 return Err(A2hError::conditional(stale_account(&account)));
             }
             let expected_revision = wanted.map(|_| account.revision);
-            let patch = AgentPatch { expected_revision, ..patch.clone() };
+            let patch = AgentAccountPatch { expected_revision, ..patch.clone() };
             match self.engine.accounts().update_agent(by, id, patch).await {
                 // The account changed after it was compared with `If-Match`, so it is compared again.
                 Err(error) if error.code == Code::ManifestStale => {}
@@ -194,20 +196,24 @@ impl A2hServerState {
         Ok(!wanted.allows(&tag_text(&self.whole(account, Some(by)).await?), account.manifest_hash))
     }
 
-    async fn whole(&self, account: &AgentAccount, caller_if_known: Option<&Caller>) -> Result<AgentView, EngineError> {
+    async fn whole(
+        &self,
+        account: &AgentAccount,
+        caller_if_known: Option<&Caller>,
+    ) -> Result<AgentAccountView, EngineError> {
         let manifest = self.engine.manifests().current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
-        Ok(AgentView { capability_manifest: Some(manifest), ..view(account, caller_if_known) })
+        Ok(AgentAccountView { capability_manifest: Some(manifest), ..view(account, caller_if_known) })
     }
 }
 
 /// Manifest of a stored version as JSON.
-pub(super) fn written(version: &ManifestVersion) -> Value {
+pub(super) fn written(version: &PublishedManifest) -> Value {
     let text = version.manifest.as_deref().unwrap_or("null");
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn view(account: &AgentAccount, caller_if_known: Option<&Caller>) -> AgentView {
+fn view(account: &AgentAccount, caller_if_known: Option<&Caller>) -> AgentAccountView {
     let insider = caller_if_known.is_some_and(|caller| {
         account.owner.is(&caller.principal) || caller.principal == Principal::Agent(account.id.clone())
     });
@@ -215,14 +221,14 @@ fn view(account: &AgentAccount, caller_if_known: Option<&Caller>) -> AgentView {
         AgentConnection::Websocket => (ConnectionMode::Websocket, None),
         AgentConnection::Webhook { url } => (ConnectionMode::Webhook, Some(url.url().to_string())),
     };
-    AgentView {
+    AgentAccountView {
         id: account.id.clone(),
         display_name: account.display_name.clone(),
         description: account.description.clone(),
         public: account.public,
         owner: match &account.owner {
-            AccountOwner::Operator => OwnerView::Operator,
-            AccountOwner::Person(name) => OwnerView::User { user_id: name.clone() },
+            AccountOwner::Operator => AgentOwnerView::Operator,
+            AccountOwner::Person(name) => AgentOwnerView::User { user_id: name.clone() },
         },
         connection_mode,
         webhook_url: webhook_url.filter(|_| insider),

@@ -7,7 +7,7 @@ use http::StatusCode;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_engine::EngineError;
-use nuncio_engine::consent::EnrolmentRequest;
+use nuncio_engine::consent::DeviceEnrolmentRequest;
 use nuncio_http::{CallerReporter, CredentialLocation};
 
 use super::{A2hResult, A2hServerState, MAX_BODY, data};
@@ -18,8 +18,12 @@ use crate::wire::auth::{EnrollRequest, EnrollResponse, ServerIdentityView, Serve
 pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReporter>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
-    let new =
-        EnrolmentRequest { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
+    let new = DeviceEnrolmentRequest {
+        code: body.code,
+        name: body.device_name,
+        key: body.public_key,
+        signature: body.signature,
+    };
     let device = a2h.engine.people().enrol_device(new).await?;
     identified(report, &device)?;
     let token = a2h.token_for(&device);

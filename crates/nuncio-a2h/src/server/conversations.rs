@@ -9,7 +9,7 @@ use nuncio_engine::not_found;
 use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::relay::NewConversation;
 
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, created, data, page, participant};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, created, data, page, participant};
 use crate::lift;
 use crate::wire::conversation::{
     ConversationMember, ConversationPatch, ConversationView, LeftConversationView, OpenConversationRequest,
@@ -17,7 +17,7 @@ use crate::wire::conversation::{
 
 /// `GET /a2h/conversations?cursor=&limit=`: conversations of the caller.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = participant(&request)?;
     let found = a2h.engine.relay().conversations(&by, after.as_ref(), wanted.limit + 1).await?;

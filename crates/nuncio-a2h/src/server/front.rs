@@ -3,7 +3,9 @@ use nuncio_core::agent::Agent;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_http::front::{OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, TokenKind, title};
+use nuncio_http::front::{
+    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, ServerTokenKind, title,
+};
 
 use crate::error::A2hError;
 use crate::project;
@@ -12,7 +14,7 @@ use crate::project;
 const PATHS: &[PathRules] = &[PathRules {
     is_public,
     public_varies: true,
-    tokens: &[TokenKind::Device, TokenKind::Agent],
+    tokens: &[ServerTokenKind::Device, ServerTokenKind::Agent],
     serves_local: false,
     ..PathRules::new("/a2h")
 }];

@@ -9,12 +9,12 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::not_found;
-use nuncio_engine::relay::KeyUploadResult;
+use nuncio_engine::relay::KeyBundleUploadResult;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, data, participant, person};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, data, participant, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -97,7 +97,7 @@ pub(super) async fn take_one(
     request: Request,
 ) -> A2hResult {
     let (_, by) = participant(&request)?;
-    let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
+    let owner = PagedListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     let id = DeviceId::parse(&id).map_err(|_| not_found::one_time_keys(&id))?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &id).await?))
 }
@@ -152,7 +152,7 @@ fn bundle_list(bundles: Vec<KeyBundle>) -> Response {
 impl A2hServerState {
     async fn register(&self, by: &Caller, request: Request) -> A2hResult {
         let body: RegisterKeysRequest = lift::strict(&self.body(request).await?)?;
-        let KeyUploadResult { seq, one_time_keys } =
+        let KeyBundleUploadResult { seq, one_time_keys } =
             self.engine.device_keys().register_keys(by, lift::keys(body)?).await?;
         Ok(data(StatusCode::OK, PublishedKeysStatus { seq, one_time_keys }))
     }

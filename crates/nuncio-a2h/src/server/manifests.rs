@@ -3,12 +3,12 @@
 use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::Code;
-use nuncio_core::account::ManifestVersion;
+use nuncio_core::account::PublishedManifest;
 use nuncio_http::{etag, unless_known};
 use serde_json::json;
 
 use super::agents::{agent_id, written};
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, data, page, revalidated, visitor};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, caller, data, page, revalidated, visitor};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{ManifestDiffRequest, ManifestView};
@@ -28,7 +28,7 @@ pub(super) async fn history(
     PathParam(id): PathParam,
     request: Request,
 ) -> A2hResult {
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.engine.accounts().visible_account(visitor(&request)?.as_ref(), &id).await?;
     let found = a2h.engine.manifests().manifest_history(&account.id, before, wanted.limit + 1).await?;
@@ -56,7 +56,7 @@ pub(super) async fn version(
     Ok(revalidated(unless_known(&headers, tag, || data(StatusCode::OK, whole))))
 }
 
-fn view(version: &ManifestVersion) -> ManifestView {
+fn view(version: &PublishedManifest) -> ManifestView {
     ManifestView {
         version: version.version,
         hash: version.hash,

@@ -12,7 +12,7 @@ use nuncio_engine::relay::PostedMessage;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::conversations::conversation_id;
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, data, participant};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, data, participant};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -47,7 +47,7 @@ pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathP
 pub(super) async fn list(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let after = wanted.number("after_seq")?.unwrap_or(0);
     let (found, more) = a2h.messages_within(&by, &id, after, wanted.limit).await?;
     let next_cursor = found.last().filter(|_| more).map(|posted| posted.seq.to_string());

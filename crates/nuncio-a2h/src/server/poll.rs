@@ -10,7 +10,7 @@ use nuncio_engine::EngineError;
 use super::keys::itself;
 use super::messages::MAX_SEALED;
 use super::socket::AGENT;
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, socket};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, socket};
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, EventKind};
@@ -21,7 +21,7 @@ const MAX_WAIT_SECONDS: u64 = 60;
 /// Returns events numbered above `after` and acknowledges those up to it. Waits at most `wait` seconds for an event.
 pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let wait = wanted.number("wait")?.unwrap_or(DEFAULT_WAIT_SECONDS);
     if wait > MAX_WAIT_SECONDS {
         return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT_SECONDS}")).into());

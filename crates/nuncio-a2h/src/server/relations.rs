@@ -10,9 +10,9 @@ use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 use nuncio_engine::not_found;
 
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, created, data, page, participant};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, caller, created, data, page, participant};
 use crate::lift;
-use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
+use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRelationRequest};
 
 /// `POST /a2h/h2a/relations`: grants scopes to an agent for the first time.
 pub(super) async fn establish(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
@@ -44,9 +44,9 @@ pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     // Without a body the response contains the ledger entry to sign.
-    let body: RevokeRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
+    let body: RevokeRelationRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
-        false => RevokeRequest::default(),
+        false => RevokeRelationRequest::default(),
     };
     let relation = a2h.engine.consent().revoke_relation(&by, &id, body.entry.as_ref()).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
@@ -55,7 +55,7 @@ pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): Pat
 /// `GET /a2h/h2a/relations?cursor=&limit=`: all relations of the calling person, or the active ones of the calling
 /// agent.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let (caller, _) = participant(&request)?;
     let (limit, view) = (wanted.limit, |relation: &Relation| a2h.relation_view(relation));
     match caller {
@@ -80,7 +80,7 @@ pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathP
 
 /// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for the person and the agent of the relation.
 pub(super) async fn ledger(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
     let mut found =
         a2h.engine.consent().ledger(&caller(&request)?, &relation_id(&id)?, after, wanted.limit + 1).await?;

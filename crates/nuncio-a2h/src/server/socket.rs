@@ -26,7 +26,7 @@ mod streams;
 mod upgrade;
 
 pub(super) use session::AGENT;
-use socket_connection::{CloseReason, SocketConnection};
+use socket_connection::{SocketCloseReason, SocketConnection};
 use socket_slots::{SocketOwner, SocketSlots};
 use upgrade::{WebSocket, WebSocketUpgrade};
 
@@ -128,7 +128,7 @@ async fn serve(
     let admitted = admitted.and_then(|admitted| {
         let caller = Principal::from(admitted.recipient.clone());
         let counted = report.map_or(Ok(()), |CallerReporter(observer)| observer.identified(&caller));
-        counted.map(|()| admitted).map_err(|_| CloseReason::closed(close::TOO_MANY, "too many requests"))
+        counted.map(|()| admitted).map_err(|_| SocketCloseReason::closed(close::TOO_MANY, "too many requests"))
     });
     match admitted {
         Ok(admitted) => {

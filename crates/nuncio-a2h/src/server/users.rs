@@ -9,7 +9,7 @@ use nuncio_engine::not_found;
 use super::{A2hResult, A2hServerState, PathParam, answer, data, person};
 use crate::lift;
 use crate::wire::Page;
-use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
+use crate::wire::auth::{CurrentUserView, DeviceInviteRequest, DeviceInviteView, DeviceView};
 
 /// `GET /a2h/users/me`: name of the calling person, and the calling device.
 pub(super) async fn me(request: Request) -> A2hResult {
@@ -18,7 +18,7 @@ pub(super) async fn me(request: Request) -> A2hResult {
         AuthenticationMethod::Device(id) => Some(id),
         _ => None,
     };
-    Ok(data(StatusCode::OK, MeView { user_id, device_id }))
+    Ok(data(StatusCode::OK, CurrentUserView { user_id, device_id }))
 }
 
 /// `GET /a2h/users/me/devices`: devices of the calling person.
@@ -31,9 +31,9 @@ pub(super) async fn devices(State(a2h): State<A2hServerState>, request: Request)
 /// `POST /a2h/users/me/devices`: creates an invite for another device of the same person.
 pub(super) async fn invite_device(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (_, caller) = person(&request)?;
-    let InviteRequest {} = lift::strict(&a2h.body(request).await?)?;
+    let DeviceInviteRequest {} = lift::strict(&a2h.body(request).await?)?;
     let invite = a2h.engine.people().invite_own_device(&caller).await?;
-    let view = InviteView {
+    let view = DeviceInviteView {
         user: invite.person,
         code: invite.code,
         expires_at: invite.expires_at,

@@ -7,9 +7,10 @@ use nuncio_engine::ports::store::relay::WebhookDeliveryLogEntry;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
-use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, data};
+use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, caller, data};
 use crate::wire::webhook::{
-    DeliveriesView, DeliveryView, SecretText, WaitingDeliveryView, WebhookBody, WebhookHealthView, WebhookSecretView,
+    SecretText, WaitingWebhookDeliveryView, WebhookBody, WebhookDeliveriesView, WebhookDeliveryView, WebhookHealthView,
+    WebhookSecretView,
 };
 
 /// Event type and body of a webhook call; `None` if its message was deleted.
@@ -40,7 +41,7 @@ pub(super) async fn deliveries(
 ) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
-    let wanted = ListQuery::of(&request)?;
+    let wanted = PagedListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse().ok())?;
     let mut found = a2h.engine.accounts().delivery_log(&by, &id, before, wanted.limit + 1).await?;
     let more = found.len() > wanted.limit;
@@ -52,16 +53,16 @@ pub(super) async fn deliveries(
         probe_at: webhook.probe_at,
         waiting: webhook.waiting.map(waiting),
     });
-    let view = DeliveriesView { data: found.into_iter().map(finished_delivery).collect(), next_cursor, webhook };
+    let view = WebhookDeliveriesView { data: found.into_iter().map(finished_delivery).collect(), next_cursor, webhook };
     Ok(answer(StatusCode::OK, &view))
 }
 
-fn finished_delivery(logged: WebhookDeliveryLogEntry) -> DeliveryView {
+fn finished_delivery(logged: WebhookDeliveryLogEntry) -> WebhookDeliveryView {
     let WebhookDeliveryLogEntry { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
-    DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
+    WebhookDeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
 }
 
-fn waiting(delivery: WaitingDelivery) -> WaitingDeliveryView {
+fn waiting(delivery: WaitingDelivery) -> WaitingWebhookDeliveryView {
     let WaitingDelivery { delivery_id, created_at, attempts, due } = delivery;
-    WaitingDeliveryView { delivery_id, created_at, attempts, next_attempt_at: due }
+    WaitingWebhookDeliveryView { delivery_id, created_at, attempts, next_attempt_at: due }
 }

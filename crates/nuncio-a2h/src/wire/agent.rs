@@ -14,7 +14,7 @@ use super::webhook::SecretText;
 /// Body of `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct AgentRequest {
+pub struct AgentAccountRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// New description; `null` removes the current one.
@@ -57,13 +57,13 @@ pub enum ConnectionMode {
 
 /// An agent account in responses; only its owner and the agent itself see some fields.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct AgentView {
+pub struct AgentAccountView {
     pub id: AgentId,
     pub display_name: String,
     pub description: Option<String>,
     /// Whether searches list the agent.
     pub public: bool,
-    pub owner: OwnerView,
+    pub owner: AgentOwnerView,
     pub connection_mode: ConnectionMode,
     /// Webhook URL, visible to the agent's owner and the agent itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub struct AgentView {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum OwnerView {
+pub enum AgentOwnerView {
     Operator,
     User { user_id: PersonName },
 }

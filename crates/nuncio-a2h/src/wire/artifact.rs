@@ -45,14 +45,14 @@ fn readable_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 
 /// A tool call that cannot be read, but names its id, so that it can be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MalformedCall {
+pub struct MalformedToolCall {
     pub call_id: CallId,
     pub why: String,
     /// Set if the call is well formed JSON, but names a tool or a scope that no manifest can declare.
     pub denial: Option<DenialReason>,
 }
 
-impl MalformedCall {
+impl MalformedToolCall {
     /// Reads a payload that says it is a tool call; `None` if it is none, is well formed or has no valid id.
     #[must_use]
     pub fn read(payload: &Value) -> Option<Self> {
@@ -173,7 +173,7 @@ mod tests {
             "subtype": "tool_call", "call_id": "call_1", "tool_name": "read_file", "arguments": {},
             "permission_scope": "filesystem:read", "timeout_ms": 5000,
         }});
-        assert_eq!(MalformedCall::read(&good), None);
+        assert_eq!(MalformedToolCall::read(&good), None);
         for (member, value, denial) in [
             ("tool_name", json!(1), None),
             ("tool_name", json!("no spaces"), Some(DenialReason::ToolNotDeclared)),
@@ -185,19 +185,19 @@ mod tests {
             let mut wrong = good.clone();
             wrong["artifact"][member] = value;
             assert!(serde_json::from_value::<ArtifactPayload>(wrong.clone()).is_err(), "{wrong}");
-            let malformed = MalformedCall::read(&wrong).unwrap();
+            let malformed = MalformedToolCall::read(&wrong).unwrap();
             assert!(malformed.call_id.as_str() == "call_1" && malformed.why.contains(member), "{malformed:?}");
             assert_eq!(malformed.denial, denial, "{malformed:?}");
         }
         for member in ["tool_name", "arguments", "permission_scope", "timeout_ms"] {
             let mut wrong = good.clone();
             wrong["artifact"].as_object_mut().unwrap().shift_remove(member);
-            assert!(MalformedCall::read(&wrong).unwrap().why.contains(member));
+            assert!(MalformedToolCall::read(&wrong).unwrap().why.contains(member));
         }
         let mut nameless = good.clone();
         nameless["artifact"]["call_id"] = json!(7);
-        assert_eq!(MalformedCall::read(&nameless), None, "there is nothing to answer to");
-        assert_eq!(MalformedCall::read(&json!({"type": "text", "text": "hi"})), None);
+        assert_eq!(MalformedToolCall::read(&nameless), None, "there is nothing to answer to");
+        assert_eq!(MalformedToolCall::read(&json!({"type": "text", "text": "hi"})), None);
     }
 
     #[test]

@@ -110,11 +110,11 @@ pub struct ServerKeysView {
 /// Body of `POST /a2h/users/me/devices`; has no fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct InviteRequest {}
+pub struct DeviceInviteRequest {}
 
 /// Invite for another device of the calling person.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct InviteView {
+pub struct DeviceInviteView {
     pub user: PersonName,
     /// Invite code, shown only once.
     pub code: String,
@@ -126,7 +126,7 @@ pub struct InviteView {
 
 /// Response of `GET /a2h/users/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct MeView {
+pub struct CurrentUserView {
     pub user_id: PersonName,
     pub device_id: Option<DeviceId>,
 }

@@ -173,7 +173,7 @@ impl EventKind {
 mod tests {
     use std::sync::Arc;
 
-    use nuncio_core::conversation::{ContentType, MsgSubtype, NewMessage};
+    use nuncio_core::conversation::{ContentType, MsgSubtype, SubmittedMessage};
     use nuncio_core::ids::ClientMessageId;
     use serde_json::json;
 
@@ -219,7 +219,7 @@ mod tests {
             conversation: conversation.clone(),
             seq: 3,
             at: Timestamp::from_millis(0),
-            post: NewMessage {
+            post: SubmittedMessage {
                 client_id: ClientMessageId::parse("m1").unwrap(),
                 sender: RelayParty::Agent(AgentId::parse("agt_1").unwrap()),
                 device: None,

@@ -28,7 +28,7 @@ pub struct ConsentRequest {
 /// Body of `DELETE /a2h/h2a/relations/{id}`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct RevokeRequest {
+pub struct RevokeRelationRequest {
     /// Ledger entry of the revocation, signed by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<LedgerEntry>,

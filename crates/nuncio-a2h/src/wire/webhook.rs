@@ -29,13 +29,13 @@ pub struct WebhookBody {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum WebhookMetadata {
-    Message(Box<MessageMetadata>),
+    Message(Box<WebhookMessageMetadata>),
     Event(Value),
 }
 
 /// Fields of a message that are not sealed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct MessageMetadata {
+pub struct WebhookMessageMetadata {
     pub conversation_id: ConversationId,
     pub sender_id: String,
     pub sender_type: SenderType,
@@ -75,7 +75,7 @@ impl WebhookBody {
             Some(MsgSubtype::ArtifactResponse) => "artifact_response",
             Some(MsgSubtype::ArtifactToolCall) | None => "message.new",
         };
-        let metadata = MessageMetadata {
+        let metadata = WebhookMessageMetadata {
             conversation_id: message.conversation_id,
             sender_id: message.sender_id,
             sender_type: message.sender_type,
@@ -111,9 +111,9 @@ pub struct WebhookSecretView {
 
 /// Response of `GET /a2h/agents/{id}/deliveries`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct DeliveriesView {
+pub struct WebhookDeliveriesView {
     /// Finished deliveries, newest event first.
-    pub data: Vec<DeliveryView>,
+    pub data: Vec<WebhookDeliveryView>,
     /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
     /// State of the agent's webhook; `null` if it has none.
@@ -121,7 +121,7 @@ pub struct DeliveriesView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct DeliveryView {
+pub struct WebhookDeliveryView {
     /// Number of the event among the agent's events.
     pub seq: u64,
     /// Value of the headers `X-Hashee-Delivery-Id` and `webhook-id` in every attempt.
@@ -144,11 +144,11 @@ pub struct WebhookHealthView {
     /// Time of the next probe; `null` unless the webhook is unreachable.
     pub probe_at: Option<Timestamp>,
     /// Oldest delivery that still waits; `null` if none does.
-    pub waiting: Option<WaitingDeliveryView>,
+    pub waiting: Option<WaitingWebhookDeliveryView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct WaitingDeliveryView {
+pub struct WaitingWebhookDeliveryView {
     /// Value of the headers `X-Hashee-Delivery-Id` and `webhook-id` in every attempt.
     pub delivery_id: String,
     pub created_at: Timestamp,
@@ -161,7 +161,7 @@ pub struct WaitingDeliveryView {
 mod tests {
     use std::sync::Arc;
 
-    use nuncio_core::conversation::NewMessage;
+    use nuncio_core::conversation::SubmittedMessage;
     use nuncio_core::ids::{AgentId, DeviceId, PersonName};
     use nuncio_core::notification::Notification;
     use serde_json::json;
@@ -175,7 +175,7 @@ mod tests {
     fn sample_body(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<WebhookBody> {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let at = Timestamp::from_millis(1_794_740_400_000);
-        let post = NewMessage {
+        let post = SubmittedMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender: RelayParty::Person(PersonName::parse("ada").unwrap()),
             device: Some(DeviceId::parse("dev_1").unwrap()),

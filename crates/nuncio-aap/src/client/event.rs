@@ -86,7 +86,7 @@ impl TurnEvent {
 
     fn known(event: &str, data: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct ToolResultData {
+        struct ToolResultEventData {
             #[serde(rename = "toolCallId")]
             call: CallId,
             content: Content,
@@ -103,7 +103,7 @@ impl TurnEvent {
             "thinking" => Self::Thinking(text("thinking")?),
             "tool_call" => Self::ToolCall(json(data)?),
             "tool_result" => {
-                let ToolResultData { call, content } = json(data)?;
+                let ToolResultEventData { call, content } = json(data)?;
                 Self::ToolResult { call, content }
             }
             "turn_stop" => Self::TurnStop(TurnStop::read(&json(data)?)?),

@@ -4,7 +4,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::PermissionResponder;
 use nuncio_http::front::{
-    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, title,
+    OpenApiPart, PathRules, PathSignatureRule, ProtocolEntryPoint, ProtocolFront, SampleRequest, ServerTokenKind, title,
 };
 use serde_json::json;
 
@@ -14,9 +14,9 @@ pub(super) const BASE: &str = "/aap";
 
 const PATHS: &[PathRules] = &[PathRules {
     is_public: |path| path == "/aap/meta",
-    tokens: &[TokenKind::Agent],
-    did_signatures: SignatureRule::Checked,
-    key_signatures: SignatureRule::Checked,
+    tokens: &[ServerTokenKind::Agent],
+    did_signatures: PathSignatureRule::Checked,
+    key_signatures: PathSignatureRule::Checked,
     ..PathRules::new(BASE)
 }];
 

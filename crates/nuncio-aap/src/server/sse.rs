@@ -12,7 +12,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::{HeaderValue, header};
-use nuncio_core::event::{OutputKind, TurnLogEvent};
+use nuncio_core::event::{ModelOutputKind, TurnLogEvent};
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
@@ -100,23 +100,23 @@ impl TurnEventReader {
 fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: TurnLogEvent<'_>) {
     let by_piece = mode != StreamMode::Message;
     let (head, data, tail): (&[u8], _, &[u8]) = match event {
-        TurnLogEvent::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), EVENT_END),
-        TurnLogEvent::Delta(OutputKind::Text, text) if by_piece => {
-            (b"\nevent: text_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
+        TurnLogEvent::Started => (b"\nevent: turn_start\ndata: ", SseEventData::Json("{}"), EVENT_END),
+        TurnLogEvent::Delta(ModelOutputKind::Text, text) if by_piece => {
+            (b"\nevent: text_delta\ndata: {\"delta\":", SseEventData::Text(text), END_OF_OBJECT)
         }
-        TurnLogEvent::Delta(OutputKind::Thinking, text) if by_piece => {
-            (b"\nevent: thinking_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
+        TurnLogEvent::Delta(ModelOutputKind::Thinking, text) if by_piece => {
+            (b"\nevent: thinking_delta\ndata: {\"delta\":", SseEventData::Text(text), END_OF_OBJECT)
         }
-        TurnLogEvent::Block(OutputKind::Text, text) if !by_piece => {
-            (b"\nevent: text\ndata: {\"text\":", EventData::Text(text), END_OF_OBJECT)
+        TurnLogEvent::Block(ModelOutputKind::Text, text) if !by_piece => {
+            (b"\nevent: text\ndata: {\"text\":", SseEventData::Text(text), END_OF_OBJECT)
         }
-        TurnLogEvent::Block(OutputKind::Thinking, text) if !by_piece => {
-            (b"\nevent: thinking\ndata: {\"thinking\":", EventData::Text(text), END_OF_OBJECT)
+        TurnLogEvent::Block(ModelOutputKind::Thinking, text) if !by_piece => {
+            (b"\nevent: thinking\ndata: {\"thinking\":", SseEventData::Text(text), END_OF_OBJECT)
         }
         TurnLogEvent::Delta(..) | TurnLogEvent::Block(..) => return,
-        TurnLogEvent::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), EVENT_END),
-        TurnLogEvent::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), EVENT_END),
-        TurnLogEvent::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), EVENT_END),
+        TurnLogEvent::ToolCall(json) => (b"\nevent: tool_call\ndata: ", SseEventData::Json(json), EVENT_END),
+        TurnLogEvent::ToolResult(json) => (b"\nevent: tool_result\ndata: ", SseEventData::Json(json), EVENT_END),
+        TurnLogEvent::Stopped(json) => (b"\nevent: turn_stop\ndata: ", SseEventData::Json(json), EVENT_END),
     };
     out.put_slice(b"id: ");
     out.put_slice(itoa::Buffer::new().format(turn).as_bytes());
@@ -124,8 +124,8 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
     out.put_slice(itoa::Buffer::new().format(number).as_bytes());
     out.put_slice(head);
     match data {
-        EventData::Json(json) => out.put_slice(json.as_bytes()),
-        EventData::Text(text) => serde_json::to_writer(out.writer(), text).expect("a text is always JSON"),
+        SseEventData::Json(json) => out.put_slice(json.as_bytes()),
+        SseEventData::Text(text) => serde_json::to_writer(out.writer(), text).expect("a text is always JSON"),
     }
     out.put_slice(tail);
 }
@@ -133,7 +133,7 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
 const EVENT_END: &[u8] = b"\n\n";
 const END_OF_OBJECT: &[u8] = b"}\n\n";
 
-enum EventData<'a> {
+enum SseEventData<'a> {
     Json(&'a str),
     Text(&'a str),
 }

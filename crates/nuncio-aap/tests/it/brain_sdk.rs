@@ -4,7 +4,7 @@
 use nuncio_testkit::{AapClient, Gateway, Method};
 use serde_json::{Value, json};
 
-use crate::scripted::{ScriptedAnswer, ScriptedServer, created, events};
+use crate::scripted::{ScriptedResponse, ScriptedServer, created, events};
 
 const TURNS: &str = "POST /api/sessions/s1/turns";
 const HISTORY: &str = "GET /api/sessions/s1/history";
@@ -26,7 +26,7 @@ const SDK: SdkServerOptions = SdkServerOptions { mode: "delta", history: "full",
 impl SdkServerOptions {
     /// Answers to a question, and to the permission for the call `c1` of the tool `add`. The result is in the history
     /// before the agent goes on.
-    fn answers(self) -> Vec<ScriptedAnswer> {
+    fn answers(self) -> Vec<ScriptedResponse> {
         let capabilities =
             json!({"stream": {self.mode: {}}, "history": {self.history: {}}, "application": {"tools": {}}});
         let meta = json!({"version": 3, "agents": [{
@@ -45,13 +45,13 @@ impl SdkServerOptions {
         let mut whole = running.clone();
         whole.as_array_mut().unwrap().push(said.clone());
         let history =
-            |messages: &Value| ScriptedAnswer::json(HISTORY, 200, &json!({"history": {self.history: messages}}));
+            |messages: &Value| ScriptedResponse::json(HISTORY, 200, &json!({"history": {self.history: messages}}));
         let text = match self.mode {
             "delta" => ("text_delta", json!({"delta": "It is 3."})),
             _ => ("text", json!({"text": "It is 3."})),
         };
         let mut answers = vec![
-            ScriptedAnswer::json("GET /api/meta", 200, &meta),
+            ScriptedResponse::json("GET /api/meta", 200, &meta),
             created(),
             self.turn(("tool_call", call), &asked, "tool_use"),
             self.turn(text, &said, "end_turn"),
@@ -60,20 +60,20 @@ impl SdkServerOptions {
             // The client looks up how the first turn ended, too.
             answers.push(history(&waiting));
         }
-        answers.extend(std::iter::repeat_n(ScriptedAnswer::text(HISTORY, 500, "failed"), self.history_failures));
+        answers.extend(std::iter::repeat_n(ScriptedResponse::text(HISTORY, 500, "failed"), self.history_failures));
         answers.extend([history(&running), history(&whole)]);
         answers
     }
 
-    fn turn(self, event: (&str, Value), message: &Value, reason: &str) -> ScriptedAnswer {
+    fn turn(self, event: (&str, Value), message: &Value, reason: &str) -> ScriptedResponse {
         if self.mode == "none" {
-            return ScriptedAnswer::json(TURNS, 200, &json!({"stopReason": reason, "messages": [message]}));
+            return ScriptedResponse::json(TURNS, 200, &json!({"stopReason": reason, "messages": [message]}));
         }
         let mut list = vec![("turn_start", json!({})), event];
         if self.turn_stop {
             list.push(("turn_stop", json!({"stopReason": reason})));
         }
-        ScriptedAnswer::stream(TURNS, events(&list))
+        ScriptedResponse::stream(TURNS, events(&list))
     }
 }
 

@@ -8,7 +8,7 @@ use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use serde_json::{Value, json};
 
-use crate::scripted::{ScriptedAnswer, ScriptedServer, created, events, numbered, say, send};
+use crate::scripted::{ScriptedResponse, ScriptedServer, created, events, numbered, say, send};
 
 const TURNS: &str = "POST /api/sessions/s1/turns";
 const HISTORY: &str = "GET /api/sessions/s1/history";
@@ -42,8 +42,8 @@ fn result(id: &str, content: &str) -> (&'static str, Value) {
     ("tool_result", json!({"toolCallId": id, "content": content}))
 }
 
-fn history(messages: &Value) -> ScriptedAnswer {
-    ScriptedAnswer::json(HISTORY, 200, &json!({"history": {"full": messages}}))
+fn history(messages: &Value) -> ScriptedResponse {
+    ScriptedResponse::json(HISTORY, 200, &json!({"history": {"full": messages}}))
 }
 
 fn grant(id: &str) -> TurnInput {
@@ -62,7 +62,7 @@ fn received_text(updates: &[TurnUpdate]) -> String {
 async fn missing_turn_stop_is_recovered_from_history() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), delta("It is ")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), delta("It is ")])),
         history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "It is 3."}]}])),
     ])
     .await;
@@ -76,7 +76,7 @@ async fn missing_turn_stop_is_recovered_from_history() {
 #[tokio::test]
 async fn missing_turn_stop_without_history_keeps_received_text() {
     let server =
-        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start(), delta("It is 3.")]))])
+        ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, events(&[start(), delta("It is 3.")]))])
             .await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
@@ -88,7 +88,7 @@ async fn missing_turn_stop_without_history_keeps_received_text() {
 #[tokio::test]
 async fn missing_turn_stop_after_client_tool_call_leaves_the_call_pending() {
     let server =
-        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "mine")]))])
+        ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, events(&[start(), call("c1", "mine")]))])
             .await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
@@ -100,7 +100,7 @@ async fn missing_turn_stop_after_client_tool_call_leaves_the_call_pending() {
 async fn duplicate_turn_stop_ends_turn_once() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), stop("error"), stop("error")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), stop("error"), stop("error")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -113,8 +113,8 @@ async fn duplicate_turn_stop_ends_turn_once() {
 async fn granted_call_whose_result_is_not_streamed_is_no_longer_pending() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
-        ScriptedAnswer::stream(TURNS, events(&[start(), delta("done"), stop("end_turn")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), delta("done"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -131,8 +131,8 @@ async fn granted_call_whose_result_is_not_streamed_is_no_longer_pending() {
 async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
-        ScriptedAnswer::stream(TURNS, events(&[start(), delta("then not"), stop("end_turn")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), delta("then not"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -146,7 +146,7 @@ async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
 async fn duplicate_streamed_tool_result_is_added_once() {
     let updates =
         events(&[start(), call("c1", "add"), result("c1", "3"), result("c1", "3"), delta("3"), stop("end_turn")]);
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, _) = say(&mut conversation, "hi").await;
     assert_eq!(updates.len(), 3, "{updates:?}");
@@ -164,7 +164,7 @@ async fn duplicate_tool_result_in_history_is_added_once() {
         {"role": "assistant", "content": "3"},
     ]);
     let server =
-        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start()])), history(&messages)])
+        ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, events(&[start()])), history(&messages)])
             .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
@@ -177,10 +177,10 @@ async fn duplicate_tool_result_in_history_is_added_once() {
 async fn broken_stream_is_resumed_after_last_received_event() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
-        ScriptedAnswer::text(STREAM, 503, "starting"),
-        ScriptedAnswer::stream(STREAM, numbered(2, &[delta("two ")])).cut(),
-        ScriptedAnswer::stream(STREAM, numbered(3, &[delta("three"), stop("end_turn")])),
+        ScriptedResponse::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        ScriptedResponse::text(STREAM, 503, "starting"),
+        ScriptedResponse::stream(STREAM, numbered(2, &[delta("two ")])).cut(),
+        ScriptedResponse::stream(STREAM, numbered(3, &[delta("three"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -196,8 +196,8 @@ async fn broken_stream_is_resumed_after_last_received_event() {
 
 #[tokio::test]
 async fn turn_whose_resumed_streams_never_send_turn_stop_ends_incomplete_with_error() {
-    let empty = || ScriptedAnswer::stream(STREAM, numbered(2, &[]));
-    let cut = ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
+    let empty = || ScriptedResponse::stream(STREAM, numbered(2, &[]));
+    let cut = ScriptedResponse::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
     let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
     let server = ScriptedServer::start(answers.collect()).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -209,7 +209,7 @@ async fn turn_whose_resumed_streams_never_send_turn_stop_ends_incomplete_with_er
 async fn turn_is_completed_from_history_when_its_broken_stream_cannot_be_resumed() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        ScriptedResponse::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
         history(&json!([{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}])),
     ])
     .await;
@@ -224,7 +224,7 @@ async fn history_is_polled_until_the_interrupted_turn_has_ended() {
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "hidden", "input": {}}]});
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start()])).cut(),
+        ScriptedResponse::stream(TURNS, events(&[start()])).cut(),
         history(&json!([{"role": "user", "content": "hi"}])),
         history(&json!([{"role": "user", "content": "hi"}, call])),
         history(&json!([{"role": "user", "content": "hi"}, call, {"role": "tool", "toolCallId": "c1", "content": "3"}, {"role": "assistant", "content": "3"}])),
@@ -241,8 +241,8 @@ async fn history_answer_to_an_earlier_identical_message_is_not_used_for_the_new_
     let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), delta("first"), stop("end_turn")])),
-        ScriptedAnswer::stream(TURNS, events(&[start()])).cut(),
+        ScriptedResponse::stream(TURNS, events(&[start(), delta("first"), stop("end_turn")])),
+        ScriptedResponse::stream(TURNS, events(&[start()])).cut(),
         history(&first),
     ])
     .await;
@@ -257,7 +257,7 @@ async fn history_answer_to_an_earlier_identical_message_is_not_used_for_the_new_
 async fn turn_in_deleted_session_fails_with_404_and_adds_no_message() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::json(TURNS, 404, &json!({"error": "Session not found"})),
+        ScriptedResponse::json(TURNS, 404, &json!({"error": "Session not found"})),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -270,7 +270,7 @@ async fn turn_in_deleted_session_fails_with_404_and_adds_no_message() {
 #[tokio::test]
 async fn plain_text_error_is_reported_verbatim() {
     let server =
-        ScriptedServer::start(vec![created(), ScriptedAnswer::text(TURNS, 500, "Internal Server Error")]).await;
+        ScriptedServer::start(vec![created(), ScriptedResponse::text(TURNS, 500, "Internal Server Error")]).await;
     let mut conversation = server.conversation(&streams()).await;
     let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
     assert!(
@@ -283,7 +283,7 @@ async fn json_response_to_stream_request_is_accepted() {
     let answer = json!({"stopReason": "tool_use", "messages": [
         {"role": "assistant", "content": [{"type": "text", "text": "let me"}, {"type": "tool_use", "toolCallId": "c1", "name": "mine", "input": {"a": 1}}]},
     ]});
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "let me");
@@ -293,7 +293,7 @@ async fn json_response_to_stream_request_is_accepted() {
 #[tokio::test]
 async fn json_response_that_is_no_turn_ends_the_turn_with_an_error() {
     for answer in [json!({"ok": true}), json!("ok"), json!(["ok"])] {
-        let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
+        let server = ScriptedServer::start(vec![created(), ScriptedResponse::json(TURNS, 200, &answer)]).await;
         let mut conversation = server.conversation(&streams()).await;
         let (_, ended) = say(&mut conversation, "hi").await;
         assert_eq!(ended.stop.reason, StopReason::Error);
@@ -304,7 +304,7 @@ async fn json_response_that_is_no_turn_ends_the_turn_with_an_error() {
 #[tokio::test]
 async fn turn_of_agent_without_stream_capability_requests_stream_mode_none() {
     let answer = json!({"stopReason": "end_turn", "messages": [{"role": "assistant", "content": "plain"}]});
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&json!({})).await;
     let (updates, _) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "plain");
@@ -315,7 +315,7 @@ async fn turn_of_agent_without_stream_capability_requests_stream_mode_none() {
 async fn order_of_text_and_thinking_blocks_is_kept() {
     let updates =
         events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     say(&mut conversation, "hi").await;
     let blocks = vec![Block::text("a"), Block::thinking("hm"), Block::text("b")];
@@ -326,7 +326,7 @@ async fn order_of_text_and_thinking_blocks_is_kept() {
 async fn blocks_keep_streamed_order_when_history_orders_them_differently() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
         history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}]}])),
     ])
     .await;
@@ -347,7 +347,7 @@ async fn unknown_events_unknown_fields_and_plain_text_data_do_not_fail_the_turn(
             stop("end_turn")
         ])
     );
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "a");
@@ -358,7 +358,7 @@ async fn unknown_events_unknown_fields_and_plain_text_data_do_not_fail_the_turn(
 #[tokio::test]
 async fn last_event_without_trailing_blank_line_is_parsed() {
     let updates = events(&[start(), delta("a"), stop("end_turn")]);
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates.trim_end())]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates.trim_end())]).await;
     let mut conversation = server.conversation(&streams()).await;
     assert_eq!(say(&mut conversation, "hi").await.1.received, TurnCompleteness::Whole);
 }
@@ -368,7 +368,7 @@ async fn only_client_tool_calls_and_permission_requests_are_pending() {
     // c1 ran on the server, which sent no result for c1; c2 calls a client tool; c3 requires permission.
     let updates =
         events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     let waiting: Vec<_> = ended.pending.iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
@@ -385,7 +385,7 @@ async fn calls_left_open_by_end_turn_are_pending_unless_the_agent_continued_or_t
         (cancelled, StopReason::EndTurn, vec![]),
         (stop("max_tokens"), StopReason::MaxTokens, vec![]),
     ] {
-        let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, ending(stop))]).await;
+        let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, ending(stop))]).await;
         let mut conversation = server.conversation(&streams()).await;
         let (_, ended) = say(&mut conversation, "hi").await;
         let waiting: Vec<_> = ended.pending.iter().map(|pending| pending.call.id.as_str()).collect();
@@ -395,7 +395,7 @@ async fn calls_left_open_by_end_turn_are_pending_unless_the_agent_continued_or_t
 
 #[tokio::test]
 async fn changed_option_is_sent_with_the_next_turn_only() {
-    let answer = || ScriptedAnswer::stream(TURNS, events(&[start(), stop("end_turn")]));
+    let answer = || ScriptedResponse::stream(TURNS, events(&[start(), stop("end_turn")]));
     let server = ScriptedServer::start(vec![created(), answer(), answer()]).await;
     let mut conversation = server.conversation(&streams()).await;
     conversation.set_option("language", "中文");
@@ -410,7 +410,7 @@ async fn changed_option_is_sent_with_the_next_turn_only() {
 #[tokio::test]
 async fn block_sent_as_deltas_and_whole_is_reported_once() {
     let updates = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
-    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedResponse::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     assert_eq!(received_text(&say(&mut conversation, "hi").await.0), "a b");
 }
@@ -418,8 +418,8 @@ async fn block_sent_as_deltas_and_whole_is_reported_once() {
 #[tokio::test]
 async fn resumed_session_has_unanswered_calls_pending() {
     let server = ScriptedServer::start(vec![
-        ScriptedAnswer::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
-        ScriptedAnswer::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
+        ScriptedResponse::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
+        ScriptedResponse::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
         history(&json!([
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": [
@@ -441,8 +441,8 @@ async fn resumed_session_has_unanswered_calls_pending() {
 async fn result_of_a_client_tool_is_added_to_the_messages() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),
-        ScriptedAnswer::stream(TURNS, events(&[start(), delta("thanks"), stop("end_turn")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),
+        ScriptedResponse::stream(TURNS, events(&[start(), delta("thanks"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;

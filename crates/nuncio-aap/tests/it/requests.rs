@@ -3,11 +3,11 @@
 use nuncio_aap::client::{ApiKey, Client, ClientError, HistoryKind};
 use serde_json::json;
 
-use crate::scripted::{ScriptedAnswer, ScriptedServer, client, created};
+use crate::scripted::{ScriptedResponse, ScriptedServer, client, created};
 
 #[tokio::test]
 async fn request_carries_api_key_and_escapes_session_id_in_path() {
-    let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /", 404, "404 Not Found")]).await;
+    let server = ScriptedServer::start(vec![ScriptedResponse::text("GET /", 404, "404 Not Found")]).await;
     let http =
         nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::AllowedAddresses::default(), false, None)
             .unwrap();
@@ -23,8 +23,8 @@ async fn request_carries_api_key_and_escapes_session_id_in_path() {
 #[tokio::test]
 async fn meta_with_other_protocol_version_or_without_json_is_refused() {
     let server = ScriptedServer::start(vec![
-        ScriptedAnswer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
-        ScriptedAnswer::text("GET /api/meta", 200, "<html>"),
+        ScriptedResponse::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
+        ScriptedResponse::text("GET /api/meta", 200, "<html>"),
     ])
     .await;
     for _ in 0..2 {
@@ -34,7 +34,7 @@ async fn meta_with_other_protocol_version_or_without_json_is_refused() {
 
 #[tokio::test]
 async fn redirect_is_an_error_and_is_not_followed() {
-    let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /api/meta", 302, "elsewhere")]).await;
+    let server = ScriptedServer::start(vec![ScriptedResponse::text("GET /api/meta", 302, "elsewhere")]).await;
     assert!(matches!(server.client().meta().await, Err(ClientError::Refused { status: 302, .. })));
 }
 
@@ -45,7 +45,7 @@ async fn cursor_of_the_session_list_is_sent_escaped_for_the_next_page() {
         if let Some(next) = next {
             page["next"] = next.into();
         }
-        ScriptedAnswer::json("GET /api/sessions", 200, &page)
+        ScriptedResponse::json("GET /api/sessions", 200, &page)
     };
     let server = ScriptedServer::start(vec![page(Some("a&b=c")), page(None)]).await;
     let first = server.client().sessions(None).await.unwrap();
@@ -58,13 +58,13 @@ async fn cursor_of_the_session_list_is_sent_escaped_for_the_next_page() {
 async fn history_response_without_the_requested_kind_is_an_error() {
     let server = ScriptedServer::start(vec![
         created(),
-        ScriptedAnswer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
+        ScriptedResponse::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
     ])
     .await;
     assert!(server.client().history("s1", HistoryKind::Full).await.unwrap().is_empty());
     assert!(matches!(server.client().history("s1", HistoryKind::Compacted).await, Err(ClientError::NotAap(_))));
     let server =
-        ScriptedServer::start(vec![ScriptedAnswer::json("GET /api/sessions/s1/history", 200, &json!("none"))]).await;
+        ScriptedServer::start(vec![ScriptedResponse::json("GET /api/sessions/s1/history", 200, &json!("none"))]).await;
     assert!(matches!(server.client().history("s1", HistoryKind::Full).await, Err(ClientError::NotAap(_))));
 }
 

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Scripted response. Responses for the same method and path are sent in order; the last one repeats.
 #[derive(Clone)]
-pub(crate) struct ScriptedAnswer {
+pub(crate) struct ScriptedResponse {
     on: &'static str,
     status: u16,
     kind: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct ScriptedAnswer {
     cut: bool,
 }
 
-impl ScriptedAnswer {
+impl ScriptedResponse {
     pub(crate) fn json(on: &'static str, status: u16, body: &Value) -> Self {
         Self { on, status, kind: "application/json", body: body.to_string(), cut: false }
     }
@@ -66,7 +66,7 @@ pub(crate) struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    pub(crate) async fn start(answers: Vec<ScriptedAnswer>) -> Self {
+    pub(crate) async fn start(answers: Vec<ScriptedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/api", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -108,8 +108,8 @@ pub(crate) fn client(url: &str) -> Client {
 }
 
 /// Scripted response to `POST /sessions`.
-pub(crate) fn created() -> ScriptedAnswer {
-    ScriptedAnswer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
+pub(crate) fn created() -> ScriptedResponse {
+    ScriptedResponse::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }
 
 /// Sends an input; returns the updates of the turn between its start and its end, and its end.
@@ -128,7 +128,7 @@ pub(crate) async fn say(conversation: &mut AapConversation, text: &str) -> (Vec<
 
 async fn serve(
     mut stream: TcpStream,
-    queue: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
+    queue: Arc<Mutex<VecDeque<ScriptedResponse>>>,
     seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) {
     let Some(asked) = read(&mut stream).await else { return };
@@ -141,7 +141,7 @@ async fn serve(
                 queue.remove(at).unwrap()
             }
             Some(at) => queue[at].clone(),
-            None => ScriptedAnswer::text("", 404, "404 Not Found"),
+            None => ScriptedResponse::text("", 404, "404 Not Found"),
         }
     };
     let length = if answer.cut { format!("content-length: {}\r\n", answer.body.len() + 100) } else { String::new() };

@@ -2,9 +2,9 @@
 
 use super::super::agent::web_address;
 use super::super::names::{DeclaredNames, OptionSecrecy};
-use super::super::reader::TomlTable;
+use super::super::reader::TomlTableReader;
 use super::super::templates::{self, TemplateUse};
-use nuncio_core::agent::{ModelOptionNames, ModelSpec, Provider};
+use nuncio_core::agent::{ModelBrainSpec, ModelOptionNames, ModelProvider};
 
 /// Sampling temperatures that every model provider accepts.
 const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
@@ -13,8 +13,8 @@ const MAX_TOKENS: u64 = 1_000_000;
 const MIN_WINDOW: u64 = 1_000;
 const MAX_WINDOW: u64 = 100_000_000;
 
-pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<ModelSpec> {
-    let provider = table.choice("provider", &Provider::ALL.map(|provider| (provider.as_str(), provider)));
+pub(super) fn read(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> Option<ModelBrainSpec> {
+    let provider = table.choice("provider", &ModelProvider::ALL.map(|provider| (provider.as_str(), provider)));
     let model = table.text("model");
     let base_url = table.item("base_url").and_then(|item| web_address(&item));
     let key = table.item("key").and_then(|item| names.secret(&item));
@@ -31,7 +31,7 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
             "name a secret from [secrets] that holds it, or let clients provide theirs with [brain.options]",
         );
     }
-    Some(ModelSpec {
+    Some(ModelBrainSpec {
         provider,
         model: model?,
         base_url,
@@ -45,7 +45,7 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
 }
 
 /// `[brain.options]`: which `[[option]]` overrides which setting.
-fn options(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> ModelOptionNames {
+fn options(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> ModelOptionNames {
     let option = |key, secrecy| table.item(key).and_then(|item| names.option(&item, secrecy));
     let options = ModelOptionNames {
         model: option("model", OptionSecrecy::Public),

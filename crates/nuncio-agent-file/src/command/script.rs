@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// A program that runs code from an argument or a file.
-struct Interpreter {
+struct InterpreterProgram {
     /// Names of the program, without the version at their end.
     names: &'static [&'static str],
     /// Letters of the short options that are followed by code, also within a cluster such as `-ne`.
@@ -16,49 +16,55 @@ struct Interpreter {
     flags: &'static str,
     /// Letters of the short options that are followed by another value.
     valued: &'static str,
-    first_argument: FirstArgumentMeaning,
+    first_argument: InterpreterFirstArgument,
     /// Whether options may also follow other arguments.
     permutes: bool,
 }
 
 /// Meaning of an interpreter's first argument that is not an option.
 #[derive(Clone, Copy, PartialEq)]
-enum FirstArgumentMeaning {
+enum InterpreterFirstArgument {
     File,
     Code,
     Other,
 }
 
-const PLAIN: Interpreter = Interpreter {
+const PLAIN: InterpreterProgram = InterpreterProgram {
     names: &[],
     code_letters: "",
     code_words: &[],
     file_options: &[],
     flags: "",
     valued: "",
-    first_argument: FirstArgumentMeaning::File,
+    first_argument: InterpreterFirstArgument::File,
     permutes: false,
 };
 
-const INTERPRETERS: &[Interpreter] = &[
-    Interpreter {
+const INTERPRETERS: &[InterpreterProgram] = &[
+    InterpreterProgram {
         names: &["ash", "bash", "dash", "fish", "ksh", "sh", "zsh"],
         code_letters: "c",
         flags: "aefhkmnprtuvxl",
         valued: "oO",
         ..PLAIN
     },
-    Interpreter { names: &["python", "pypy"], code_letters: "c", flags: "bBdEiIOPqsSuvx", valued: "WX", ..PLAIN },
-    Interpreter { names: &["perl"], code_letters: "eE", flags: "wWTtuU", ..PLAIN },
-    Interpreter { names: &["ruby"], code_letters: "e", code_words: &["--eval"], flags: "wvW", ..PLAIN },
-    Interpreter {
+    InterpreterProgram {
+        names: &["python", "pypy"],
+        code_letters: "c",
+        flags: "bBdEiIOPqsSuvx",
+        valued: "WX",
+        ..PLAIN
+    },
+    InterpreterProgram { names: &["perl"], code_letters: "eE", flags: "wWTtuU", ..PLAIN },
+    InterpreterProgram { names: &["ruby"], code_letters: "e", code_words: &["--eval"], flags: "wvW", ..PLAIN },
+    InterpreterProgram {
         names: &["node", "nodejs", "bun"],
         code_letters: "epr",
         code_words: &["--eval", "--print", "--import", "--require", "--loader"],
         ..PLAIN
     },
-    Interpreter { names: &["deno"], code_words: &["eval"], code_letters: "p", ..PLAIN },
-    Interpreter {
+    InterpreterProgram { names: &["deno"], code_words: &["eval"], code_letters: "p", ..PLAIN },
+    InterpreterProgram {
         names: &["php"],
         code_letters: "rBRE",
         code_words: &["--run", "--process-begin", "--process-code", "--process-end"],
@@ -66,49 +72,53 @@ const INTERPRETERS: &[Interpreter] = &[
         flags: "nqC",
         ..PLAIN
     },
-    Interpreter { names: &["lua", "luajit"], code_letters: "e", flags: "iv", ..PLAIN },
-    Interpreter { names: &["Rscript", "osascript"], code_letters: "e", ..PLAIN },
-    Interpreter { names: &["pwsh", "powershell"], code_letters: "cCeE", file_options: &["-File"], ..PLAIN },
-    Interpreter { names: &["java"], file_options: &["-jar"], first_argument: FirstArgumentMeaning::Other, ..PLAIN },
-    Interpreter {
+    InterpreterProgram { names: &["lua", "luajit"], code_letters: "e", flags: "iv", ..PLAIN },
+    InterpreterProgram { names: &["Rscript", "osascript"], code_letters: "e", ..PLAIN },
+    InterpreterProgram { names: &["pwsh", "powershell"], code_letters: "cCeE", file_options: &["-File"], ..PLAIN },
+    InterpreterProgram {
+        names: &["java"],
+        file_options: &["-jar"],
+        first_argument: InterpreterFirstArgument::Other,
+        ..PLAIN
+    },
+    InterpreterProgram {
         names: &["env"],
         code_letters: "S",
         code_words: &["--split-string"],
-        first_argument: FirstArgumentMeaning::Other,
+        first_argument: InterpreterFirstArgument::Other,
         ..PLAIN
     },
-    Interpreter {
+    InterpreterProgram {
         names: &["su", "runuser"],
         code_letters: "c",
         code_words: &["--command"],
-        first_argument: FirstArgumentMeaning::Other,
+        first_argument: InterpreterFirstArgument::Other,
         permutes: true,
         ..PLAIN
     },
-    Interpreter {
+    InterpreterProgram {
         names: &["awk", "gawk", "mawk", "nawk"],
         code_letters: "e",
         code_words: &["--source"],
         file_options: &["-f"],
         valued: "vF",
-        first_argument: FirstArgumentMeaning::Code,
+        first_argument: InterpreterFirstArgument::Code,
         ..PLAIN
     },
-    Interpreter {
+    InterpreterProgram {
         names: &["sed", "gsed"],
         code_letters: "e",
         code_words: &["--expression"],
         file_options: &["-f"],
         flags: "nErsuz",
-        first_argument: FirstArgumentMeaning::Code,
+        first_argument: InterpreterFirstArgument::Code,
         permutes: true,
         ..PLAIN
     },
 ];
 
-/// Meaning of an argument of an interpreter.
 #[derive(Clone, Copy, PartialEq)]
-enum ArgumentMeaning {
+enum InterpreterArgumentMeaning {
     Code,
     File,
     Other,
@@ -120,7 +130,7 @@ pub(super) fn is_code(before: &[&str], next: &str) -> bool {
     let literal = next.find("{{").into_iter().chain(next.find("{%")).min().unwrap_or(next.len());
     (0..before.len()).any(|at| {
         let Some(interpreter) = interpreter(before[at]) else { return false };
-        let mut state = ArgumentReader::after(interpreter, is_run(&before[..at]), &before[at + 1..]);
+        let mut state = InterpreterArgumentReader::after(interpreter, is_run(&before[..at]), &before[at + 1..]);
         state.read_template(&next[..literal])
     })
 }
@@ -133,13 +143,14 @@ pub(super) fn script_file<'w>(words: &[&'w str]) -> Option<&'w str> {
     if !is_run(&before[..at]) {
         return None;
     }
-    let mut state = ArgumentReader::after(interpreter(before[at])?, true, &before[at + 1..]);
-    let is_file =
-        state.read(last) == ArgumentMeaning::File && Path::new(last).extension().is_some() && !last.contains("://");
+    let mut state = InterpreterArgumentReader::after(interpreter(before[at])?, true, &before[at + 1..]);
+    let is_file = state.read(last) == InterpreterArgumentMeaning::File
+        && Path::new(last).extension().is_some()
+        && !last.contains("://");
     is_file.then_some(*last)
 }
 
-fn interpreter(word: &str) -> Option<&'static Interpreter> {
+fn interpreter(word: &str) -> Option<&'static InterpreterProgram> {
     let name = word.rsplit('/').next().unwrap_or_default();
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
     INTERPRETERS.iter().find(|interpreter| interpreter.names.contains(&name))
@@ -160,8 +171,8 @@ fn is_run(before: &[&str]) -> bool {
 }
 
 /// Reads the arguments of an interpreter one by one.
-struct ArgumentReader {
-    interpreter: &'static Interpreter,
+struct InterpreterArgumentReader {
+    interpreter: &'static InterpreterProgram,
     /// Whether the interpreter is certainly the program that runs, and not the argument of another.
     is_run: bool,
     /// The next argument is code, also after further options.
@@ -174,8 +185,8 @@ struct ArgumentReader {
     is_past_options: bool,
 }
 
-impl ArgumentReader {
-    fn after(interpreter: &'static Interpreter, is_run: bool, words: &[&str]) -> Self {
+impl InterpreterArgumentReader {
+    fn after(interpreter: &'static InterpreterProgram, is_run: bool, words: &[&str]) -> Self {
         let mut reader = Self {
             interpreter,
             is_run,
@@ -192,47 +203,47 @@ impl ArgumentReader {
         reader
     }
 
-    fn read(&mut self, word: &str) -> ArgumentMeaning {
+    fn read(&mut self, word: &str) -> InterpreterArgumentMeaning {
         if std::mem::take(&mut self.expects_file) {
             self.has_code = true;
-            self.is_past_options = self.interpreter.first_argument != FirstArgumentMeaning::Code;
-            return ArgumentMeaning::File;
+            self.is_past_options = self.interpreter.first_argument != InterpreterFirstArgument::Code;
+            return InterpreterArgumentMeaning::File;
         }
         if std::mem::take(&mut self.expects_value) {
-            return ArgumentMeaning::Other;
+            return InterpreterArgumentMeaning::Other;
         }
         let is_option = word.len() > 1 && word.starts_with('-');
         if self.is_past_options {
-            return ArgumentMeaning::Other;
+            return InterpreterArgumentMeaning::Other;
         }
         if self.interpreter.code_words.contains(&word) {
             self.expects_code = true;
-            return ArgumentMeaning::Other;
+            return InterpreterArgumentMeaning::Other;
         }
         if word == "--" && !self.expects_code {
-            self.is_past_options = self.interpreter.first_argument == FirstArgumentMeaning::Other || self.has_code;
-            return ArgumentMeaning::Other;
+            self.is_past_options = self.interpreter.first_argument == InterpreterFirstArgument::Other || self.has_code;
+            return InterpreterArgumentMeaning::Other;
         }
         if is_option {
             self.read_option(word);
-            return ArgumentMeaning::Other;
+            return InterpreterArgumentMeaning::Other;
         }
         if std::mem::take(&mut self.expects_code) {
             self.has_code = true;
             // A shell takes no further code; the others repeat the option.
             self.is_past_options = self.interpreter.code_letters == "c" && !self.interpreter.permutes;
-            return ArgumentMeaning::Code;
+            return InterpreterArgumentMeaning::Code;
         }
         let is_subcommand = matches!(self.interpreter.names, ["deno"] | [.., "bun"]) && word == "run";
         if is_subcommand {
-            return ArgumentMeaning::Other;
+            return InterpreterArgumentMeaning::Other;
         }
         self.is_past_options = !self.interpreter.permutes;
         match self.interpreter.first_argument {
-            _ if std::mem::replace(&mut self.has_code, true) => ArgumentMeaning::Other,
-            FirstArgumentMeaning::Code if self.is_run => ArgumentMeaning::Code,
-            FirstArgumentMeaning::File if self.is_certain => ArgumentMeaning::File,
-            _ => ArgumentMeaning::Other,
+            _ if std::mem::replace(&mut self.has_code, true) => InterpreterArgumentMeaning::Other,
+            InterpreterFirstArgument::Code if self.is_run => InterpreterArgumentMeaning::Code,
+            InterpreterFirstArgument::File if self.is_certain => InterpreterArgumentMeaning::File,
+            _ => InterpreterArgumentMeaning::Other,
         }
     }
 
@@ -257,7 +268,7 @@ impl ArgumentReader {
             return true;
         }
         if !literal.starts_with('-') {
-            return self.read(if literal.is_empty() { "x" } else { literal }) == ArgumentMeaning::Code;
+            return self.read(if literal.is_empty() { "x" } else { literal }) == InterpreterArgumentMeaning::Code;
         }
         if self.is_past_options || self.expects_file {
             return false;

@@ -3,10 +3,10 @@
 use super::AgentFileValueType::{
     Command, Flag, NamedTables, Sections, Table, Templates, Text, TextByLanguage, Texts, WebAddress, Word,
 };
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "scope",
         &[Sections],

@@ -3,10 +3,10 @@
 use super::AgentFileValueType::{
     Flag, Table, TableLike, Text, TextByLanguage, TextsByLanguage, Time, WebAddress, Word,
 };
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key("agent", &[Table], "", "Name, version and publication of the agent.", "智能体的名称、版本和发布方式。")
         .required()
         .seen_by(&[Aap, Skill, Anp, A2h]),

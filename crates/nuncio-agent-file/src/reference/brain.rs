@@ -1,9 +1,9 @@
 //! Keys of `[brain]`.
 
 use super::AgentFileValueType::{Command, Number, Table, Template, Templates, Text, WebAddress, WholeNumber, Word};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "brain",
         &[Table],

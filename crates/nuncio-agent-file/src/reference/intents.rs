@@ -1,9 +1,9 @@
 //! Keys of `[[intent]]`.
 
 use super::AgentFileValueType::{Flag, Integer, Sections, Template, Text, Texts, Word};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "intent",
         &[Sections],

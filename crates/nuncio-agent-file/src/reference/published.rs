@@ -1,10 +1,10 @@
 //! Keys of `[[information]]`, `[[capability]]` and `[[interface]]`.
 
 use super::AgentFileValueType::{Flag, Sections, Text, Texts, WebAddress, Word};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::Anp;
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "information",
         &[Sections],

@@ -1,10 +1,10 @@
 //! Keys of `run`, where a tool runs.
 
 use super::AgentFileValueType::{Command, Flag, Table, Template, Templates, Text, TextByLanguage, True, Word};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::A2h;
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "tool.run.command",
         &[Command],

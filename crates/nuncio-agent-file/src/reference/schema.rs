@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AgentFileKey, AgentFileValueType, KeyCondition, KeyPresence, children};
+use super::{AgentFileValueType, DocumentedAgentFileKey, KeyCondition, KeyPresence, children};
 
 /// The JSON Schema (2020-12) of agent files. It refuses every unknown key; other rules are checked by the parser.
 #[must_use]
@@ -25,7 +25,7 @@ fn table_schema(table: &str) -> Map<String, Value> {
         ("additionalProperties".to_owned(), json!(false)),
     ]);
     let is_required =
-        |key: &&&AgentFileKey| key.presence == KeyPresence::Required && key.condition == KeyCondition::Always;
+        |key: &&&DocumentedAgentFileKey| key.presence == KeyPresence::Required && key.condition == KeyCondition::Always;
     let required: Vec<_> = keys.iter().filter(is_required).map(|key| key.name()).collect();
     if !required.is_empty() {
         schema.insert("required".to_owned(), json!(required));
@@ -53,7 +53,7 @@ fn table_schema(table: &str) -> Map<String, Value> {
 }
 
 /// The rules about a key that is allowed only beside another.
-fn conditions(key: &AgentFileKey) -> Vec<Value> {
+fn conditions(key: &DocumentedAgentFileKey) -> Vec<Value> {
     let present = json!({"required": [key.name()]});
     match key.condition {
         KeyCondition::Always => Vec::new(),
@@ -69,7 +69,7 @@ fn conditions(key: &AgentFileKey) -> Vec<Value> {
     }
 }
 
-fn key_schema(key: &AgentFileKey) -> Value {
+fn key_schema(key: &DocumentedAgentFileKey) -> Value {
     let mut forms: Vec<_> = key.values.iter().map(|form| form_schema(*form, key.path)).collect();
     let mut schema = if forms.len() == 1 {
         forms.remove(0)

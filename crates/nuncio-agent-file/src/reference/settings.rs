@@ -1,10 +1,10 @@
 //! Keys of `[[option]]`, `[capabilities]` and `[capability_flags]`.
 
 use super::AgentFileValueType::{Flag, Flags, Sections, Table, Text, Texts, Word, Words};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key("option", &[Sections], "", "A setting that an app may choose for its session.", "应用可以为对话设置的选项。")
         .seen_by(&[Aap]),
     key(

@@ -1,10 +1,10 @@
 //! Keys of `skill`, which offers a tool or the whole agent to other agents.
 
 use super::AgentFileValueType::{Table, Text, Texts, Time, WebAddress, WholeNumber, Word};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::{Anp, Skill};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "tool.skill",
         &[Table],

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
-use crate::reader::TomlTable;
+use crate::reader::TomlTableReader;
 use crate::source::AgentFileSource;
 use crate::{STARTER, parse};
 use nuncio_core::template::{EscapeContext, Template};
 
 mod document;
 
-use document::ExampleDocument;
+use document::KeyExampleDocument;
 
 fn validator() -> jsonschema::Validator {
     jsonschema::draft202012::new(&schema()).unwrap()
@@ -29,7 +29,7 @@ fn example_of_every_key_is_accepted_by_parser_and_schema() {
     let validator = validator();
     let mut refused = Vec::new();
     for key in keys() {
-        let text = ExampleDocument::with(key).to_string();
+        let text = KeyExampleDocument::with(key).to_string();
         let parser = parse("agent.toml", &text).err().map(|faults| faults.to_string());
         let faults: Vec<_> = parser.into_iter().chain(schema_faults(&validator, &text)).collect();
         if !faults.is_empty() {
@@ -47,7 +47,7 @@ fn unknown_key_in_any_table_is_refused_by_parser_and_schema() {
     tables.dedup_by_key(|key| key.path);
     assert!(tables.len() > 20);
     for key in tables {
-        let text = ExampleDocument::with_neighbour(key, "no_such_key").to_string();
+        let text = KeyExampleDocument::with_neighbour(key, "no_such_key").to_string();
         let faults = parse("agent.toml", &text).map(|_| ()).unwrap_err().to_string();
         assert!(faults.contains("no_such_key: unknown key"), "{}: {faults}\n{text}", key.path);
         assert_ne!(schema_faults(&validator, &text), [""; 0], "{}:\n{text}", key.path);
@@ -61,7 +61,7 @@ fn key_whose_condition_does_not_hold_is_refused_by_parser_and_schema() {
     let validator = validator();
     let mut checked = 0;
     for key in keys().filter(|key| key.condition != KeyCondition::Always) {
-        let text = ExampleDocument::with_condition_broken(key).to_string();
+        let text = KeyExampleDocument::with_condition_broken(key).to_string();
         assert!(parse("agent.toml", &text).is_err(), "{}:\n{text}", key.path);
         assert_ne!(schema_faults(&validator, &text), [""; 0], "{}:\n{text}", key.path);
         checked += 1;
@@ -91,7 +91,7 @@ fn all_example_agents_and_the_starter_file_fit_the_schema() {
 fn parser_cannot_read_a_key_that_the_reference_does_not_list() {
     let source = AgentFileSource::new("agent.toml", "");
     let text = toml::de::DeTable::parse("agent = { owner = {} }").unwrap();
-    let root = TomlTable::root(&source, text.get_ref());
+    let root = TomlTableReader::root(&source, text.get_ref());
     root.table("agent").unwrap().table("owner").unwrap().item("no_such_key");
 }
 
@@ -113,7 +113,7 @@ fn every_key_has_a_table_and_texts_in_both_languages() {
 fn every_template_variable_is_listed_with_existing_template_keys() {
     for variable in VARIABLES {
         for path in variable.keys {
-            assert!(find(path).is_some_and(AgentFileKey::is_template), "{}: {path}", variable.name);
+            assert!(find(path).is_some_and(DocumentedAgentFileKey::is_template), "{}: {path}", variable.name);
         }
         let used = Template::parse(variable.example).unwrap().variables();
         assert!(used.iter().any(|used| used.split('.').next() == Some(variable.name)), "{used:?}");

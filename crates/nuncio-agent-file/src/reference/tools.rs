@@ -1,10 +1,10 @@
 //! Keys of `[[tool]]`.
 
 use super::AgentFileValueType::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber};
-use super::{AgentFileKey, key};
+use super::{DocumentedAgentFileKey, key};
 use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
 
-pub(super) const KEYS: &[AgentFileKey] = &[
+pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
         "tool",
         &[Sections],

@@ -1,6 +1,6 @@
 //! Texts that describe the parts of the reference, in English and Chinese.
 
-use super::{AgentFileKey, AgentFileValueType, BilingualText, KeyCondition, KeyPresence};
+use super::{AgentFileValueType, BilingualText, DocumentedAgentFileKey, KeyCondition, KeyPresence};
 use nuncio_core::policy::Protocol;
 
 /// Language of a text of the reference.
@@ -22,7 +22,7 @@ impl BilingualText {
     }
 }
 
-impl AgentFileKey {
+impl DocumentedAgentFileKey {
     /// The kinds of value that the key accepts.
     #[must_use]
     pub fn type_in_words(&self, language: ReferenceLanguage) -> String {

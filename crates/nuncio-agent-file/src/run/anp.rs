@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::reader::TomlItem;
+use crate::reader::LocatedTomlValue;
 use crate::source::cut;
 use nuncio_core::agent::AnpMethod;
 use nuncio_core::ids::ToolName;
@@ -14,7 +14,7 @@ const MAX_METHOD: usize = 128;
 const MAX_INTENT: usize = 1024;
 
 /// Reads the target agent: a did:wba, or the URL of an agent description.
-pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
+pub(super) fn target(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.text()?;
     let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
     // A URL with user info may contain a password, which is not repeated in the message.
@@ -27,8 +27,8 @@ pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
 
 /// Reads the method: its name, or the intent for which it is negotiated. Without both, the method has the tool's name.
 pub(super) fn method(
-    method: Option<&TomlItem<'_>>,
-    intent: Option<&TomlItem<'_>>,
+    method: Option<&LocatedTomlValue<'_>>,
+    intent: Option<&LocatedTomlValue<'_>>,
     own_name: Option<&ToolName>,
 ) -> Option<AnpMethod> {
     match (method, intent) {
@@ -42,7 +42,7 @@ pub(super) fn method(
     }
 }
 
-fn name(item: &TomlItem<'_>) -> Option<String> {
+fn name(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return item.position.reject(
@@ -55,7 +55,7 @@ fn name(item: &TomlItem<'_>) -> Option<String> {
 
 /// Reads an intent. The arguments of a call are no part of it, because a negotiation discloses no data of the call
 /// (ANP-06 §12.3).
-fn intent_text(item: &TomlItem<'_>) -> Option<String> {
+fn intent_text(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_INTENT || text.contains("{{") {
         return item.position.reject(

@@ -2,11 +2,11 @@
 
 use toml::de::DeValue;
 
-use crate::reader::TomlItem;
+use crate::reader::LocatedTomlValue;
 use crate::scopes::{i18n_key, local_text};
 use nuncio_core::agent::DeviceRunSpec;
 
-pub(super) fn read(item: &TomlItem<'_>) -> Option<DeviceRunSpec> {
+pub(super) fn read(item: &LocatedTomlValue<'_>) -> Option<DeviceRunSpec> {
     match item.value {
         DeValue::Boolean(true) => Some(DeviceRunSpec::default()),
         DeValue::Table(_) => {

@@ -4,11 +4,15 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use crate::names::DeclaredNames;
-use crate::reader::TomlItem;
+use crate::reader::LocatedTomlValue;
 use crate::templates::{self, TemplateUse};
 use nuncio_core::agent::HumanRunSpec;
 
-pub(super) fn read(item: &TomlItem<'_>, input: Option<&Value>, names: &DeclaredNames<'_>) -> Option<HumanRunSpec> {
+pub(super) fn read(
+    item: &LocatedTomlValue<'_>,
+    input: Option<&Value>,
+    names: &DeclaredNames<'_>,
+) -> Option<HumanRunSpec> {
     match item.value {
         DeValue::Boolean(true) => Some(HumanRunSpec { instructions: None }),
         DeValue::Table(_) => {

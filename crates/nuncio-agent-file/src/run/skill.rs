@@ -4,7 +4,7 @@ use toml::de::DeValue;
 use url::Url;
 
 use crate::names::DeclaredNames;
-use crate::reader::{TomlItem, TomlTable};
+use crate::reader::{LocatedTomlValue, TomlTableReader};
 use crate::source::cut;
 use crate::templates::{self, TemplateUse};
 use nuncio_core::address;
@@ -14,7 +14,7 @@ use nuncio_core::template::Template;
 
 const CREDENTIALS: [&str; 4] = ["api_key", "token", "client", "signature"];
 
-pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<SkillRunSpec> {
+pub(super) fn read(item: &LocatedTomlValue<'_>, names: &DeclaredNames<'_>) -> Option<SkillRunSpec> {
     match item.value {
         DeValue::String(_) => Some(SkillRunSpec { target: target(item)?, credential: None }),
         DeValue::Table(_) => {
@@ -33,7 +33,7 @@ pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Ski
 }
 
 /// Reads the target skill: the URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
-fn target(item: &TomlItem<'_>) -> Option<String> {
+fn target(item: &LocatedTomlValue<'_>) -> Option<String> {
     let text = item.text()?;
     let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
     // A URL with user info may contain a password, which is not repeated in the message.
@@ -69,7 +69,7 @@ fn check_target(text: &str) -> Result<(), String> {
 }
 
 /// Reads the credential for calls of another host's skill, if the author declared one.
-fn credential(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
+fn credential(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
     if CREDENTIALS.into_iter().filter_map(|key| table.item(key)).count() == 0 {
         return None;
     }
@@ -85,7 +85,7 @@ fn credential(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillC
     }
 }
 
-fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
+fn client(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
     let id = table.required("id", "the client's id").filter(|item| item.text().is_some());
     let id = id.and_then(|item| templates::read(&item, TemplateUse::Credential, names));
     let secret = table.required("secret", "the client's secret").and_then(|item| secret(&item, names));
@@ -93,7 +93,7 @@ fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCrede
     Some(SkillCredential::Client { id: id?, secret: secret? })
 }
 
-fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+fn secret(item: &LocatedTomlValue<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     // The value is not repeated in the message, because it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
         return item.position.reject("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
@@ -109,7 +109,7 @@ fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
 }
 
 /// Warns about a credential that would be sent over plain HTTP.
-fn note_unencrypted(item: &TomlItem<'_>, target: &str) {
+fn note_unencrypted(item: &LocatedTomlValue<'_>, target: &str) {
     if Url::parse(target).is_ok_and(|url| address::is_in_clear(&url)) {
         item.position.note("the credential is sent unencrypted", "use a URL that begins with \"https://\"");
     }

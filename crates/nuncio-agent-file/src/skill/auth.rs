@@ -6,7 +6,7 @@ use url::Url;
 use crate::agent::web_address;
 use crate::external::ExternalTarget;
 use crate::http::is_header_name;
-use crate::reader::{TomlItem, TomlTable};
+use crate::reader::{LocatedTomlValue, TomlTableReader};
 use crate::source::cut;
 use nuncio_core::agent::{SkillAccess, SkillAuth};
 
@@ -36,7 +36,7 @@ const AUTH_TYPES: [(&str, AuthType); 4] = [
 ];
 
 /// Reads how callers of a skill authenticate. Without `auth`, callers that must be authenticated send an API key.
-pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
+pub(super) fn read(skill: &TomlTableReader<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
     let Some(item) = skill.item("auth") else {
         let anyone = access? == SkillAccess::Public && !needs_scope;
         return Some(if anyone { SkillAuth::None } else { api_key() });
@@ -71,7 +71,7 @@ fn api_key() -> SkillAuth {
 }
 
 /// Reads an authentication method with its parameters.
-fn with_parameters(table: &TomlTable<'_>) -> Option<SkillAuth> {
+fn with_parameters(table: &TomlTableReader<'_>) -> Option<SkillAuth> {
     let kind = table.one_of(&["api_key", "oauth2"]);
     let header = table.item("api_key").and_then(|item| header(&item));
     let issuer = table.item("oauth2").and_then(|item| issuer(&item));
@@ -82,7 +82,7 @@ fn with_parameters(table: &TomlTable<'_>) -> Option<SkillAuth> {
     }
 }
 
-fn header(item: &TomlItem<'_>) -> Option<String> {
+fn header(item: &LocatedTomlValue<'_>) -> Option<String> {
     let name = item.text()?;
     if !is_header_name(name) {
         return item
@@ -101,7 +101,7 @@ fn header(item: &TomlItem<'_>) -> Option<String> {
 }
 
 /// Reads an issuer URL (RFC 8414 §2).
-fn issuer(item: &TomlItem<'_>) -> Option<Url> {
+fn issuer(item: &LocatedTomlValue<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
         return item.position.reject(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 use serde_json::Value;
 
-use crate::reader::TomlTable;
+use crate::reader::TomlTableReader;
 use crate::source::cut;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::ids::{AgentName, InvalidName, SkillId};
@@ -15,7 +15,7 @@ use nuncio_core::ids::{AgentName, InvalidName, SkillId};
 const PROVIDER: &str = "{provider}";
 
 /// The tool or agent that a skill publishes, as the source of default values.
-pub(crate) struct SkillDefaults<'a> {
+pub(crate) struct SkillDefaultSource<'a> {
     /// Last part of the default skill id; `None` if the name of the tool is invalid.
     pub(crate) part: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
@@ -36,7 +36,7 @@ pub(crate) struct SkillIdReader {
 
 impl SkillIdReader {
     /// Reads name and version from `[agent]` without reporting faults, which `[agent]` itself reports.
-    pub(crate) fn of(root: &TomlTable<'_>) -> Self {
+    pub(crate) fn of(root: &TomlTableReader<'_>) -> Self {
         let agent = root.peek("agent").and_then(|item| item.value.as_table());
         let text = |key: &str| agent.and_then(|table| table.get(key)).and_then(|value| value.get_ref().as_str());
         Self {
@@ -52,7 +52,7 @@ impl SkillIdReader {
     }
 
     /// Reads a skill id, or derives it from the tool's name, and checks that the id is unique in the file.
-    pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillDefaults<'_>) -> Option<SkillId> {
+    pub(super) fn id(&self, table: &TomlTableReader<'_>, subject: &SkillDefaultSource<'_>) -> Option<SkillId> {
         let (position, missing, written) = match table.item("id") {
             Some(item) => (item.position.clone(), "", item.text()?.to_owned()),
             None => (table.position.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),
@@ -82,7 +82,7 @@ impl SkillIdReader {
     }
 
     /// The skill's version. If absent, the agent's version, which must then be three plain numbers.
-    pub(super) fn version(&self, table: &TomlTable<'_>) -> Option<SkillVersion> {
+    pub(super) fn version(&self, table: &TomlTableReader<'_>) -> Option<SkillVersion> {
         if let Some(item) = table.item("version") {
             let text = item.any_text()?;
             return SkillVersion::parse(text).or_else(|| {

@@ -2,7 +2,9 @@
 
 use super::{AGENT, faults, notes, refused};
 use crate::{STARTER, parse};
-use nuncio_core::agent::{AapSpec, Agent, BrainSpec, CommandRunSpec, ModelOptionNames, ModelSpec, Provider};
+use nuncio_core::agent::{
+    AapBrainSpec, Agent, BrainSpec, CommandRunSpec, ModelBrainSpec, ModelOptionNames, ModelProvider,
+};
 use nuncio_core::ids::{AgentName, BackendName, OptionName};
 
 fn agent(rest: &str) -> Agent {
@@ -11,7 +13,7 @@ fn agent(rest: &str) -> Agent {
     declared.agent
 }
 
-fn model(rest: &str) -> ModelSpec {
+fn model(rest: &str) -> ModelBrainSpec {
     match agent(rest).brain {
         BrainSpec::Model(spec) => *spec,
         other => panic!("{other:?}"),
@@ -53,7 +55,7 @@ MODEL_KEY = { env = "MODEL_KEY" }
 "#,
     );
     let option = |name: &str| Some(OptionName::parse(name).unwrap());
-    assert_eq!((spec.provider, spec.model.as_str()), (Provider::OpenAi, "small-1"));
+    assert_eq!((spec.provider, spec.model.as_str()), (ModelProvider::OpenAi, "small-1"));
     assert_eq!(spec.base_url.unwrap().as_str(), "http://localhost:8080/v1");
     assert_eq!(spec.key, Some(BackendName::parse("MODEL_KEY").unwrap()));
     assert_eq!((spec.temperature, spec.max_tokens, spec.window_tokens), (Some(0.25), Some(2048), Some(32000)));
@@ -65,20 +67,20 @@ MODEL_KEY = { env = "MODEL_KEY" }
 #[test]
 fn model_brain_keys_left_out_stay_unset() {
     let spec = model("[brain]\nkind = 'model'\nprovider = 'ollama'\nmodel = 'm'\ntemperature = 1\n");
-    assert_eq!((spec.provider, spec.temperature), (Provider::Ollama, Some(1.0)));
+    assert_eq!((spec.provider, spec.temperature), (ModelProvider::Ollama, Some(1.0)));
     assert_eq!((spec.base_url, spec.key, spec.max_tokens, spec.window_tokens), (None, None, None, None));
     assert_eq!((spec.instructions, spec.options), (None, ModelOptionNames::default()));
 }
 
 #[test]
 fn every_model_provider_is_read_by_its_exact_name() {
-    for provider in Provider::ALL {
+    for provider in ModelProvider::ALL {
         let name = provider.as_str();
-        assert_eq!(Provider::parse(name), Some(provider));
+        assert_eq!(ModelProvider::parse(name), Some(provider));
         let text = format!("[brain]\nkind = 'model'\nprovider = '{name}'\nmodel = 'm'\nbase_url = 'http://a/'\n");
         assert_eq!(model(&text).provider, provider);
     }
-    assert_eq!(Provider::parse("OpenAI"), None);
+    assert_eq!(ModelProvider::parse("OpenAI"), None);
 }
 
 #[test]
@@ -103,7 +105,7 @@ KEY = { file = "key" }
 fn aap_brain_with_and_without_agent_and_key_is_read() {
     let plain = agent("[brain]\nkind = 'aap'\nurl = 'http://localhost:7400/aap'\n").brain;
     let url = "http://localhost:7400/aap".parse().unwrap();
-    assert_eq!(plain, BrainSpec::Aap(AapSpec { url, agent: None, key: None }));
+    assert_eq!(plain, BrainSpec::Aap(AapBrainSpec { url, agent: None, key: None }));
     let text = "[brain]\nkind = 'aap'\nurl = 'https://a.example/'\nagent = 'hotel'\nkey = 'KEY'\n[secrets]\nKEY = { env = 'KEY' }\n";
     let BrainSpec::Aap(whole) = agent(text).brain else { panic!("not aap") };
     assert_eq!(whole.agent, Some(AgentName::parse("hotel").unwrap()));

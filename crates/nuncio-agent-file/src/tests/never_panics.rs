@@ -71,22 +71,22 @@ const PIECES: &[&str] = &[
 
 /// A random edit of an agent file: removes characters at a position and inserts others.
 #[derive(Debug, Clone)]
-struct TextEdit {
+struct RandomTextEdit {
     at: prop::sample::Index,
     take: usize,
     put: String,
 }
 
-fn change() -> impl Strategy<Value = TextEdit> {
+fn change() -> impl Strategy<Value = RandomTextEdit> {
     let put = prop_oneof![
         4 => prop::sample::select(PIECES).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
         2 => Just(String::new()),
     ];
-    (any::<prop::sample::Index>(), 0..40_usize, put).prop_map(|(at, take, put)| TextEdit { at, take, put })
+    (any::<prop::sample::Index>(), 0..40_usize, put).prop_map(|(at, take, put)| RandomTextEdit { at, take, put })
 }
 
-fn changed(text: &str, changes: &[TextEdit]) -> String {
+fn changed(text: &str, changes: &[RandomTextEdit]) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for change in changes {
         let start = change.at.index(text.len() + 1);

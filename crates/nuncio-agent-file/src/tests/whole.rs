@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{MAX_BYTES, STARTER, parse};
 use nuncio_core::agent::{
-    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, RetryPolicy, SecretSource,
-    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillHttpMethod, SlotKind, ToolRunSpec,
+    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, SecretSource, Sensitivity,
+    SkillAccess, SkillAuth, SkillCredential, SkillHttpMethod, SkillRetryPolicy, SlotKind, ToolRunSpec,
 };
 use nuncio_core::ids::ToolName;
 use nuncio_core::text::TextByLanguage;
@@ -156,7 +156,7 @@ fn skills_of_a_complete_agent_file_are_read() {
     assert_eq!(search.documentation.as_ref().unwrap().as_str(), "https://grand-hotel.example/find");
     assert_eq!(search.created_at.unwrap().to_string(), "2026-01-15T08:00:00.000Z");
     assert_eq!(search.updated_at.unwrap().to_string(), "2026-02-01T00:00:00.000Z");
-    assert_eq!(search.retry, Some(RetryPolicy { max_attempts: 3, backoff: Duration::from_millis(250) }));
+    assert_eq!(search.retry, Some(SkillRetryPolicy { max_attempts: 3, backoff: Duration::from_millis(250) }));
     assert_eq!((search.retention, search.concurrency), (Some(Duration::from_secs(48 * 3_600)), Some(4)));
 
     let carry = agent.tool("carry").unwrap().skill.as_deref().unwrap();
@@ -207,7 +207,7 @@ fn mcp_servers_and_secrets_of_a_complete_agent_file_are_read() {
 #[test]
 fn minimal_agent_file_gets_defaults() {
     let declared = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }").unwrap();
-    assert_eq!(declared.agent.brain, BrainSpec::Rules(nuncio_core::agent::RulesSpec::default()));
+    assert_eq!(declared.agent.brain, BrainSpec::Rules(nuncio_core::agent::RulesBrainSpec::default()));
     assert_eq!(declared.agent.capabilities, nuncio_core::agent::AapCapabilities::default());
     assert_eq!(
         crate::AgentFileFaults(declared.notes).to_string(),

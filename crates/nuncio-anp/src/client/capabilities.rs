@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::AnpClient;
-use super::describe::VerifiedDescription;
+use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::negotiation::SecurityProfile;
@@ -46,7 +46,7 @@ impl RemoteMessageService {
 impl AnpClient {
     /// Determines the agent's message endpoint: from its DID document or, if the document has none, from its
     /// description. Also returns notes about inconsistencies.
-    pub(super) fn endpoint(&self, agent: &VerifiedDescription) -> Result<(Url, Vec<String>), ClientError> {
+    pub(super) fn endpoint(&self, agent: &VerifiedAgentDescription) -> Result<(Url, Vec<String>), ClientError> {
         let mut notes = Vec::new();
         let hint = agent.description.negotiation().and_then(|it| it.url.as_deref());
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
@@ -86,7 +86,7 @@ impl AnpClient {
     /// The response is invalid, or the service belongs to another DID than the DID document says.
     pub(super) async fn runtime(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         endpoint: &Url,
     ) -> Result<RemoteMessageService, ClientError> {
         let meta = RequestMeta {

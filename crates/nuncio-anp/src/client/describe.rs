@@ -11,12 +11,12 @@ use url::Url;
 use super::AnpClient;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::target::{AgentTarget, UserNamedHost, authority, did_authority};
-use super::verify::{DescriptionChecks, DidLookup, UnverifiedDescription, checks};
+use super::verify::{DescriptionCheckResults, DidLookupResult, UnverifiedAgentDescription, checks};
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
 
 /// A fetched description: the raw JSON, the parsed form, and notes about deviations.
-struct FetchedDescription {
+struct FetchedAgentDescription {
     raw: Map<String, Value>,
     description: AgentDescription,
     notes: Vec<String>,
@@ -28,7 +28,7 @@ const MAX_NOTED_FAULTS: usize = 5;
 const PROOF_FORM: (&str, &str) = ("proof", "literal");
 
 #[derive(Debug, Clone)]
-pub struct VerifiedDescription {
+pub struct VerifiedAgentDescription {
     /// URL of the description, without the form of its proof.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
@@ -36,13 +36,13 @@ pub struct VerifiedDescription {
     pub raw: Map<String, Value>,
     /// The verified DID document of the described agent; `None` if there is none.
     pub document: Option<Arc<BoundDidDocument>>,
-    pub checks: DescriptionChecks,
+    pub checks: DescriptionCheckResults,
     /// Deviations of the description from the specification and other warnings, as texts for the user.
     pub notes: Vec<String>,
     pub(super) named_host: UserNamedHost,
 }
 
-impl VerifiedDescription {
+impl VerifiedAgentDescription {
     /// The agent's DID, if its document was verified.
     #[must_use]
     pub fn did(&self) -> Option<&Did> {
@@ -60,8 +60,8 @@ impl VerifiedDescription {
 
 impl AnpClient {
     /// Fetches and verifies an agent description. A failed check is not an error here; callers must use
-    /// [`DescriptionChecks::ensure_trusted`] before they call the agent.
-    pub async fn describe(&self, target: &AgentTarget) -> Result<VerifiedDescription, ClientError> {
+    /// [`DescriptionCheckResults::ensure_trusted`] before they call the agent.
+    pub async fn describe(&self, target: &AgentTarget) -> Result<VerifiedAgentDescription, ClientError> {
         let named_host = target.named_host(self.options.local)?;
         match target {
             AgentTarget::Did(did) => self.describe_did(did, named_host).await,
@@ -77,7 +77,7 @@ impl AnpClient {
         &self,
         did: &Did,
         named_host: UserNamedHost,
-    ) -> Result<VerifiedDescription, ClientError> {
+    ) -> Result<VerifiedAgentDescription, ClientError> {
         let mut notes = Vec::new();
         let bound = self.current(did, &named_host, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
@@ -92,11 +92,11 @@ impl AnpClient {
         notes.append(&mut read.notes);
         read.notes = notes;
         let lookup = match read.raw.get("did").and_then(Value::as_str) {
-            Some(claimed_did) if claimed_did == bound.did().as_str() => DidLookup::Found(Arc::clone(&bound)),
+            Some(claimed_did) if claimed_did == bound.did().as_str() => DidLookupResult::Found(Arc::clone(&bound)),
             Some(claimed_did) => {
-                DidLookup::Wrong(format!("{} leads to the description of {}", bound.did(), plain(claimed_did)))
+                DidLookupResult::Wrong(format!("{} leads to the description of {}", bound.did(), plain(claimed_did)))
             }
-            None => DidLookup::None,
+            None => DidLookupResult::None,
         };
         Ok(self.described(url, named_host, read, &lookup, Some(bound.did().as_str())))
     }
@@ -105,7 +105,7 @@ impl AnpClient {
         &self,
         url: &Url,
         named_host: UserNamedHost,
-    ) -> Result<VerifiedDescription, ClientError> {
+    ) -> Result<VerifiedAgentDescription, ClientError> {
         let read = self.read_description(url, &named_host).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named_host).await;
         let did = read.description.did.clone();
@@ -116,38 +116,45 @@ impl AnpClient {
         &self,
         url: Url,
         named_host: UserNamedHost,
-        read: FetchedDescription,
-        lookup: &DidLookup,
+        read: FetchedAgentDescription,
+        lookup: &DidLookupResult,
         did: Option<&str>,
-    ) -> VerifiedDescription {
-        let FetchedDescription { raw, description, mut notes } = read;
+    ) -> VerifiedAgentDescription {
+        let FetchedAgentDescription { raw, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let claimed = UnverifiedDescription { did, raw: &raw, url: &url, challenge, forms: self.options.proof_forms };
+        let claimed =
+            UnverifiedAgentDescription { did, raw: &raw, url: &url, challenge, forms: self.options.proof_forms };
         let checks = checks(&claimed, lookup, self.http.clock.now());
         let document = match lookup {
-            DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
+            DidLookupResult::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
             _ => None,
         };
         if !named_host.is_host_of(&url) {
             notes.push(format!("the description is on another host: {}", authority(&url)));
         }
-        VerifiedDescription { url, description, raw, document, checks, notes, named_host }
+        VerifiedAgentDescription { url, description, raw, document, checks, notes, named_host }
     }
 
-    async fn look_up(&self, did: Option<&str>, named_host: &UserNamedHost) -> DidLookup {
-        let Some(text) = did else { return DidLookup::None };
+    async fn look_up(&self, did: Option<&str>, named_host: &UserNamedHost) -> DidLookupResult {
+        let Some(text) = did else { return DidLookupResult::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
-            Err(why) => return DidLookup::Unknown(format!("{:?} cannot be resolved: {why}", plain(text))),
+            Err(why) => return DidLookupResult::Unknown(format!("{:?} cannot be resolved: {why}", plain(text))),
         };
         match self.resolve(&did, named_host).await {
-            Ok(document) => DidLookup::Found(document),
-            Err(error) if error.reason == Reason::BadDid => DidLookup::Wrong(error.message.clone()),
-            Err(error) => DidLookup::Unknown(format!("the DID document of {did} cannot be fetched: {}", error.message)),
+            Ok(document) => DidLookupResult::Found(document),
+            Err(error) if error.reason == Reason::BadDid => DidLookupResult::Wrong(error.message.clone()),
+            Err(error) => {
+                DidLookupResult::Unknown(format!("the DID document of {did} cannot be fetched: {}", error.message))
+            }
         }
     }
 
-    async fn read_description(&self, url: &Url, named_host: &UserNamedHost) -> Result<FetchedDescription, ClientError> {
+    async fn read_description(
+        &self,
+        url: &Url,
+        named_host: &UserNamedHost,
+    ) -> Result<FetchedAgentDescription, ClientError> {
         let mut address = url.clone();
         if self.options.proof_forms == AcceptedProofForms::WithLiteral
             && !url.query_pairs().any(|it| asks_for_literal(&it))
@@ -178,13 +185,13 @@ fn asks_for_literal((name, value): &(Cow<'_, str>, Cow<'_, str>)) -> bool {
 }
 
 /// Parses a description leniently: known deviations of other software are accepted and listed in the notes.
-fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> {
+fn tolerate(url: &Url, value: Value) -> Result<FetchedAgentDescription, ClientError> {
     let report = validate::check(AnpDocumentType::AgentDescription, &value);
     let Value::Object(raw) = value else { return Err(ClientError::invalid(url, &report)) };
     if report.valid
         && let Ok(description) = serde_json::from_value(Value::Object(raw.clone()))
     {
-        return Ok(FetchedDescription { raw, description, notes: Vec::new() });
+        return Ok(FetchedAgentDescription { raw, description, notes: Vec::new() });
     }
     let is_some_agent = raw.get("name").is_some_and(Value::is_string) && raw.get("interfaces").is_some();
     let Some(description) = completed(&raw).filter(|_| is_some_agent) else {
@@ -195,7 +202,7 @@ fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> 
     if report.errors.len() > MAX_NOTED_FAULTS {
         notes.push(format!("and {} more faults", report.errors.len() - MAX_NOTED_FAULTS));
     }
-    Ok(FetchedDescription { raw, description, notes })
+    Ok(FetchedAgentDescription { raw, description, notes })
 }
 
 /// Adds defaults for members that some software omits, and drops security definitions that cannot be parsed; `None` if

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use nuncio_core::json;
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Fetch};
-use nuncio_identity::challenge::{self, Challenge, IssuedAccessToken};
+use nuncio_identity::challenge::{self, DidAuthChallenge, IssuedAccessToken};
 use serde_json::Value;
 use url::Url;
 
@@ -63,9 +63,9 @@ impl AuthenticatingHttpClient {
         if by_token && self.bearer.is_none() {
             self.tokens.forget(outgoing.url, &signer.did());
         }
-        let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
+        let challenge_sent = answer.header("www-authenticate").and_then(DidAuthChallenge::read);
         // After a refused signature, another attempt is made only if the challenge allows it.
-        if by_signature && !challenge_sent.as_ref().is_some_and(Challenge::is_retryable) {
+        if by_signature && !challenge_sent.as_ref().is_some_and(DidAuthChallenge::is_retryable) {
             return Ok(answer);
         }
         let components = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
@@ -163,7 +163,7 @@ pub(super) fn json_body<'a>(url: &Url, answer: &'a FetchResponse, signed: bool) 
 /// Error for a response with a status other than 200.
 pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> ClientError {
     let (address, status) = (display_url(url), answer.status);
-    let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
+    let challenge_sent = answer.header("www-authenticate").and_then(DidAuthChallenge::read);
     let why = challenge_sent.and_then(|challenge_sent| challenge_sent.description.or(challenge_sent.error));
     let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
     match status {

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::VerifiedDescription;
+use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, Reason, plain};
-use super::negotiate::{Agreement, NegotiationRequest};
+use super::negotiate::{NegotiationAgreement, NegotiationRequest};
 use super::remote_method::RemoteMethod;
 use super::target::AgentTarget;
-use crate::negotiation::{ExecutionMode, SecurityProfile};
+use crate::negotiation::{InterfaceExecutionMode, SecurityProfile};
 
 const DESCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 pub(super) const MAX_CACHED_DESCRIPTIONS: usize = 256;
@@ -44,12 +44,12 @@ pub trait InvocationDelegate: Sync {
 
 #[derive(Debug, Clone, Copy)]
 pub enum InvocationStep<'a> {
-    Described(&'a VerifiedDescription),
+    Described(&'a VerifiedAgentDescription),
     /// The method is found, by an agreement unless the caller named it. Nothing was called yet.
     Prepared {
-        agent: &'a VerifiedDescription,
+        agent: &'a VerifiedAgentDescription,
         method: &'a RemoteMethod,
-        agreement: Option<&'a Agreement>,
+        agreement: Option<&'a NegotiationAgreement>,
     },
     /// The agent does not accept the agreement any more; the client negotiates again.
     Outdated(&'a ClientError),
@@ -67,7 +67,7 @@ impl InvocationDelegate for Map<String, Value> {
 }
 
 /// Error of one attempt to find and call a method.
-struct InvocationFailure {
+struct InvocationAttemptError {
     error: ClientError,
     /// Whether a new negotiation could have another result: the call or a cached agreement was refused.
     may_be_outdated: bool,
@@ -120,7 +120,7 @@ impl AnpClient {
     /// Asks the agent's message service for its current capabilities before the first call: they override a cached
     /// agreement, and what the description says about a named method (ANP-06 §3.4, §6.4). A new negotiation asks by
     /// itself. A named method is called even if the service says nothing.
-    async fn check_service(&self, agent: &VerifiedDescription, method: &MethodChoice) -> Result<(), ClientError> {
+    async fn check_service(&self, agent: &VerifiedAgentDescription, method: &MethodChoice) -> Result<(), ClientError> {
         agent.checks.ensure_trusted()?;
         let has_service =
             agent.document.as_ref().is_some_and(|bound| bound.document().service("ANPMessageService").is_some());
@@ -138,12 +138,12 @@ impl AnpClient {
 
     async fn attempt(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         method: &MethodChoice,
         delegate: &dyn InvocationDelegate,
         timeout: Option<Duration>,
-    ) -> Result<Value, InvocationFailure> {
-        let failed = |error, may_be_outdated| InvocationFailure { error, may_be_outdated };
+    ) -> Result<Value, InvocationAttemptError> {
+        let failed = |error, may_be_outdated| InvocationAttemptError { error, may_be_outdated };
         let new_agreement = |error| failed(error, false);
         agent.checks.ensure_trusted().map_err(new_agreement)?;
         let (operation, agreement) = match method {
@@ -163,15 +163,15 @@ impl AnpClient {
     /// Finds the method of the agreed interface, and adds deviations from the description to the agreement's notes.
     async fn agreed_operation(
         &self,
-        agent: &VerifiedDescription,
-        agreement: &mut Agreement,
+        agent: &VerifiedAgentDescription,
+        agreement: &mut NegotiationAgreement,
         names: &[&str],
     ) -> Result<RemoteMethod, ClientError> {
         let result = &agreement.result;
         let selected = result.selected.as_ref();
         let mode = result.execution.as_ref().map(|it| it.mode.as_str());
         let speaks = selected.and_then(|it| it.protocol.as_deref()).unwrap_or("openrpc");
-        let is_call = mode.is_none_or(|mode| mode == ExecutionMode::DirectStructuredCall.as_str());
+        let is_call = mode.is_none_or(|mode| mode == InterfaceExecutionMode::DirectStructuredCall.as_str());
         if !is_call || !speaks.eq_ignore_ascii_case("openrpc") {
             let how = plain(mode.unwrap_or(speaks));
             let message = format!("the negotiated interface is used by {how}, which this client does not support");
@@ -188,7 +188,10 @@ impl AnpClient {
     }
 
     /// Returns the description of a target, and whether it was fetched now instead of taken from the cache.
-    async fn described_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
+    async fn described_agent(
+        &self,
+        target: &AgentTarget,
+    ) -> Result<(Arc<VerifiedAgentDescription>, bool), ClientError> {
         let now = self.http.clock.now();
         let key = self.cache_key(target);
         if let Some(agent) = self.descriptions.get(&key, now) {
@@ -208,7 +211,7 @@ impl AnpClient {
 
 /// Selects the method of the negotiated interface: by the schema URL in the result, by the capability's name, the
 /// only method, or the only method that accepts arguments with these names.
-fn chosen(agreement: &Agreement, all: &[RemoteMethod], names: &[&str]) -> Result<RemoteMethod, ClientError> {
+fn chosen(agreement: &NegotiationAgreement, all: &[RemoteMethod], names: &[&str]) -> Result<RemoteMethod, ClientError> {
     let of_name = |name: &str| all.iter().find(|it| it.name == name);
     let result = &agreement.result;
     let schema = result.schemas.as_ref().and_then(|it| it.request_schema.as_ref()).and_then(Value::as_str);

@@ -16,14 +16,14 @@ const MAX_AGENTS: usize = 100_000;
 pub struct HostAgentList {
     /// URL of the first page of the host's agent list.
     pub url: Url,
-    pub agents: Vec<HostAgent>,
+    pub agents: Vec<HostAgentListEntry>,
     /// Deviations of the list from the specification, as texts for the user.
     pub notes: Vec<String>,
 }
 
 /// One agent in a host's list. Its data is unverified.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct HostAgent {
+pub struct HostAgentListEntry {
     pub name: Option<String>,
     /// URL of the agent's description.
     pub url: Url,
@@ -115,7 +115,7 @@ impl HostAgentList {
                 if url.origin() != page.origin() {
                     self.notes.push(format!("{id} is on another host"));
                 }
-                self.agents.push(HostAgent { name: item.name.as_deref().map(plain), url });
+                self.agents.push(HostAgentListEntry { name: item.name.as_deref().map(plain), url });
             }
             Err(_) => self.notes.push(format!("{id:?} is not an address, and left out")),
         }

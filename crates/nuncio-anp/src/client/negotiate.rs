@@ -11,14 +11,14 @@ use nuncio_engine::ports::entropy::random_name;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
+use crate::negotiation::{InterfaceExecutionMode, NegotiationMode, SecurityProfile};
 
 pub(super) use cache::AgreementCache;
 pub use draft::ProtocolDraftDecision;
 
 use super::AnpClient;
 use super::capabilities::RemoteMessageService;
-use super::describe::VerifiedDescription;
+use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
@@ -49,7 +49,7 @@ pub struct NegotiationRequest {
 
 /// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Agreement {
+pub struct NegotiationAgreement {
     pub result: NegotiationResult,
     pub decided: ChosenBy,
     /// Deviations of the result from the specification, as texts for the user.
@@ -91,7 +91,7 @@ impl NegotiationRequest {
 
     fn body(&self, negotiation_id: String) -> NegotiateBody {
         let securities: Vec<_> = self.securities().iter().map(|it| it.as_str()).collect();
-        let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
+        let modes = self.calls_only.then_some([InterfaceExecutionMode::DirectStructuredCall.as_str()]);
         NegotiateBody {
             negotiation_id: Some(negotiation_id),
             mode: self.drafts().then(|| NegotiationMode::Drafting.as_str().to_owned()),
@@ -121,9 +121,9 @@ impl AnpClient {
     /// Returns a cached agreement that is still valid, or negotiates.
     pub async fn agree(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
-    ) -> Result<Agreement, ClientError> {
+    ) -> Result<NegotiationAgreement, ClientError> {
         agent.checks.ensure_trusted()?;
         let Some(cached) = self.agreements.get(self, agent, needs) else {
             return self.negotiate(agent, needs).await;
@@ -136,14 +136,14 @@ impl AnpClient {
     /// result and its digest are logged before use, and cached unless the request is about a draft.
     pub async fn negotiate(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
-    ) -> Result<Agreement, ClientError> {
+    ) -> Result<NegotiationAgreement, ClientError> {
         agent.checks.ensure_trusted()?;
         self.agreements.forget(agent, needs, self);
         let agreement = match self.find_partner(agent, needs).await? {
-            NegotiationPartnerLookup::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
-            NegotiationPartnerLookup::Service(runtime, notes) => {
+            NegotiationPartnerLookupResult::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
+            NegotiationPartnerLookupResult::Service(runtime, notes) => {
                 self.negotiate_with_agent(agent, needs, runtime, notes).await?
             }
         };
@@ -155,12 +155,12 @@ impl AnpClient {
         Ok(agreement)
     }
 
-    pub fn forget_agreements(&self, agent: &VerifiedDescription) {
+    pub fn forget_agreements(&self, agent: &VerifiedAgentDescription) {
         self.agreements.forget_all(agent, self.http.clock.now());
     }
 
     /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
-    pub async fn refresh(&self, agent: &VerifiedDescription) -> Result<RemoteMessageService, ClientError> {
+    pub async fn refresh(&self, agent: &VerifiedAgentDescription) -> Result<RemoteMessageService, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
         self.agreements.compare(agent, &runtime, self.http.clock.now());
@@ -170,10 +170,10 @@ impl AnpClient {
     /// Finds the service to negotiate with; none if description or capabilities exclude negotiation (ANP-06 §6.3).
     async fn find_partner(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
-    ) -> Result<NegotiationPartnerLookup, ClientError> {
-        let nobody = |why: &str| Ok(NegotiationPartnerLookup::Nobody(why.to_owned()));
+    ) -> Result<NegotiationPartnerLookupResult, ClientError> {
+        let nobody = |why: &str| Ok(NegotiationPartnerLookupResult::Nobody(why.to_owned()));
         if agent.description.negotiation().is_none() {
             return nobody("it declares no MetaProtocolInterface");
         }
@@ -192,16 +192,16 @@ impl AnpClient {
         if !runtime.capabilities.supported_profiles.iter().any(|it| it == profile::NEGOTIATION) {
             return nobody("its service does not negotiate now");
         }
-        Ok(NegotiationPartnerLookup::Service(Box::new(runtime), notes))
+        Ok(NegotiationPartnerLookupResult::Service(Box::new(runtime), notes))
     }
 
     async fn negotiate_with_agent(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
         runtime: Box<RemoteMessageService>,
         mut notes: Vec<String>,
-    ) -> Result<Agreement, ClientError> {
+    ) -> Result<NegotiationAgreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
         let request = self.negotiate_request(agent, needs, &id)?.to_json();
         let endpoint = runtime.endpoint.clone();
@@ -212,13 +212,13 @@ impl AnpClient {
         })?;
         notes.extend(check::check(&result, &id, needs, agent.did(), self.http.clock.now())?);
         notes.extend(self.known_interface(agent, &result).await?);
-        Ok(Agreement { result, decided: ChosenBy::Agent(runtime), notes, reused: false })
+        Ok(NegotiationAgreement { result, decided: ChosenBy::Agent(runtime), notes, reused: false })
     }
 
     /// Builds the request with minimal disclosure, and with an origin proof if the client has a DID (ANP-06 §12.1).
     fn negotiate_request(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
         id: &str,
     ) -> Result<AnpRequest, ClientError> {
@@ -243,7 +243,7 @@ impl AnpClient {
     /// warnings for the user.
     async fn known_interface(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         result: &NegotiationResult,
     ) -> Result<Vec<String>, ClientError> {
         let Some(selected) = &result.selected else { return Ok(Vec::new()) };
@@ -274,13 +274,13 @@ impl AnpClient {
     }
 }
 
-enum NegotiationPartnerLookup {
+enum NegotiationPartnerLookupResult {
     Service(Box<RemoteMessageService>, Vec<String>),
     Nobody(String),
 }
 
 /// Logs the agreement, to explain later calls (ANP-06 §14.4).
-fn log_agreement(agreement: &Agreement) {
+fn log_agreement(agreement: &NegotiationAgreement) {
     let result = &agreement.result;
     let selected = result.selected.as_ref().and_then(|it| it.interface.as_deref());
     tracing::info!(

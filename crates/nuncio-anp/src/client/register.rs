@@ -15,7 +15,7 @@ use crate::wire::RegistrationRequest;
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegistrationReceipt {
+pub struct DirectoryRegistrationReceipt {
     /// URL of the directory's registration endpoint.
     pub at: Url,
     /// Id of the entry that the directory assigned.
@@ -25,7 +25,11 @@ pub struct RegistrationReceipt {
 impl AnpClient {
     /// Registers the agent with this description URL at a directory. The registration endpoint comes from the
     /// directory's own verified description.
-    pub async fn register(&self, directory: &Url, description: &Url) -> Result<RegistrationReceipt, ClientError> {
+    pub async fn register(
+        &self,
+        directory: &Url,
+        description: &Url,
+    ) -> Result<DirectoryRegistrationReceipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", display_url(directory)))
                 .advice("name a directory by its host name")
@@ -63,6 +67,6 @@ impl AnpClient {
                 _ => status_error(&at, &answer, self.http.signer.is_some()),
             });
         }
-        Ok(RegistrationReceipt { id: response["id"].as_str().map(plain), at })
+        Ok(DirectoryRegistrationReceipt { id: response["id"].as_str().map(plain), at })
     }
 }

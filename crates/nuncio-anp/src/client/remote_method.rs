@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::VerifiedDescription;
+use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::target::authority;
 use crate::validate::AnpDocumentType;
@@ -56,7 +56,7 @@ impl AnpClient {
     /// The agent has interfaces, and none of them can be read.
     pub async fn operations(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
     ) -> Result<(Vec<RemoteMethod>, Vec<String>), ClientError> {
         let (found, notes, unread) = self.readable_operations(agent).await;
         match unread {
@@ -68,7 +68,7 @@ impl AnpClient {
     /// Returns the readable methods, warnings, and the error of the first unreadable interface.
     async fn readable_operations(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
     ) -> (Vec<RemoteMethod>, Vec<String>, Option<ClientError>) {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
@@ -104,7 +104,7 @@ impl AnpClient {
         (found, notes, first)
     }
 
-    pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<RemoteMethod, ClientError> {
+    pub async fn operation(&self, agent: &VerifiedAgentDescription, name: &str) -> Result<RemoteMethod, ClientError> {
         let (all, _, unread) = self.readable_operations(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();
         found.ok_or_else(|| unread.unwrap_or_else(|| unknown_method(agent, name, &all)))
@@ -114,7 +114,7 @@ impl AnpClient {
     /// at another URL, the agreed one counts (ANP-06 §3.4), except on another host; the note tells the difference.
     pub(super) async fn operations_of(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         id: Option<&str>,
         url: Option<&Url>,
     ) -> Result<(Vec<RemoteMethod>, Option<String>), ClientError> {
@@ -167,7 +167,7 @@ impl AnpClient {
 
     async fn interface_operations(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         interface: &Interface,
     ) -> Result<Vec<RemoteMethod>, ClientError> {
         if let Some(document) = inline(interface) {
@@ -181,7 +181,7 @@ impl AnpClient {
         methods(interface, &self.openrpc(agent, &url).await?, &url)
     }
 
-    async fn openrpc(&self, agent: &VerifiedDescription, url: &Url) -> Result<OpenRpc, ClientError> {
+    async fn openrpc(&self, agent: &VerifiedAgentDescription, url: &Url) -> Result<OpenRpc, ClientError> {
         let value = self.http.document(url, &agent.named_host, AnpDocumentType::OpenRpc.max_bytes()).await?;
         serde_json::from_value(value.clone()).map_err(|_| {
             let report = crate::validate::check(AnpDocumentType::OpenRpc, &value);
@@ -191,7 +191,7 @@ impl AnpClient {
 }
 
 /// Error for an unknown method; lists the existing methods.
-fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[RemoteMethod]) -> ClientError {
+fn unknown_method(agent: &VerifiedAgentDescription, name: &str, all: &[RemoteMethod]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
     let address = display_url(&agent.url);
     let message = match names.as_slice() {

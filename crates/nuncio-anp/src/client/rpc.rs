@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::describe::VerifiedDescription;
+use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, Reason, display_url, plain};
 use super::exchange::{AuthTiming, AuthenticatingHttpClient, ClientRequest, json_body};
 use super::remote_method::RemoteMethod;
@@ -21,7 +21,7 @@ impl AnpClient {
     /// Calls a method. Fails before sending if a check of the agent failed or the arguments are invalid.
     pub async fn call(
         &self,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         operation: &RemoteMethod,
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,

@@ -11,7 +11,7 @@ use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::document::KEY_FRAGMENT;
 use nuncio_identity::http_signature::{self, SignatureParameters};
 use nuncio_identity::origin_proof::{OriginProof, OriginProofInput};
-use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
+use nuncio_identity::{Did, SignableRequest, SigningKey, challenge};
 
 const SIGNATURE_LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that a signature sets, replacing existing ones.
@@ -33,7 +33,7 @@ pub trait RequestSigner: fmt::Debug + Send + Sync {
 }
 
 /// Provides the signer of each local agent.
-pub trait AgentSigners: fmt::Debug + Send + Sync {
+pub trait AgentSignerLookup: fmt::Debug + Send + Sync {
     /// Returns the agent's signer with its current key; `None` if the agent has no DID.
     fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>>;
 }
@@ -75,7 +75,7 @@ impl RequestSigner for KeySigner {
         let parameters = self.parameters(nonce.unwrap_or(&new_nonce));
         let body = outgoing.body.as_deref().unwrap_or_default();
         let request =
-            SignedRequest { method: outgoing.method, target_uri: target.as_str(), headers: &outgoing.headers, body };
+            SignableRequest { method: outgoing.method, target_uri: target.as_str(), headers: &outgoing.headers, body };
         let mut covered = http_signature::default_components(body).to_vec();
         let more = challenge::satisfiable_components(components, &outgoing.headers, body);
         let more: Vec<_> = more.iter().map(String::as_str).filter(|name| !covered.contains(name)).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{AcceptedProofForms, AllowedSigner, DescriptionProofRules, verify_description};
+use nuncio_identity::proof::{AcceptedProofForms, AllowedProofSigner, DescriptionProofRules, verify_description};
 use nuncio_identity::{BoundDidDocument, DidDocumentBinding, ProofError};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -16,18 +16,18 @@ use super::target::{authority, did_authority};
 /// Results of all checks of a description, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct DescriptionChecks(Vec<DescriptionCheck>);
+pub struct DescriptionCheckResults(Vec<DescriptionCheckResult>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DescriptionCheck {
-    pub subject: CheckSubject,
+pub struct DescriptionCheckResult {
+    pub subject: DescriptionClaim,
     #[serde(flatten)]
-    pub outcome: CheckOutcome,
+    pub outcome: DescriptionCheckOutcome,
 }
 
 string_enum! {
     /// Claim of a description that a check verifies.
-    pub enum CheckSubject {
+    pub enum DescriptionClaim {
         /// The DID document belongs to the DID.
         Did = "did",
         /// The DID document points to this description.
@@ -45,7 +45,7 @@ string_enum! {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum CheckOutcome {
+pub enum DescriptionCheckOutcome {
     Verified {
         how: String,
     },
@@ -59,21 +59,21 @@ pub enum CheckOutcome {
     },
 }
 
-impl DescriptionChecks {
-    pub fn iter(&self) -> impl Iterator<Item = &DescriptionCheck> {
+impl DescriptionCheckResults {
+    pub fn iter(&self) -> impl Iterator<Item = &DescriptionCheckResult> {
         self.0.iter()
     }
 
     /// Result of the check of `subject`, if it was made.
     #[must_use]
-    pub fn of(&self, subject: CheckSubject) -> Option<&CheckOutcome> {
+    pub fn of(&self, subject: DescriptionClaim) -> Option<&DescriptionCheckOutcome> {
         self.0.iter().find(|check| check.subject == subject).map(|check| &check.outcome)
     }
 
     /// Fails if any check failed. Checks that could not be made are tolerated.
     pub fn ensure_trusted(&self) -> Result<(), ClientError> {
         let refuted = self.0.iter().find_map(|check| match &check.outcome {
-            CheckOutcome::Refuted { why } => Some((check.subject, why)),
+            DescriptionCheckOutcome::Refuted { why } => Some((check.subject, why)),
             _ => None,
         });
         match refuted {
@@ -86,20 +86,21 @@ impl DescriptionChecks {
         }
     }
 
-    pub(super) fn verified(&mut self, subject: CheckSubject, how: impl Into<String>) {
-        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Verified { how: how.into() } });
+    pub(super) fn verified(&mut self, subject: DescriptionClaim, how: impl Into<String>) {
+        self.0.push(DescriptionCheckResult { subject, outcome: DescriptionCheckOutcome::Verified { how: how.into() } });
     }
 
-    pub(super) fn unverified(&mut self, subject: CheckSubject, why: impl Into<String>) {
-        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Unverified { why: why.into() } });
+    pub(super) fn unverified(&mut self, subject: DescriptionClaim, why: impl Into<String>) {
+        self.0
+            .push(DescriptionCheckResult { subject, outcome: DescriptionCheckOutcome::Unverified { why: why.into() } });
     }
 
-    pub(super) fn refuted(&mut self, subject: CheckSubject, why: impl Into<String>) {
-        self.0.push(DescriptionCheck { subject, outcome: CheckOutcome::Refuted { why: why.into() } });
+    pub(super) fn refuted(&mut self, subject: DescriptionClaim, why: impl Into<String>) {
+        self.0.push(DescriptionCheckResult { subject, outcome: DescriptionCheckOutcome::Refuted { why: why.into() } });
     }
 }
 
-pub(super) struct UnverifiedDescription<'a> {
+pub(super) struct UnverifiedAgentDescription<'a> {
     /// The DID that the description is about, as the description says or as the user named it.
     pub(super) did: Option<&'a str>,
     pub(super) raw: &'a Map<String, Value>,
@@ -108,7 +109,7 @@ pub(super) struct UnverifiedDescription<'a> {
     pub(super) forms: AcceptedProofForms,
 }
 
-impl<'a> UnverifiedDescription<'a> {
+impl<'a> UnverifiedAgentDescription<'a> {
     /// The DID that the proof names, without the key; none if the key is named by a relative reference.
     fn signer(&self) -> Option<&'a str> {
         let method = self.raw.get("proof")?.get("verificationMethod")?.as_str()?;
@@ -117,7 +118,7 @@ impl<'a> UnverifiedDescription<'a> {
 }
 
 /// Result of resolving the DID that a description names.
-pub(super) enum DidLookup {
+pub(super) enum DidLookupResult {
     /// The description names no DID.
     None,
     /// The DID could not be resolved.
@@ -127,17 +128,21 @@ pub(super) enum DidLookup {
     Found(Arc<BoundDidDocument>),
 }
 
-pub(super) fn checks(claimed: &UnverifiedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
-    let mut checks = DescriptionChecks::default();
+pub(super) fn checks(
+    claimed: &UnverifiedAgentDescription<'_>,
+    lookup: &DidLookupResult,
+    now: Timestamp,
+) -> DescriptionCheckResults {
+    let mut checks = DescriptionCheckResults::default();
     match lookup {
-        DidLookup::None => {
-            checks.unverified(CheckSubject::Did, "it names no DID, so anyone could have written it");
+        DidLookupResult::None => {
+            checks.unverified(DescriptionClaim::Did, "it names no DID, so anyone could have written it");
         }
-        DidLookup::Unknown(why) => checks.unverified(CheckSubject::Did, why.clone()),
-        DidLookup::Wrong(why) => checks.refuted(CheckSubject::Did, why.clone()),
-        DidLookup::Found(document) => did(&mut checks, document),
+        DidLookupResult::Unknown(why) => checks.unverified(DescriptionClaim::Did, why.clone()),
+        DidLookupResult::Wrong(why) => checks.refuted(DescriptionClaim::Did, why.clone()),
+        DidLookupResult::Found(document) => did(&mut checks, document),
     }
-    let found = if let DidLookup::Found(document) = lookup { Some(document) } else { None };
+    let found = if let DidLookupResult::Found(document) = lookup { Some(document) } else { None };
     service(&mut checks, claimed, found);
     let signed = proof(&mut checks, claimed, found, now);
     domain(&mut checks, claimed, found, signed);
@@ -145,11 +150,11 @@ pub(super) fn checks(claimed: &UnverifiedDescription<'_>, lookup: &DidLookup, no
     checks
 }
 
-fn did(checks: &mut DescriptionChecks, bound: &BoundDidDocument) {
+fn did(checks: &mut DescriptionCheckResults, bound: &BoundDidDocument) {
     let did = bound.did();
     if bound.document().deactivated() {
         let next = bound.document().successor().map(|next| format!("; its successor is {next}")).unwrap_or_default();
-        checks.refuted(CheckSubject::Did, format!("{did} is deactivated{next}"));
+        checks.refuted(DescriptionClaim::Did, format!("{did} is deactivated{next}"));
         return;
     }
     let how = match bound.binding() {
@@ -157,53 +162,59 @@ fn did(checks: &mut DescriptionChecks, bound: &BoundDidDocument) {
         DidDocumentBinding::Secp256k1 => "its document lists the key whose fingerprint is in it",
         DidDocumentBinding::Domain | DidDocumentBinding::Publisher => "its document came from its domain",
     };
-    checks.verified(CheckSubject::Did, format!("{did}: {how}"));
+    checks.verified(DescriptionClaim::Did, format!("{did}: {how}"));
 }
 
-fn service(checks: &mut DescriptionChecks, claimed: &UnverifiedDescription<'_>, found: Option<&Arc<BoundDidDocument>>) {
+fn service(
+    checks: &mut DescriptionCheckResults,
+    claimed: &UnverifiedAgentDescription<'_>,
+    found: Option<&Arc<BoundDidDocument>>,
+) {
     let Some(bound) = found else { return };
     let services = || bound.document().services().iter().filter(|service| service.kind == "AgentDescription");
     let leads_here = |endpoint: &str| Url::parse(endpoint).is_ok_and(|url| same(&url, claimed.url));
     match services().next() {
         _ if services().any(|service| leads_here(&service.endpoint)) => {
-            checks.verified(CheckSubject::Service, "the DID document names this description");
+            checks.verified(DescriptionClaim::Service, "the DID document names this description");
         }
         Some(other) => {
             let (endpoint, here) = (plain(&other.endpoint), display_url(claimed.url));
             // The displayed address omits the query.
             let query = if claimed.url.query().is_some() { " with a query" } else { "" };
             checks.refuted(
-                CheckSubject::Service,
+                DescriptionClaim::Service,
                 format!("{} is described at {endpoint}, not at {here}{query}", bound.did()),
             );
         }
         None => {
-            checks
-                .unverified(CheckSubject::Service, format!("the DID document of {} names no description", bound.did()));
+            checks.unverified(
+                DescriptionClaim::Service,
+                format!("the DID document of {} names no description", bound.did()),
+            );
         }
     }
 }
 
 /// Checks the proof of a description; returns whether the proof is valid.
 fn proof(
-    checks: &mut DescriptionChecks,
-    claimed: &UnverifiedDescription<'_>,
+    checks: &mut DescriptionCheckResults,
+    claimed: &UnverifiedAgentDescription<'_>,
     found: Option<&Arc<BoundDidDocument>>,
     now: Timestamp,
 ) -> bool {
     if !claimed.raw.contains_key("proof") {
-        checks.unverified(CheckSubject::Proof, "it has no proof, so its host could have changed it");
+        checks.unverified(DescriptionClaim::Proof, "it has no proof, so its host could have changed it");
         return false;
     }
     if let (Some(did), Some(signer)) = (claimed.did, claimed.signer())
         && did != signer
     {
         let why = format!("its proof is by {}, but it describes {}", plain(signer), plain(did));
-        checks.refuted(CheckSubject::Proof, why);
+        checks.refuted(DescriptionClaim::Proof, why);
         return false;
     }
     let Some(bound) = found else {
-        checks.unverified(CheckSubject::Proof, "the key of its proof is unknown without the document of its DID");
+        checks.unverified(DescriptionClaim::Proof, "the key of its proof is unknown without the document of its DID");
         return false;
     };
     let host = authority(claimed.url);
@@ -211,35 +222,35 @@ fn proof(
         now,
         host: Some(&host),
         challenge: claimed.challenge,
-        signer: AllowedSigner::Subject,
+        signer: AllowedProofSigner::Subject,
         forms: claimed.forms,
     };
     let result = verify_description(claimed.raw, bound, &rules);
     match &result {
-        Ok(key) => checks.verified(CheckSubject::Proof, format!("signed by {key}")),
-        Err(fault @ ProofError::Type(_)) => checks.unverified(CheckSubject::Proof, plain(&fault.to_string())),
-        Err(fault @ ProofError::Audience(_)) => checks.refuted(CheckSubject::Domain, plain(&fault.to_string())),
-        Err(fault) => checks.refuted(CheckSubject::Proof, plain(&fault.to_string())),
+        Ok(key) => checks.verified(DescriptionClaim::Proof, format!("signed by {key}")),
+        Err(fault @ ProofError::Type(_)) => checks.unverified(DescriptionClaim::Proof, plain(&fault.to_string())),
+        Err(fault @ ProofError::Audience(_)) => checks.refuted(DescriptionClaim::Domain, plain(&fault.to_string())),
+        Err(fault) => checks.refuted(DescriptionClaim::Proof, plain(&fault.to_string())),
     }
     result.is_ok()
 }
 
 fn domain(
-    checks: &mut DescriptionChecks,
-    claimed: &UnverifiedDescription<'_>,
+    checks: &mut DescriptionCheckResults,
+    claimed: &UnverifiedAgentDescription<'_>,
     found: Option<&Arc<BoundDidDocument>>,
     signed: bool,
 ) {
-    if checks.of(CheckSubject::Domain).is_some() {
+    if checks.of(DescriptionClaim::Domain).is_some() {
         return;
     }
     let claim = |name: &str| claimed.raw.get("proof").and_then(|proof| proof.get(name)).and_then(Value::as_str);
     if signed && let Some(domain) = claim("domain") {
-        checks.verified(CheckSubject::Domain, format!("its proof is for {}", plain(domain)));
+        checks.verified(DescriptionClaim::Domain, format!("its proof is for {}", plain(domain)));
         match claimed.challenge {
-            Some(_) => checks.verified(CheckSubject::Challenge, "its proof contains the requested challenge"),
+            Some(_) => checks.verified(DescriptionClaim::Challenge, "its proof contains the requested challenge"),
             None => checks.unverified(
-                CheckSubject::Challenge,
+                DescriptionClaim::Challenge,
                 "this client did not send its challenge; the proof may be an old one",
             ),
         }
@@ -249,20 +260,21 @@ fn domain(
     let own = did_authority(bound.did());
     let here = authority(claimed.url);
     if own == here {
-        checks.verified(CheckSubject::Domain, format!("its DID belongs to {here}, from which it was fetched"));
+        checks.verified(DescriptionClaim::Domain, format!("its DID belongs to {here}, from which it was fetched"));
     } else {
-        checks.unverified(CheckSubject::Domain, format!("its DID belongs to {own}, but it was fetched from {here}"));
+        checks
+            .unverified(DescriptionClaim::Domain, format!("its DID belongs to {own}, but it was fetched from {here}"));
     }
 }
 
-fn address(checks: &mut DescriptionChecks, claimed: &UnverifiedDescription<'_>) {
+fn address(checks: &mut DescriptionCheckResults, claimed: &UnverifiedAgentDescription<'_>) {
     let Some(claim) = claimed.raw.get("url").and_then(Value::as_str) else { return };
     match Url::parse(claim) {
         Ok(url) if same(&url, claimed.url) => {
-            checks.verified(CheckSubject::Address, "its url is the URL from which it was fetched");
+            checks.verified(DescriptionClaim::Address, "its url is the URL from which it was fetched");
         }
         _ => checks.unverified(
-            CheckSubject::Address,
+            DescriptionClaim::Address,
             format!("its url is {}, but it was fetched from {}", plain(claim), display_url(claimed.url)),
         ),
     }

@@ -24,7 +24,10 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use url::Url;
 
 use super::verification::{ListingRefusal, ListingRefusalKind, VerifiedAgent, verify};
-use super::{AgentCatalogue, DirectoryRow, ListedAgent, LocalAgentRows, SearchPage, SearchQuery, own_row};
+use super::{
+    AgentCatalogue, DirectoryRow, DirectorySearchPage, DirectorySearchQuery, ListedAgentSummary, LocalAgentRowCache,
+    own_row,
+};
 use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidUrlScheme, authority, did_authority};
 use crate::project::HostDocumentSettings;
 
@@ -58,9 +61,9 @@ pub struct DirectoryOptions {
 }
 
 #[derive(Debug, Clone)]
-pub struct RegisteredAgent {
+pub struct AgentRegistrationResult {
     pub entry: DirectoryListing,
-    pub listed: ListedAgent,
+    pub listed: ListedAgentSummary,
     /// Whether the agent was not listed before this registration.
     pub is_new: bool,
 }
@@ -85,7 +88,7 @@ struct DirectoryIndexState {
     strangers: AnpClient,
     options: DirectoryOptions,
     catalogue: AgentCatalogue,
-    own: LocalAgentRows,
+    own: LocalAgentRowCache,
     registration_slots: Semaphore,
     /// Locks by authority, held while a document of the host is read.
     hosts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -108,7 +111,7 @@ impl DirectoryIndex {
             engine,
             options,
             catalogue: AgentCatalogue::default(),
-            own: LocalAgentRows::default(),
+            own: LocalAgentRowCache::default(),
             registration_slots: Semaphore::new(MAX_CONCURRENT_REGISTRATIONS),
             hosts: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
@@ -126,7 +129,7 @@ impl DirectoryIndex {
                 Err(_) => {
                     let entry = DirectoryListing { next_check: now, ..entry };
                     agents.engine.directory().schedule_check(&entry).await?;
-                    let unread = ListedAgent::unread(&entry);
+                    let unread = ListedAgentSummary::unread(&entry);
                     (entry, unread)
                 }
             };
@@ -148,7 +151,7 @@ impl DirectoryIndex {
     ///
     /// # Errors
     /// Nothing was changed: the caller is not allowed, the verification failed, or a limit is reached.
-    pub async fn register(&self, target: &AgentTarget, by: &Principal) -> Result<RegisteredAgent, EngineError> {
+    pub async fn register(&self, target: &AgentTarget, by: &Principal) -> Result<AgentRegistrationResult, EngineError> {
         let inner = self.agents();
         inner.may_register(target, by)?;
         let _alone = self.lock_host(target_authority(target).unwrap_or_default()).await;
@@ -174,7 +177,7 @@ impl DirectoryIndex {
         if is_new {
             tracing::info!(url = %registered.entry.url, did = registered.entry.did, by = %registered.entry.by, "listed an agent of another host");
         }
-        Ok(RegisteredAgent { is_new, ..registered })
+        Ok(AgentRegistrationResult { is_new, ..registered })
     }
 
     /// Removes an entry on behalf of `by`.
@@ -198,7 +201,7 @@ impl DirectoryIndex {
 
     /// All directory entries, sorted by URL.
     #[must_use]
-    pub fn entries(&self) -> Vec<(DirectoryListing, ListedAgent)> {
+    pub fn entries(&self) -> Vec<(DirectoryListing, ListedAgentSummary)> {
         let rows = self.agents().catalogue.all().into_values();
         rows.filter_map(|row| Some((row.entry.clone()?, row.listed.clone()))).collect()
     }
@@ -209,8 +212,8 @@ impl DirectoryIndex {
         &self,
         host: &HostDocumentSettings,
         did_of: impl Fn(&nuncio_core::ids::AgentName) -> Option<String>,
-        wanted: &SearchQuery,
-    ) -> SearchPage {
+        wanted: &DirectorySearchQuery,
+    ) -> DirectorySearchPage {
         let DirectoryIndexState { engine, own, catalogue, .. } = self.agents();
         // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
         let edition = engine.agents().agents_edition();
@@ -235,7 +238,7 @@ impl DirectoryIndex {
 }
 
 impl DirectoryIndexState {
-    fn list(&self, entry: DirectoryListing, listed: ListedAgent) {
+    fn list(&self, entry: DirectoryListing, listed: ListedAgentSummary) {
         let url = entry.url.clone();
         self.catalogue.put(url.clone().as_str(), Arc::new(DirectoryRow::new(url, listed, Some(entry))));
     }
@@ -294,7 +297,7 @@ impl DirectoryIndexState {
         verified: VerifiedAgent,
         by: Principal,
         since: Timestamp,
-    ) -> Result<RegisteredAgent, EngineError> {
+    ) -> Result<AgentRegistrationResult, EngineError> {
         let now = self.engine.now();
         let VerifiedAgent { url, did, listed } = verified;
         let next_check = now.after(self.options.interval);
@@ -303,7 +306,7 @@ impl DirectoryIndexState {
         let description = serde_json::to_string(&listed).unwrap_or_default();
         self.engine.directory().put_listing(entry.clone(), description).await?;
         self.list(entry.clone(), listed.clone());
-        Ok(RegisteredAgent { entry, listed, is_new: false })
+        Ok(AgentRegistrationResult { entry, listed, is_new: false })
     }
 
     async fn drop_entry(&self, entry: &DirectoryListing) -> Result<(), EngineError> {

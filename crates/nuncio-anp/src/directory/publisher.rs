@@ -15,7 +15,7 @@ use nuncio_engine::follow::ServerOrigin;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::client::{AgentSigners, AnpClient};
+use crate::client::{AgentSignerLookup, AnpClient};
 use crate::project::HostDocumentSettings;
 use crate::wire::canonical;
 
@@ -26,7 +26,7 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(30), Duration::from_secs(6 * 60 * 60));
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegistrationStatus {
+pub struct RemoteRegistrationStatus {
     pub agent: AgentName,
     pub directory: ServerOrigin,
     /// Time of the last successful registration.
@@ -51,35 +51,35 @@ fn unregistered() -> Digest {
 
 /// Registers local agents with remote directories. Clones are cheap and share their state.
 #[derive(Debug, Clone)]
-pub struct DirectoryPublisher {
-    state: Arc<PublisherState>,
+pub struct RemoteDirectoryRegistrar {
+    state: Arc<RemoteDirectoryRegistrarState>,
 }
 
 #[derive(Debug)]
-struct PublisherState {
+struct RemoteDirectoryRegistrarState {
     engine: Engine,
     client: AnpClient,
-    signers: Arc<dyn AgentSigners>,
+    signers: Arc<dyn AgentSignerLookup>,
     host: HostDocumentSettings,
     directories: Vec<ServerOrigin>,
-    statuses: Mutex<BTreeMap<(AgentName, ServerOrigin), RegistrationStatus>>,
+    statuses: Mutex<BTreeMap<(AgentName, ServerOrigin), RemoteRegistrationStatus>>,
 }
 
-impl DirectoryPublisher {
+impl RemoteDirectoryRegistrar {
     #[must_use]
     pub fn new(
         engine: Engine,
         client: AnpClient,
-        signers: Arc<dyn AgentSigners>,
+        signers: Arc<dyn AgentSignerLookup>,
         host: HostDocumentSettings,
         directories: Vec<ServerOrigin>,
     ) -> Self {
         let statuses = Mutex::default();
-        Self { state: Arc::new(PublisherState { engine, client, signers, host, directories, statuses }) }
+        Self { state: Arc::new(RemoteDirectoryRegistrarState { engine, client, signers, host, directories, statuses }) }
     }
 
     #[must_use]
-    pub fn statuses(&self) -> Vec<RegistrationStatus> {
+    pub fn statuses(&self) -> Vec<RemoteRegistrationStatus> {
         self.state.statuses().values().cloned().collect()
     }
 
@@ -95,7 +95,7 @@ impl DirectoryPublisher {
     }
 }
 
-impl PublisherState {
+impl RemoteDirectoryRegistrarState {
     async fn run_registrations(&self) {
         loop {
             for status in self.due() {
@@ -107,12 +107,12 @@ impl PublisherState {
         }
     }
 
-    fn statuses(&self) -> MutexGuard<'_, BTreeMap<(AgentName, ServerOrigin), RegistrationStatus>> {
+    fn statuses(&self) -> MutexGuard<'_, BTreeMap<(AgentName, ServerOrigin), RemoteRegistrationStatus>> {
         self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registrations that are due now. Agents that are not publicly listed are skipped.
-    fn due(&self) -> Vec<RegistrationStatus> {
+    fn due(&self) -> Vec<RemoteRegistrationStatus> {
         let now = self.engine.now();
         let mut status = self.statuses();
         let agents = self.engine.agents().list();
@@ -124,7 +124,7 @@ impl PublisherState {
             let description = Digest::of_bytes(&canonical(&self.host.description(agent, did.as_deref())));
             for directory in &self.directories {
                 let key = (agent.name.clone(), directory.clone());
-                let status_entry = status.entry(key).or_insert_with(|| RegistrationStatus {
+                let status_entry = status.entry(key).or_insert_with(|| RemoteRegistrationStatus {
                     agent: agent.name.clone(),
                     directory: directory.clone(),
                     registered: None,
@@ -135,7 +135,8 @@ impl PublisherState {
                     description,
                 });
                 if status_entry.description != description {
-                    *status_entry = RegistrationStatus { description, next: now, failures: 0, ..status_entry.clone() };
+                    *status_entry =
+                        RemoteRegistrationStatus { description, next: now, failures: 0, ..status_entry.clone() };
                 }
                 if status_entry.next <= now {
                     due.push(status_entry.clone());
@@ -145,7 +146,7 @@ impl PublisherState {
         due
     }
 
-    async fn register(&self, status: RegistrationStatus) -> RegistrationStatus {
+    async fn register(&self, status: RemoteRegistrationStatus) -> RemoteRegistrationStatus {
         let outcome = match (self.signers.signer(&status.agent), Url::parse(&self.host.description_url(&status.agent)))
         {
             (Some(signer), Ok(url)) => {
@@ -161,14 +162,26 @@ impl PublisherState {
                     tracing::info!(agent = %status.agent, directory = %status.directory, "registered with a directory");
                 }
                 let next = now.after(RENEWAL_INTERVAL);
-                RegistrationStatus { registered: Some(now), id: receipt.id, next, failures: 0, problem: None, ..status }
+                RemoteRegistrationStatus {
+                    registered: Some(now),
+                    id: receipt.id,
+                    next,
+                    failures: 0,
+                    problem: None,
+                    ..status
+                }
             }
             Err(why) => {
                 if status.failures == 0 {
                     tracing::warn!(agent = %status.agent, directory = %status.directory, why, "cannot register with a directory");
                 }
                 let failures = status.failures.saturating_add(1);
-                RegistrationStatus { next: now.after(BACKOFF.after(failures)), failures, problem: Some(why), ..status }
+                RemoteRegistrationStatus {
+                    next: now.after(BACKOFF.after(failures)),
+                    failures,
+                    problem: Some(why),
+                    ..status
+                }
             }
         }
     }

@@ -15,11 +15,11 @@ fn described(more: &Value) -> AgentDescription {
 
 fn row(url: &str, more: &Value) -> (String, Arc<DirectoryRow>) {
     let url = Url::parse(url).unwrap();
-    (url.to_string(), Arc::new(DirectoryRow::new(url, ListedAgent::of(&described(more)), None)))
+    (url.to_string(), Arc::new(DirectoryRow::new(url, ListedAgentSummary::of(&described(more)), None)))
 }
 
-fn wanted(query: &[(&str, &str)]) -> SearchQuery {
-    SearchQuery::read(query.iter().copied()).unwrap()
+fn wanted(query: &[(&str, &str)]) -> DirectorySearchQuery {
+    DirectorySearchQuery::read(query.iter().copied()).unwrap()
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn listed_agent_has_single_line_text_and_limited_tags_and_capabilities() {
     let tags: Vec<_> = (0..500).map(|n| format!("tag{n}")).collect();
     let abilities: Vec<_> = (0..500).map(|n| json!({"id": format!("cap{n}"), "intentTags": ["same"]})).collect();
     let long = format!("\u{1b}[31mred\u{202e}\n{}", "x".repeat(10_000));
-    let listed = ListedAgent::of(&described(&json!({"description": long, "tags": tags, "capabilities": abilities})));
+    let listed =
+        ListedAgentSummary::of(&described(&json!({"description": long, "tags": tags, "capabilities": abilities})));
     let description = listed.description.unwrap();
     assert!(!description.contains(['\u{1b}', '\u{202e}', '\n']) && description.len() < 1000, "{description:?}");
     assert_eq!((listed.tags.len(), listed.capabilities.len()), (MAX_TAGS, MAX_CAPABILITIES));
@@ -50,12 +51,12 @@ fn listed_agent_has_single_line_text_and_limited_tags_and_capabilities() {
 
 #[test]
 fn listed_agent_round_trips_through_json() {
-    let mut listed = ListedAgent::of(&described(&json!({
+    let mut listed = ListedAgentSummary::of(&described(&json!({
         "did": "did:wba:a.example", "owner": {"name": "Ada"}, "capabilities": [{"id": "c", "intentTags": ["t"]}],
     })));
     listed.verified = vec!["did".to_owned()];
     let text = serde_json::to_string(&listed).unwrap();
-    assert_eq!(serde_json::from_str::<ListedAgent>(&text).unwrap(), listed);
+    assert_eq!(serde_json::from_str::<ListedAgentSummary>(&text).unwrap(), listed);
 }
 
 #[test]

@@ -7,19 +7,24 @@ use nuncio_identity::Did;
 use serde_json::Value;
 use url::Url;
 
-use super::ListedAgent;
-use crate::client::{CheckOutcome, CheckSubject, ClientError, Reason, VerifiedDescription, plain};
+use super::ListedAgentSummary;
+use crate::client::{ClientError, DescriptionCheckOutcome, DescriptionClaim, Reason, VerifiedAgentDescription, plain};
 use crate::validate::{self, AnpDocumentType};
 
 /// Checks that a description must pass to be listed; the address only if the description claims one.
-const REQUIRED_CHECKS: [CheckSubject; 5] =
-    [CheckSubject::Did, CheckSubject::Service, CheckSubject::Proof, CheckSubject::Domain, CheckSubject::Address];
+const REQUIRED_CHECKS: [DescriptionClaim; 5] = [
+    DescriptionClaim::Did,
+    DescriptionClaim::Service,
+    DescriptionClaim::Proof,
+    DescriptionClaim::Domain,
+    DescriptionClaim::Address,
+];
 
 #[derive(Debug)]
 pub(super) struct VerifiedAgent {
     pub(super) url: Url,
     pub(super) did: Did,
-    pub(super) listed: ListedAgent,
+    pub(super) listed: ListedAgentSummary,
 }
 
 #[derive(Debug)]
@@ -46,7 +51,7 @@ impl From<ClientError> for ListingRefusal {
     }
 }
 
-pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, ListingRefusal> {
+pub(super) fn verify(described: &VerifiedAgentDescription) -> Result<VerifiedAgent, ListingRefusal> {
     let checks = &described.checks;
     checks.ensure_trusted()?;
     let fault =
@@ -59,26 +64,26 @@ pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, L
         let message = format!("{url} is not a valid description: {first}{more}; `nuncio validate` lists every fault");
         return Err(fault(Code::ValidationError, message));
     }
-    let unverified = |subject: CheckSubject, why: &str| {
+    let unverified = |subject: DescriptionClaim, why: &str| {
         let (url, subject) = (plain(described.url.as_str()), subject.as_str());
         let message = format!("{url} is not listed, since its {subject} could not be verified: {why}");
         fault(Code::PeerUntrusted, message)
     };
     for subject in REQUIRED_CHECKS {
         match checks.of(subject) {
-            Some(CheckOutcome::Verified { .. }) => {}
-            Some(CheckOutcome::Unverified { why } | CheckOutcome::Refuted { why }) => {
+            Some(DescriptionCheckOutcome::Verified { .. }) => {}
+            Some(DescriptionCheckOutcome::Unverified { why } | DescriptionCheckOutcome::Refuted { why }) => {
                 return Err(unverified(subject, why));
             }
-            None if subject == CheckSubject::Address => {}
+            None if subject == DescriptionClaim::Address => {}
             None => return Err(unverified(subject, "the description does not state it")),
         }
     }
     let Some(did) = described.did().cloned() else {
-        return Err(unverified(CheckSubject::Did, "its DID is deactivated"));
+        return Err(unverified(DescriptionClaim::Did, "its DID is deactivated"));
     };
-    let verified = checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Verified { .. }));
+    let verified = checks.iter().filter(|check| matches!(check.outcome, DescriptionCheckOutcome::Verified { .. }));
     let verified = verified.map(|check| check.subject.as_str().to_owned()).collect();
-    let listed = ListedAgent { verified, ..ListedAgent::of(&described.description) };
+    let listed = ListedAgentSummary { verified, ..ListedAgentSummary::of(&described.description) };
     Ok(VerifiedAgent { url: described.url.clone(), did, listed })
 }

@@ -7,7 +7,7 @@ use nuncio_engine::drafting::{ProtocolDefinition, ProtocolDraft, ProtocolDraftSi
 use serde_json::{Map, Value, json};
 
 use super::alternative;
-use crate::negotiation::{self as judge, ExecutionMode, SecurityProfile};
+use crate::negotiation::{self as judge, InterfaceExecutionMode, SecurityProfile};
 use crate::wire::{
     Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, InterfaceExecution, InterfaceSchemas, NegotiateBody,
     NegotiationResult, NegotiationStatus, ProtocolArtifact, RpcError, SelectedInterface, profile, read_digest, texts,
@@ -123,7 +123,7 @@ pub fn result(
     let mut artifact = draft.document.clone();
     artifact["digest"] = json!(write_digest(&draft.digest));
     let until = if usable { valid_until } else { draft.expires_at };
-    let mode = if usable { ExecutionMode::NaturalLanguage } else { ExecutionMode::Drafting };
+    let mode = if usable { InterfaceExecutionMode::NaturalLanguage } else { InterfaceExecutionMode::Drafting };
     let schemas = match draft.blueprint.methods.as_slice() {
         [only] => Some(InterfaceSchemas {
             request_schema: Some(only.request_schema.source().clone()),

@@ -10,7 +10,7 @@ string_enum! {
     /// Requirement of the caller, identified by its field in the request.
     #[derive(PartialOrd, Ord)]
     #[repr(u16)]
-    pub enum Constraint {
+    pub enum NegotiationConstraint {
         /// The interface is one of the named interfaces.
         CandidateInterfaces = "candidateInterfaceRefs",
         /// The interface has one of the named profiles or protocols.
@@ -34,18 +34,21 @@ string_enum! {
 }
 
 /// Constraints on the security profile, the strictest first.
-pub(super) const SECURITY_CONSTRAINTS: [Constraint; 3] =
-    [Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile];
+pub(super) const SECURITY_CONSTRAINTS: [NegotiationConstraint; 3] = [
+    NegotiationConstraint::RequiredSecurityProfile,
+    NegotiationConstraint::SupportedSecurityProfiles,
+    NegotiationConstraint::OwnSecurityProfile,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ConstraintSet(u16);
+pub struct NegotiationConstraintSet(u16);
 
-impl ConstraintSet {
+impl NegotiationConstraintSet {
     pub(super) const fn all() -> Self {
         Self(u16::MAX)
     }
 
-    pub(super) fn add(&mut self, constraint: Constraint) {
+    pub(super) fn add(&mut self, constraint: NegotiationConstraint) {
         self.0 |= 1 << constraint as u16;
     }
 
@@ -53,7 +56,7 @@ impl ConstraintSet {
         Self(self.0 & other.0)
     }
 
-    pub(super) fn of(self, some: &[Constraint]) -> Self {
+    pub(super) fn of(self, some: &[NegotiationConstraint]) -> Self {
         some.iter().fold(Self::default(), |found, constraint| Self(found.0 | self.0 & 1 << *constraint as u16))
     }
 
@@ -67,19 +70,19 @@ impl ConstraintSet {
     }
 
     #[must_use]
-    pub const fn has(self, constraint: Constraint) -> bool {
+    pub const fn has(self, constraint: NegotiationConstraint) -> bool {
         self.0 & 1 << constraint as u16 != 0
     }
 
     /// Constraints of the set, in the order of their declaration.
-    pub fn iter(self) -> impl Iterator<Item = Constraint> {
-        Constraint::ALL.into_iter().filter(move |constraint| self.has(*constraint))
+    pub fn iter(self) -> impl Iterator<Item = NegotiationConstraint> {
+        NegotiationConstraint::ALL.into_iter().filter(move |constraint| self.has(*constraint))
     }
 
     /// Names of the request fields that ask for these constraints.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
-        self.iter().map(Constraint::as_str).collect()
+        self.iter().map(NegotiationConstraint::as_str).collect()
     }
 }
 
@@ -90,33 +93,36 @@ pub(super) fn check(
     ability: Option<&OfferedCapability>,
     security: Option<SecurityProfile>,
     score: &Score,
-) -> ConstraintSet {
+) -> NegotiationConstraintSet {
     let request = wanted.request;
     let wanted_constraints = &request.constraints;
-    let mut lacks = ConstraintSet::default();
+    let mut lacks = NegotiationConstraintSet::default();
     let mut must = |constraint, holds: bool| {
         if !holds {
             lacks.add(constraint);
         }
     };
     let candidates = &request.candidate_interfaces;
-    must(Constraint::CandidateInterfaces, candidates.is_empty() || candidates.contains(&offer.id));
-    must(Constraint::CandidateProtocols, wanted.is_candidate_protocol(offer));
+    must(NegotiationConstraint::CandidateInterfaces, candidates.is_empty() || candidates.contains(&offer.id));
+    must(NegotiationConstraint::CandidateProtocols, wanted.is_candidate_protocol(offer));
     let profiles = request.caller.supported_profiles.as_ref();
     let speaks = |profile: &String| profiles.is_none_or(|profiles| profiles.contains(profile));
-    must(Constraint::SupportedProfiles, offer.profile.as_ref().is_none_or(speaks));
-    must(Constraint::SupportedContentTypes, offer.content_types.is_empty() || wanted.content_type(offer).is_some());
-    must(Constraint::SupportedExecutionModes, wanted.execution_mode(offer).is_some());
+    must(NegotiationConstraint::SupportedProfiles, offer.profile.as_ref().is_none_or(speaks));
+    must(
+        NegotiationConstraint::SupportedContentTypes,
+        offer.content_types.is_empty() || wanted.content_type(offer).is_some(),
+    );
+    must(NegotiationConstraint::SupportedExecutionModes, wanted.execution_mode(offer).is_some());
     let can = |needed: &String| offer.abilities.iter().any(|it| is_below(it.capability.id.as_str(), needed));
-    must(Constraint::RequiredCapabilities, request.required_capabilities.iter().all(can));
+    must(NegotiationConstraint::RequiredCapabilities, request.required_capabilities.iter().all(can));
     let asked = wanted_constraints.requires_human_authorization;
-    must(Constraint::HumanAuthorization, asked.is_none_or(|asked| asked == offer.human_authorization));
+    must(NegotiationConstraint::HumanAuthorization, asked.is_none_or(|asked| asked == offer.human_authorization));
     let (takes, may_take) = (offer.latency_of(ability), wanted_constraints.max_latency_ms);
-    must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
-    must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
+    must(NegotiationConstraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
+    must(NegotiationConstraint::NaturalLanguage, wanted.takes_type(offer.kind));
     // A natural-language interface accepts any intent, and a required capability replaces a matching intent.
     let is_about_it = score.intent > 0 || !request.required_capabilities.is_empty();
-    must(Constraint::Intent, is_about_it || offer.kind == InterfaceType::NaturalLanguage);
+    must(NegotiationConstraint::Intent, is_about_it || offer.kind == InterfaceType::NaturalLanguage);
     if security.is_none() {
         report_security(offer, wanted, &mut lacks);
     }
@@ -124,7 +130,7 @@ pub(super) fn check(
 }
 
 /// Decides which of the violated security constraints to report.
-fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut ConstraintSet) {
+fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut NegotiationConstraintSet) {
     let requested = wanted.requested().of(&SECURITY_CONSTRAINTS);
     let before = *lacks;
     for constraint in requested.iter() {
@@ -134,7 +140,7 @@ fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: 
     }
     if *lacks == before {
         // Each constraint holds for some profile, but no profile satisfies all: the strictest is reported.
-        lacks.add(requested.iter().next().unwrap_or(Constraint::OwnSecurityProfile));
+        lacks.add(requested.iter().next().unwrap_or(NegotiationConstraint::OwnSecurityProfile));
     }
 }
 

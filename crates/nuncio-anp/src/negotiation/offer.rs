@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nuncio_core::agent::Capability;
 use nuncio_core::string_enum;
 
-use super::term_match::{IntentTag, WordSet};
+use super::term_match::{HashedIntentTag, HashedWordSet};
 
 /// Interface that is currently available to a caller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub struct InterfaceOffer {
     /// Accepted content types, preferred first; empty accepts all.
     pub content_types: Vec<String>,
     /// Execution modes of the interface, preferred first.
-    pub execution_modes: Vec<ExecutionMode>,
+    pub execution_modes: Vec<InterfaceExecutionMode>,
     pub abilities: Vec<OfferedCapability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
@@ -103,7 +103,7 @@ string_enum! {
 string_enum! {
     /// How a chosen interface is used.
     #[derive(PartialOrd, Ord)]
-    pub enum ExecutionMode {
+    pub enum InterfaceExecutionMode {
         DirectStructuredCall = "direct_structured_call",
         DirectMessage = "direct_message",
         GroupMessage = "group_message",
@@ -118,16 +118,16 @@ string_enum! {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct PreparedOffer {
+pub(super) struct PreparedInterfaceOffer {
     pub(super) offer: InterfaceOffer,
     /// Tags of each capability; one empty list for an offer without capabilities.
-    pub(super) tags: Vec<Vec<IntentTag>>,
+    pub(super) tags: Vec<Vec<HashedIntentTag>>,
 }
 
-impl PreparedOffer {
+impl PreparedInterfaceOffer {
     pub(super) fn new(offer: InterfaceOffer) -> Self {
         let tags_of = |ability: &OfferedCapability| {
-            ability.capability.intent_tags.iter().filter_map(|tag| IntentTag::parse(tag)).collect()
+            ability.capability.intent_tags.iter().filter_map(|tag| HashedIntentTag::parse(tag)).collect()
         };
         let mut tags: Vec<_> = offer.abilities.iter().map(tags_of).collect();
         if tags.is_empty() {
@@ -138,7 +138,7 @@ impl PreparedOffer {
 
     /// Share of the wanted words that capability number `at` contains, out of 1000; without capabilities, the share
     /// that the offer's description contains.
-    pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
+    pub(super) fn words_of(&self, at: usize, wanted: &HashedWordSet) -> u32 {
         match self.offer.abilities.get(at) {
             Some(OfferedCapability { capability, .. }) => {
                 let texts = [capability.name.as_str(), &capability.description];

@@ -4,9 +4,9 @@ use nuncio_core::json::essence;
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, ConstraintSet, SECURITY_CONSTRAINTS};
-use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
-use super::term_match::{IntentTag, WordSet};
+use super::constraint::{NegotiationConstraint, NegotiationConstraintSet, SECURITY_CONSTRAINTS};
+use super::offer::{InterfaceExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
+use super::term_match::{HashedIntentTag, HashedWordSet};
 use crate::wire::{self, CallerCapabilities, Intent};
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
@@ -52,8 +52,8 @@ impl InterfaceRequest {
 /// A request with precomputed tags and words, shared by all offers.
 pub(super) struct PreparedRequest<'a> {
     pub(super) request: &'a InterfaceRequest,
-    pub(super) tags: Vec<IntentTag>,
-    pub(super) words: WordSet,
+    pub(super) tags: Vec<HashedIntentTag>,
+    pub(super) words: HashedWordSet,
 }
 
 impl<'a> PreparedRequest<'a> {
@@ -63,8 +63,8 @@ impl<'a> PreparedRequest<'a> {
         let texts = intent.name.iter().chain(&intent.description).map(String::as_str);
         Self {
             request,
-            tags: tags.clone().filter_map(IntentTag::parse).collect(),
-            words: WordSet::of(texts.chain(tags)),
+            tags: tags.clone().filter_map(HashedIntentTag::parse).collect(),
+            words: HashedWordSet::of(texts.chain(tags)),
         }
     }
 
@@ -81,13 +81,13 @@ impl<'a> PreparedRequest<'a> {
     }
 
     /// Whether one of the [`SECURITY_CONSTRAINTS`] allows a profile.
-    pub(super) fn allows(&self, constraint: Constraint, profile: SecurityProfile) -> bool {
+    pub(super) fn allows(&self, constraint: NegotiationConstraint, profile: SecurityProfile) -> bool {
         let InterfaceRequest { caller, constraints, security_profile, .. } = self.request;
         match constraint {
-            Constraint::RequiredSecurityProfile => {
+            NegotiationConstraint::RequiredSecurityProfile => {
                 constraints.required_security_profile.as_ref().is_none_or(|required| required == profile.as_str())
             }
-            Constraint::SupportedSecurityProfiles => {
+            NegotiationConstraint::SupportedSecurityProfiles => {
                 let supported = caller.supported_security_profiles.as_ref();
                 supported.is_none_or(|supported| supported.iter().any(|it| it == profile.as_str()))
             }
@@ -114,12 +114,13 @@ impl<'a> PreparedRequest<'a> {
     }
 
     /// Execution mode: the one that the offer prefers among those that the caller supports.
-    pub(super) fn execution_mode(&self, offer: &InterfaceOffer) -> Option<ExecutionMode> {
-        let usable = |mode: &ExecutionMode| *mode != ExecutionMode::Drafting && self.takes_mode(*mode);
+    pub(super) fn execution_mode(&self, offer: &InterfaceOffer) -> Option<InterfaceExecutionMode> {
+        let usable =
+            |mode: &InterfaceExecutionMode| *mode != InterfaceExecutionMode::Drafting && self.takes_mode(*mode);
         offer.execution_modes.iter().copied().find(usable)
     }
 
-    pub(super) fn takes_mode(&self, mode: ExecutionMode) -> bool {
+    pub(super) fn takes_mode(&self, mode: InterfaceExecutionMode) -> bool {
         let supported = self.request.caller.supported_execution_modes.as_deref();
         supported.is_none_or(|supported| supported.iter().any(|it| it == mode.as_str()))
     }
@@ -139,22 +140,22 @@ impl<'a> PreparedRequest<'a> {
     }
 
     /// Constraints that the request contains.
-    pub(super) fn requested(&self) -> ConstraintSet {
+    pub(super) fn requested(&self) -> NegotiationConstraintSet {
         let InterfaceRequest { caller, constraints, .. } = self.request;
-        let mut requested = ConstraintSet::default();
+        let mut requested = NegotiationConstraintSet::default();
         let present = [
-            (Constraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),
-            (Constraint::CandidateProtocols, !self.request.candidate_protocols.is_empty()),
-            (Constraint::SupportedProfiles, caller.supported_profiles.is_some()),
-            (Constraint::RequiredSecurityProfile, constraints.required_security_profile.is_some()),
-            (Constraint::SupportedSecurityProfiles, caller.supported_security_profiles.is_some()),
-            (Constraint::OwnSecurityProfile, self.request.security_profile.is_some()),
-            (Constraint::SupportedContentTypes, caller.supported_content_types.is_some()),
-            (Constraint::SupportedExecutionModes, caller.supported_execution_modes.is_some()),
-            (Constraint::RequiredCapabilities, !self.request.required_capabilities.is_empty()),
-            (Constraint::HumanAuthorization, constraints.requires_human_authorization.is_some()),
-            (Constraint::MaxLatency, constraints.max_latency_ms.is_some()),
-            (Constraint::NaturalLanguage, constraints.allow_natural_language_fallback == Some(false)),
+            (NegotiationConstraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),
+            (NegotiationConstraint::CandidateProtocols, !self.request.candidate_protocols.is_empty()),
+            (NegotiationConstraint::SupportedProfiles, caller.supported_profiles.is_some()),
+            (NegotiationConstraint::RequiredSecurityProfile, constraints.required_security_profile.is_some()),
+            (NegotiationConstraint::SupportedSecurityProfiles, caller.supported_security_profiles.is_some()),
+            (NegotiationConstraint::OwnSecurityProfile, self.request.security_profile.is_some()),
+            (NegotiationConstraint::SupportedContentTypes, caller.supported_content_types.is_some()),
+            (NegotiationConstraint::SupportedExecutionModes, caller.supported_execution_modes.is_some()),
+            (NegotiationConstraint::RequiredCapabilities, !self.request.required_capabilities.is_empty()),
+            (NegotiationConstraint::HumanAuthorization, constraints.requires_human_authorization.is_some()),
+            (NegotiationConstraint::MaxLatency, constraints.max_latency_ms.is_some()),
+            (NegotiationConstraint::NaturalLanguage, constraints.allow_natural_language_fallback == Some(false)),
         ];
         present.into_iter().filter(|(_, present)| *present).for_each(|(constraint, _)| requested.add(constraint));
         requested

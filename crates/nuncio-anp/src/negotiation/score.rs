@@ -16,9 +16,9 @@ use std::cmp::Reverse;
 use nuncio_core::string_enum;
 
 use super::constraint::is_below;
-use super::offer::{InterfaceType, PreparedOffer};
+use super::offer::{InterfaceType, PreparedInterfaceOffer};
 use super::request::PreparedRequest;
-use super::term_match::IntentTag;
+use super::term_match::HashedIntentTag;
 
 const INTERFACE_TYPE: usize = 300;
 const CONTENT_TYPE: usize = 100;
@@ -49,7 +49,7 @@ string_enum! {
 }
 
 /// Returns the score of an offer, and the index of its best capability.
-pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
+pub(super) fn score(entry: &PreparedInterfaceOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
     let is_required = |at: usize| {
@@ -77,7 +77,7 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
     (score, ability)
 }
 
-fn intent(tags: &[IntentTag], wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentScoreBasis) {
+fn intent(tags: &[HashedIntentTag], wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentScoreBasis) {
     if !wanted.tags.is_empty() {
         let best = |tag| tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
         let sum: u64 = wanted.tags.iter().map(|tag| u64::from(best(tag))).sum();
@@ -101,7 +101,7 @@ fn interface_type(kind: InterfaceType, wanted: &PreparedRequest<'_>) -> u32 {
     points_by_rank(INTERFACE_TYPE, liked.iter().position(|it| it == kind.as_str()), liked.len())
 }
 
-fn content_type(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> u32 {
+fn content_type(entry: &PreparedInterfaceOffer, wanted: &PreparedRequest<'_>) -> u32 {
     let chosen = wanted.content_type(&entry.offer).and_then(|it| wanted.liked_content(it));
     points_by_rank(CONTENT_TYPE, chosen, wanted.request.constraints.preferred_content_types.len())
 }

@@ -21,9 +21,9 @@ const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 
 /// A tag such as `hotel.booking.create`, as hashes of its parts from general to specific.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IntentTag(Vec<u64>);
+pub(super) struct HashedIntentTag(Vec<u64>);
 
-impl IntentTag {
+impl HashedIntentTag {
     /// Parses a tag, ignoring case; `None` if the tag is empty.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::with_capacity(USUAL_PARTS);
@@ -54,9 +54,9 @@ impl IntentTag {
 
 /// Distinct words of some texts, as hashes. Scripts without spaces are split into pairs of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct WordSet(Box<[u64]>);
+pub(super) struct HashedWordSet(Box<[u64]>);
 
-impl WordSet {
+impl HashedWordSet {
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words = Vec::with_capacity(USUAL_WORDS);
         gather(texts, |word| {
@@ -273,8 +273,9 @@ mod tests {
 
     #[test]
     fn equal_tag_scores_highest_then_subtag_then_parent_tag_and_others_zero() {
-        let answers =
-            |has: &str, wants: &str| IntentTag::parse(has).unwrap().answers(&IntentTag::parse(wants).unwrap());
+        let answers = |has: &str, wants: &str| {
+            HashedIntentTag::parse(has).unwrap().answers(&HashedIntentTag::parse(wants).unwrap())
+        };
         for (has, wants, points) in [
             ("hotel.booking", "hotel.booking", 1000),
             ("Hotel.Booking", "hotel:booking", 1000),
@@ -287,12 +288,12 @@ mod tests {
         ] {
             assert_eq!(answers(has, wants), points, "{has} for {wants}");
         }
-        assert_eq!(IntentTag::parse(" . / "), None);
+        assert_eq!(HashedIntentTag::parse(" . / "), None);
     }
 
     #[test]
     fn word_match_score_ignores_word_endings_and_stop_words() {
-        let found = |wants: &str, has: &str| WordSet::of([wants]).found_in([has].into_iter());
+        let found = |wants: &str, has: &str| HashedWordSet::of([wants]).found_in([has].into_iter());
         assert_eq!(found("Book the rooms", "room booking"), 1000);
         assert_eq!(found("searchRooms", "Search for a room"), 1000);
         assert_eq!(found("make_reservation", "reserve"), 500);
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(found("预订客房", "我要预订一间客房"), 666);
         assert_eq!(found("订", "订"), 1000);
         assert_eq!(found("天气", "预订客房"), 0);
-        assert!(WordSet::of(["to the of", "…！"]).is_empty());
+        assert!(HashedWordSet::of(["to the of", "…！"]).is_empty());
     }
 
     #[test]
@@ -320,7 +321,7 @@ mod tests {
             "bookings, reservations; booked & booking",
         ] {
             // One non-ASCII letter makes the whole text use the Unicode implementation.
-            let (plain, other) = (WordSet::of([text]), WordSet::of([format!("{text} é").as_str()]));
+            let (plain, other) = (HashedWordSet::of([text]), HashedWordSet::of([format!("{text} é").as_str()]));
             let mut with = plain.0.to_vec();
             with.push(hash("é".as_bytes()));
             with.sort_unstable();
@@ -329,16 +330,16 @@ mod tests {
         // Words after `MAX_WORDS` other words are not compared; stop words do not count.
         let filler = "the ".repeat(1000);
         let (short, far) = (format!("{filler} room"), format!("{} room", "x1 ".repeat(MAX_WORDS)));
-        let found = |has: &str| WordSet::of(["rooms"]).found_in([has].into_iter());
+        let found = |has: &str| HashedWordSet::of(["rooms"]).found_in([has].into_iter());
         assert_eq!((found("room"), found(&short), found(&far)), (1000, 1000, 0));
         let long = "x".repeat(100);
-        assert_eq!(WordSet::of([long.as_str()]), WordSet::of([long.to_uppercase().as_str()]));
+        assert_eq!(HashedWordSet::of([long.as_str()]), HashedWordSet::of([long.to_uppercase().as_str()]));
     }
 
     #[test]
     fn number_of_words_compared_in_a_long_text_is_limited() {
         let long: String = (0..100_000).map(|n| format!("w{n} ")).collect();
-        assert_eq!(WordSet::of([long.as_str()]).0.len(), MAX_WORDS);
-        assert!(WordSet::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);
+        assert_eq!(HashedWordSet::of([long.as_str()]).0.len(), MAX_WORDS);
+        assert!(HashedWordSet::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);
     }
 }

@@ -38,7 +38,7 @@ fn structured() -> InterfaceOffer {
         profile: Some("anp.rpc.v1".to_owned()),
         security_profiles: vec![SecurityProfile::TransportProtected],
         content_types: vec!["application/json".to_owned()],
-        execution_modes: vec![ExecutionMode::DirectStructuredCall],
+        execution_modes: vec![InterfaceExecutionMode::DirectStructuredCall],
         abilities: vec![booking().into()],
         human_authorization: true,
         latency_ms: Some(120),
@@ -57,7 +57,7 @@ fn conversation() -> InterfaceOffer {
         protocol: "ANP".to_owned(),
         profile: Some("anp.direct.base.v1".to_owned()),
         content_types: vec!["text/plain".to_owned(), "application/json".to_owned()],
-        execution_modes: vec![ExecutionMode::DirectMessage, ExecutionMode::NaturalLanguage],
+        execution_modes: vec![InterfaceExecutionMode::DirectMessage, InterfaceExecutionMode::NaturalLanguage],
         human_authorization: false,
         latency_ms: None,
         url: "https://grand-hotel.com/anp".to_owned(),
@@ -99,14 +99,14 @@ fn request() -> InterfaceRequest {
     }
 }
 
-fn accepted<'a>(offers: &'a PreparedOffers, request: &InterfaceRequest) -> ChosenInterface<'a> {
+fn accepted<'a>(offers: &'a PreparedInterfaceOffers, request: &InterfaceRequest) -> ChosenInterface<'a> {
     match offers.choose(request, NOW) {
-        Ok(InterfaceSelection::Accepted(accepted)) => accepted,
+        Ok(AcceptedInterfaceOrDraft::Accepted(accepted)) => accepted,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(offers: &PreparedOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
+fn refused(offers: &PreparedInterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -114,14 +114,14 @@ fn refused(offers: &PreparedOffers, request: &InterfaceRequest) -> (ErrorCode, V
 
 #[test]
 fn negotiation_example_of_the_specification_selects_structured_interface() {
-    let offers = PreparedOffers::new(vec![conversation(), structured()]);
+    let offers = PreparedInterfaceOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
     wanted.constraints.requires_human_authorization = Some(true);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.id, "interface.booking.structured.v1");
     assert_eq!(it.ability.unwrap().capability.id.as_str(), "cap.hotel.booking");
     assert_eq!((it.security, it.content_type), (SecurityProfile::TransportProtected, Some("application/json")));
-    assert_eq!((it.mode, it.timeout_ms), (Some(ExecutionMode::DirectStructuredCall), Some(3000)));
+    assert_eq!((it.mode, it.timeout_ms), (Some(InterfaceExecutionMode::DirectStructuredCall), Some(3000)));
     assert!(it.offer.human_authorization);
     let score = Score {
         intent: 1000,
@@ -140,7 +140,7 @@ fn negotiation_example_of_the_specification_selects_structured_interface() {
 
 #[test]
 fn preferred_interface_and_content_types_decide_between_suitable_interfaces() {
-    let offers = PreparedOffers::new(vec![structured(), conversation()]);
+    let offers = PreparedInterfaceOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
     wanted.constraints.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
@@ -162,7 +162,8 @@ fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
     let search = capability("cap.search", "查找空房", &[]);
     let book = capability("cap.book", "预订客房", &[]);
     let create = capability("cap.create", "Create", &["hotel.booking.create"]);
-    let offers = PreparedOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
+    let offers =
+        PreparedInterfaceOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
     let ask = |intent| InterfaceRequest { intent, ..InterfaceRequest::default() };
     let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
@@ -176,14 +177,14 @@ fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
 #[test]
 fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_fits() {
     let mut drafting = conversation();
-    drafting.execution_modes.push(ExecutionMode::Drafting);
-    let offers = PreparedOffers::new(vec![drafting, structured()]);
+    drafting.execution_modes.push(InterfaceExecutionMode::Drafting);
+    let offers = PreparedInterfaceOffers::new(vec![drafting, structured()]);
     let mut wanted = request();
     wanted.mode = Some("natural_language_protocol_drafting".to_owned());
     assert_eq!(accepted(&offers, &wanted).offer.kind, InterfaceType::Structured);
     wanted.required_capabilities.clear();
     wanted.intent = Intent { name: Some("forecast weather".to_owned()), ..Intent::default() };
-    let Ok(InterfaceSelection::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
+    let Ok(AcceptedInterfaceOrDraft::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
     assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
     assert_eq!(lost, ["is a natural-language interface, and a protocol was requested", "does not satisfy intent"]);
@@ -199,5 +200,5 @@ fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_f
     wanted.constraints.allow_natural_language_fallback = Some(true);
     wanted.mode = None;
     let it = accepted(&offers, &wanted);
-    assert_eq!((it.offer.kind, it.mode), (InterfaceType::NaturalLanguage, Some(ExecutionMode::DirectMessage)));
+    assert_eq!((it.offer.kind, it.mode), (InterfaceType::NaturalLanguage, Some(InterfaceExecutionMode::DirectMessage)));
 }

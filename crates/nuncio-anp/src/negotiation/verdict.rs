@@ -2,8 +2,8 @@
 
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, ConstraintSet, SECURITY_CONSTRAINTS};
-use super::offer::{ExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
+use super::constraint::{NegotiationConstraint, NegotiationConstraintSet, SECURITY_CONSTRAINTS};
+use super::offer::{InterfaceExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
 use crate::wire::ErrorCode;
@@ -12,7 +12,7 @@ pub const MAX_ALTERNATIVES: usize = 16;
 
 /// Result of a successful negotiation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum InterfaceSelection<'a> {
+pub enum AcceptedInterfaceOrDraft<'a> {
     Accepted(ChosenInterface<'a>),
     /// No structured interface fits; the contained interface can be used to draft a protocol.
     Draft(ProtocolDraftingOffer<'a>),
@@ -25,7 +25,7 @@ pub struct ChosenInterface<'a> {
     /// Strongest security profile that both sides support.
     pub security: SecurityProfile,
     pub content_type: Option<&'a str>,
-    pub mode: Option<ExecutionMode>,
+    pub mode: Option<InterfaceExecutionMode>,
     pub timeout_ms: Option<u64>,
     pub score: Score,
     /// Other interfaces, the nearest first, each with the reason why it was not chosen.
@@ -51,7 +51,7 @@ pub struct Alternative<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotChosenReason {
-    Lacks(ConstraintSet),
+    Lacks(NegotiationConstraintSet),
     /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
     FewerPoints(u32),
@@ -116,7 +116,7 @@ pub struct NegotiationRefusal {
     pub cause: ErrorCode,
     pub message: String,
     /// Constraints that no interface satisfies.
-    pub unsupported: ConstraintSet,
+    pub unsupported: NegotiationConstraintSet,
     /// Supported values that the caller could use instead.
     pub supported: Vec<String>,
     /// Request fields that the caller should fill in.
@@ -126,10 +126,13 @@ pub struct NegotiationRefusal {
 }
 
 /// Error codes for a single requirement that no interface satisfies, with the constraints that they report.
-pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[Constraint])] = &[
-    (ErrorCode::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
+pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[NegotiationConstraint])] = &[
+    (
+        ErrorCode::UnsupportedCandidateProfile,
+        &[NegotiationConstraint::CandidateProtocols, NegotiationConstraint::SupportedProfiles],
+    ),
     (ErrorCode::UnsupportedCandidateSecurity, &SECURITY_CONSTRAINTS),
-    (ErrorCode::UnsupportedCandidateContent, &[Constraint::SupportedContentTypes]),
+    (ErrorCode::UnsupportedCandidateContent, &[NegotiationConstraint::SupportedContentTypes]),
 ];
 
 impl NegotiationRefusal {
@@ -137,7 +140,7 @@ impl NegotiationRefusal {
         Self {
             cause,
             message: message.into(),
-            unsupported: ConstraintSet::default(),
+            unsupported: NegotiationConstraintSet::default(),
             supported: Vec::new(),
             missing: Vec::new(),
             nearest: None,
@@ -176,7 +179,7 @@ impl NegotiationRefusal {
         )
     }
 
-    pub(super) fn unsupported(cause: ErrorCode, unsupported: ConstraintSet, supported: Vec<String>) -> Self {
+    pub(super) fn unsupported(cause: ErrorCode, unsupported: NegotiationConstraintSet, supported: Vec<String>) -> Self {
         let what = match cause {
             ErrorCode::UnsupportedCandidateProfile => "profile",
             ErrorCode::UnsupportedCandidateSecurity => "security profile",
@@ -187,7 +190,7 @@ impl NegotiationRefusal {
         Self { unsupported, supported, ..Self::new(cause, message) }
     }
 
-    pub(super) fn no_match(unsupported: ConstraintSet, nearest: Option<&str>) -> Self {
+    pub(super) fn no_match(unsupported: NegotiationConstraintSet, nearest: Option<&str>) -> Self {
         let message = match nearest {
             Some(id) => format!("No matching interface; the nearest, {id}, lacks {}", unsupported.names().join(", ")),
             None => "No matching interface".to_owned(),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use nuncio_core::agent::{Agent, Tool};
 
 use super::{HostDocumentSettings, ToolDocumentKind, interface_id, name_of};
-use crate::negotiation::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
+use crate::negotiation::{InterfaceExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use crate::wire::{profile, texts};
 
 /// State of a tool for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolState {
+pub struct ToolOfferState {
     /// False if the tool is disabled or overloaded.
     pub available: bool,
     /// Whether the caller may use the tool.
@@ -36,8 +36,8 @@ pub struct ConversationInterfaceState {
     pub signs: bool,
 }
 
-pub struct OfferContext<'a> {
-    pub tool: &'a dyn Fn(&Tool) -> ToolState,
+pub struct InterfaceOfferContext<'a> {
+    pub tool: &'a dyn Fn(&Tool) -> ToolOfferState,
     pub conversation: ConversationInterfaceState,
 }
 
@@ -45,7 +45,7 @@ impl HostDocumentSettings {
     /// Offers of an agent. Tools that the caller may not use are offered as not granted, so that the negotiation can
     /// ask for authentication; if authentication would not help, such tools should be marked as unavailable.
     #[must_use]
-    pub fn offers(&self, agent: &Agent, moment: &OfferContext<'_>) -> Vec<InterfaceOffer> {
+    pub fn offers(&self, agent: &Agent, moment: &InterfaceOfferContext<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
         for set in ToolDocumentKind::ALL {
             for granted in [true, false] {
@@ -64,9 +64,9 @@ impl HostDocumentSettings {
         agent: &Agent,
         set: ToolDocumentKind,
         granted: bool,
-        moment: &OfferContext<'_>,
+        moment: &InterfaceOfferContext<'_>,
     ) -> Option<InterfaceOffer> {
-        let tools: Vec<(&Tool, ToolState)> = agent
+        let tools: Vec<(&Tool, ToolOfferState)> = agent
             .tools
             .iter()
             .filter(|tool| set.has(agent, tool))
@@ -102,7 +102,7 @@ impl HostDocumentSettings {
             profile: Some(profile::RPC.to_owned()),
             security_profiles: vec![SecurityProfile::TransportProtected],
             content_types: vec!["application/json".to_owned()],
-            execution_modes: vec![ExecutionMode::DirectStructuredCall],
+            execution_modes: vec![InterfaceExecutionMode::DirectStructuredCall],
             abilities: found.into_values().collect(),
             human_authorization: set.asks_a_person(),
             latency_ms: tools.iter().filter_map(|(_, state)| state.latency_ms).max(),
@@ -113,14 +113,14 @@ impl HostDocumentSettings {
         })
     }
 
-    fn conversation_offer(&self, agent: &Agent, moment: &OfferContext<'_>) -> InterfaceOffer {
+    fn conversation_offer(&self, agent: &Agent, moment: &InterfaceOfferContext<'_>) -> InterfaceOffer {
         let state = moment.conversation;
-        let mut execution_modes = vec![ExecutionMode::NaturalLanguage];
+        let mut execution_modes = vec![InterfaceExecutionMode::NaturalLanguage];
         if state.signs {
-            execution_modes.push(ExecutionMode::DirectMessage);
+            execution_modes.push(InterfaceExecutionMode::DirectMessage);
         }
         if state.drafts {
-            execution_modes.push(ExecutionMode::Drafting);
+            execution_modes.push(InterfaceExecutionMode::Drafting);
         }
         let usable = |tool: &Tool| {
             let state = (moment.tool)(tool);

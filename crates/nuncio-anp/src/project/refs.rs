@@ -28,7 +28,7 @@ impl SchemaComponents {
                 moved.push((format!("#/{section}/{}", own.replace('~', "~0").replace('/', "~1")), key, definition));
             }
         }
-        let rewriter = ReferenceRewriter {
+        let rewriter = SchemaReferenceRewriter {
             root: &root,
             moved: moved.iter().map(|(pointer, key, _)| (pointer.as_str(), key.as_str())).collect(),
         };
@@ -64,13 +64,13 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
 }
 
-struct ReferenceRewriter<'a> {
+struct SchemaReferenceRewriter<'a> {
     root: &'a str,
     /// Pairs of a definition's JSON pointer and its component name.
     moved: Vec<(&'a str, &'a str)>,
 }
 
-impl ReferenceRewriter<'_> {
+impl SchemaReferenceRewriter<'_> {
     fn schema(&self, schema: &Value) -> Value {
         match schema {
             // References inside a schema with its own `$id` are relative to that `$id` and stay unchanged.

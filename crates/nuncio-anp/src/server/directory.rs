@@ -15,7 +15,7 @@ use url::Url;
 use super::discover::VARY;
 use super::{AnpResult, AnpServerState, error_response, json_response, refuse};
 use crate::client::AgentTarget;
-use crate::directory::{DirectoryEntry, PATH, RegisteredAgent, RegistrationPolicy, SearchQuery};
+use crate::directory::{AgentRegistrationResult, DirectoryEntry, DirectorySearchQuery, PATH, RegistrationPolicy};
 use crate::wire::{CollectionPage, RegistrationRequest, canonical};
 
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
@@ -23,7 +23,7 @@ const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
 /// Handles `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`.
 pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) -> Response {
     let asked = QueryParameters::of(request.uri());
-    let wanted = match SearchQuery::read(asked.pairs()) {
+    let wanted = match DirectorySearchQuery::read(asked.pairs()) {
         Ok(wanted) => wanted,
         Err(why) => return refuse(&EngineError::new(Code::BadRequest, why)),
     };
@@ -44,7 +44,8 @@ impl RegistrationRequest {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
         let value = json::read(body, MAX_REGISTRATION_BYTES).map_err(|why| {
-            let code = if matches!(why, json::JsonError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
+            let code =
+                if matches!(why, json::JsonDocumentError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
             EngineError::new(code, format!("the body {why}; {form}"))
         })?;
         let registration: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
@@ -80,7 +81,7 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
         Err(error) => Err(error),
     };
     let mut response = match done {
-        Ok(RegisteredAgent { entry, listed, is_new }) => {
+        Ok(AgentRegistrationResult { entry, listed, is_new }) => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             // Only operators see who registered the entry.
             let mut body = DirectoryEntry::new(&entry, &listed, anp.engine.now());

@@ -78,7 +78,7 @@ pub(super) async fn agents(
 }
 
 #[derive(Deserialize)]
-pub(super) struct DescriptionQuery {
+pub(super) struct DescriptionProofQuery {
     proof: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct DescriptionQuery {
 pub(super) async fn description(
     State(anp): State<AnpServerState>,
     Path(name): Path<String>,
-    asked: Result<Query<DescriptionQuery>, QueryRejection>,
+    asked: Result<Query<DescriptionProofQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     let form = match asked.as_ref().map(|Query(query)| query.proof.as_deref()) {

@@ -3,7 +3,8 @@ use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, sample, title,
+    OpenApiPart, PathRules, PathSignatureRule, ProtocolEntryPoint, ProtocolFront, SampleRequest, ServerTokenKind,
+    sample, title,
 };
 use serde_json::json;
 
@@ -15,14 +16,14 @@ use crate::wire::WELL_KNOWN;
 const PATHS: &[PathRules] = &[
     PathRules::public(WELL_KNOWN),
     PathRules::public("/.well-known/did.json"),
-    PathRules { tokens: &[TokenKind::Did], ..signed_by_did("/agents") },
-    PathRules { tokens: &[TokenKind::Did], ..signed_by_did("/anp") },
+    PathRules { tokens: &[ServerTokenKind::Did], ..signed_by_did("/agents") },
+    PathRules { tokens: &[ServerTokenKind::Did], ..signed_by_did("/anp") },
     signed_by_did(registry::PATH),
     signed_by_did(registry::DESCRIPTION),
 ];
 
 const fn signed_by_did(prefix: &'static str) -> PathRules {
-    PathRules { key_signatures: SignatureRule::Refused, ..PathRules::public(prefix) }
+    PathRules { key_signatures: PathSignatureRule::Refused, ..PathRules::public(prefix) }
 }
 
 /// ANP as one of the protocols that the HTTP server mounts.

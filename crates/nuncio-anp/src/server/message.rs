@@ -57,13 +57,13 @@ impl OutgoingDirectMessage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryFailure {
+pub struct DirectMessageDeliveryFailure {
     pub why: String,
     /// Whether a later delivery attempt may succeed.
     pub later: bool,
 }
 
-impl DeliveryFailure {
+impl DirectMessageDeliveryFailure {
     #[must_use]
     pub fn retryable(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: true }
@@ -77,17 +77,17 @@ impl DeliveryFailure {
 
 impl AnpServerState {
     /// Sends a message: to a local agent directly, to others through their message service.
-    pub(super) async fn send(&self, message: &OutgoingDirectMessage) -> Result<(), DeliveryFailure> {
-        let request = self.identities.signed_message(message).map_err(DeliveryFailure::permanent)?;
+    pub(super) async fn send(&self, message: &OutgoingDirectMessage) -> Result<(), DirectMessageDeliveryFailure> {
+        let request = self.identities.signed_message(message).map_err(DirectMessageDeliveryFailure::permanent)?;
         if !self.identities.is_ours(&message.to) {
             return self.identities.post(message, &request).await;
         }
-        let request =
-            AnpRequest::read(request.to_string().as_bytes()).map_err(|it| DeliveryFailure::permanent(it.1.message))?;
+        let request = AnpRequest::read(request.to_string().as_bytes())
+            .map_err(|it| DirectMessageDeliveryFailure::permanent(it.1.message))?;
         let taken = Box::pin(self.dispatch(None, request)).await;
         taken.map(drop).map_err(|error| {
             let later = error.known_code().is_none_or(crate::wire::ErrorCode::is_retryable);
-            DeliveryFailure { why: error.message, later }
+            DirectMessageDeliveryFailure { why: error.message, later }
         })
     }
 

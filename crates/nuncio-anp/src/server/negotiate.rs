@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::AnpServerState;
 use super::draft::negotiation_id;
-use super::operations::OperationKey;
+use super::operations::NegotiationOperationKey;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
-use crate::negotiation::{InterfaceSelection, NegotiationMode, PreparedOffers};
-use crate::project::{ConversationInterfaceState, OfferContext, ToolState};
+use crate::negotiation::{AcceptedInterfaceOrDraft, NegotiationMode, PreparedInterfaceOffers};
+use crate::project::{ConversationInterfaceState, InterfaceOfferContext, ToolOfferState};
 use crate::wire::{AnpRequest, ErrorCode, RequestTargetKind, RpcError};
 
 pub(super) const RESULT_VALIDITY: Duration = Duration::from_secs(600);
@@ -24,7 +24,7 @@ impl AnpServerState {
     pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         let body = read(&request.body)?;
         let served = self.addressee(request)?;
-        let operation = OperationKey::of(caller, request);
+        let operation = NegotiationOperationKey::of(caller, request);
         if let Some(operation) = &operation
             && let Some(earlier) = self.operations.result_of(operation, self.engine.now())?
         {
@@ -38,7 +38,7 @@ impl AnpServerState {
         }
         let (offers, now) = (self.offers(caller, &served), self.engine.now());
         let alternatives = match offers.choose(&wanted, now).map_err(|refusal| RpcError::from(&refusal))? {
-            InterfaceSelection::Accepted(accepted) => {
+            AcceptedInterfaceOrDraft::Accepted(accepted) => {
                 let chosen = result(&accepted, negotiation_id(request, &body), now.after(RESULT_VALIDITY));
                 tracing::info!(agent = %served.agent.name, negotiation = %chosen.negotiation_id, digest = chosen.negotiation_digest, "negotiated");
                 return Ok(match operation {
@@ -46,18 +46,18 @@ impl AnpServerState {
                     None => json!(chosen),
                 });
             }
-            InterfaceSelection::Draft(draft) => draft::alternatives(&draft),
+            AcceptedInterfaceOrDraft::Draft(draft) => draft::alternatives(&draft),
         };
         self.draft(caller, &served, request, &body, alternatives).await
     }
 
     /// Interfaces that the agent currently offers to the caller.
-    fn offers(&self, caller: Option<&Caller>, served: &PublishedAgent) -> PreparedOffers {
+    fn offers(&self, caller: Option<&Caller>, served: &PublishedAgent) -> PreparedInterfaceOffers {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
             let status = self.engine.calls().tool_status(caller, served, tool);
             let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-            ToolState {
+            ToolOfferState {
                 available: status.available,
                 granted: status.granted,
                 latency_ms: status.latency.map(millis),
@@ -72,7 +72,7 @@ impl AnpServerState {
             drafts: self.engine.drafts().can_draft(served),
             signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
-        PreparedOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }))
+        PreparedInterfaceOffers::new(self.host.offers(agent, &InterfaceOfferContext { tool: &tool, conversation }))
     }
 
     /// Agent that a request addresses by its DID. A request to the message service itself needs a host with exactly one

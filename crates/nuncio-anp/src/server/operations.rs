@@ -23,7 +23,7 @@ struct CachedNegotiationResult {
 }
 
 /// Identifies an operation: caller, target, method and operation id.
-pub(super) struct OperationKey {
+pub(super) struct NegotiationOperationKey {
     operation: Digest,
     request: Digest,
 }
@@ -34,7 +34,7 @@ impl Default for NegotiationResultCache {
     }
 }
 
-impl OperationKey {
+impl NegotiationOperationKey {
     /// The key of a request; none if the request has no operation id. Unidentified callers share no operations: their
     /// key includes the request, so that one of them cannot use up the operation ids of the others.
     pub(super) fn of(caller: Option<&Caller>, request: &AnpRequest) -> Option<Self> {
@@ -57,7 +57,7 @@ impl NegotiationResultCache {
     ///
     /// # Errors
     /// The operation id was used with another request (1008).
-    pub(super) fn result_of(&self, key: &OperationKey, now: Timestamp) -> Result<Option<Value>, RpcError> {
+    pub(super) fn result_of(&self, key: &NegotiationOperationKey, now: Timestamp) -> Result<Option<Value>, RpcError> {
         match self.0.get(&key.operation, now) {
             Some(earlier) if earlier.request == key.request => Ok(Some(earlier.result)),
             Some(_) => Err(RpcError::new(ErrorCode::IdempotencyConflict)),
@@ -66,7 +66,7 @@ impl NegotiationResultCache {
     }
 
     /// Stores a result. If a request with the same key was faster, its result is returned instead.
-    pub(super) fn remember(&self, key: &OperationKey, result: Value, now: Timestamp) -> Value {
+    pub(super) fn remember(&self, key: &NegotiationOperationKey, result: Value, now: Timestamp) -> Value {
         let mut returned = result.clone();
         self.0.update(key.operation, now, now.after(RESULT_VALIDITY), |earlier| match earlier {
             Some(earlier) if earlier.request == key.request => {

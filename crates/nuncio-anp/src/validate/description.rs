@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::validator::{DocumentValidator, JsonNode, object_of};
+use super::validator::{AnpDocumentValidator, LocatedJsonValue, object_of};
 use super::{openrpc, security};
 use crate::wire::{AgentDescription, Interface, PROTOCOL_TYPE, Product, method, profile};
 
@@ -13,7 +13,7 @@ const INFORMATION_MEMBERS: [&str; 3] = ["Infomations", "Informations", "informat
 /// Message and expected value of the fault for an id that occurs twice.
 const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "a unique id");
 
-pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+pub(super) fn check(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
     validator.need_text(node, "protocolVersion", "the version of the protocol, such as \"1.0.0\"");
     match node.get("type") {
@@ -50,7 +50,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
 }
 
-fn check_did(validator: &mut DocumentValidator, did: &JsonNode<'_>) {
+fn check_did(validator: &mut AnpDocumentValidator, did: &LocatedJsonValue<'_>) {
     if let Some(text) = validator.filled(did) {
         let method_and_id = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));
         let is_did = method_and_id.is_some_and(|(method, id)| !method.is_empty() && !id.is_empty());
@@ -60,7 +60,7 @@ fn check_did(validator: &mut DocumentValidator, did: &JsonNode<'_>) {
     }
 }
 
-fn check_security(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check_security(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     match node.get("securityDefinitions") {
         Some(definitions) => security::definitions(validator, &definitions),
         None => validator.missing(node, "securityDefinitions", "the authentication schemes by name"),
@@ -75,7 +75,11 @@ fn check_security(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     security::may_reference(validator, node, object_of(node, "securityDefinitions"));
 }
 
-fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
+fn check_information(
+    validator: &mut AnpDocumentValidator,
+    node: &LocatedJsonValue<'_>,
+    schemes: Option<&Map<String, Value>>,
+) {
     let mut spelt = INFORMATION_MEMBERS.iter().filter_map(|name| Some((*name, node.get(name)?)));
     let Some((name, list)) = spelt.next() else { return };
     for (_, other) in spelt {
@@ -100,7 +104,7 @@ fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, sch
     });
 }
 
-fn check_capabilities(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check_capabilities(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     let Some(list) = node.get("capabilities") else { return };
     let mut ids = HashSet::new();
     validator.each_object(&list, |validator, item| {
@@ -114,7 +118,11 @@ fn check_capabilities(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     });
 }
 
-fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
+fn check_interfaces(
+    validator: &mut AnpDocumentValidator,
+    node: &LocatedJsonValue<'_>,
+    schemes: Option<&Map<String, Value>>,
+) {
     let Some(list) = node.get("interfaces") else {
         validator.better(node, "interfaces", "without it clients cannot use the agent");
         return;
@@ -128,7 +136,7 @@ fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, sche
         }
         check_interface(validator, item);
         security::may_reference(validator, item, schemes);
-        for reference in item.get("capabilityRefs").iter().flat_map(JsonNode::items) {
+        for reference in item.get("capabilityRefs").iter().flat_map(LocatedJsonValue::items) {
             if reference.text().is_some_and(|id| !capabilities.contains(id)) {
                 validator.warning(&reference, "is the id of none of the capabilities", Value::Null);
             }
@@ -136,7 +144,7 @@ fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, sche
     });
 }
 
-fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check_interface(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     let kind = validator.need_text(node, "type", "the type of the interface");
     let schemes = [Interface::STRUCTURED, Interface::NATURAL_LANGUAGE, Interface::META];
     if let (Some(kind), Some(found)) = (kind, node.get("type"))
@@ -179,7 +187,7 @@ fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 }
 
 /// Checks a `MetaProtocolInterface` (ANP-06 §5.2).
-fn check_meta(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check_meta(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     validator.need_word(node, "profile", profile::NEGOTIATION);
     validator.need_word(node, "binding", "jsonrpc-2.0");
     if node.get("url").is_none() {
@@ -197,7 +205,7 @@ fn check_meta(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
 }
 
-fn check_proof(validator: &mut DocumentValidator, node: &JsonNode<'_>, did: Option<&str>) {
+fn check_proof(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>, did: Option<&str>) {
     validator.need_text(node, "type", "the type of the proof");
     validator.need_text(node, "proofValue", "the signature");
     validator.may_time(node, "created");
@@ -218,7 +226,7 @@ fn check_proof(validator: &mut DocumentValidator, node: &JsonNode<'_>, did: Opti
 }
 
 /// Checks a list of agents (ANP-08).
-pub(super) fn check_page(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+pub(super) fn check_page(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     validator.need_word(node, "@type", "CollectionPage");
     validator.may_url(node, "url");
     validator.may_url(node, "next");

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use jsonschema::draft202012;
 use serde_json::Value;
 
-use super::validator::{DocumentValidator, JsonNode, is_web_address};
+use super::validator::{AnpDocumentValidator, LocatedJsonValue, is_web_address};
 
 const PARAM_STRUCTURES: [&str; 3] = ["by-name", "by-position", "either"];
 
-pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+pub(super) fn check(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     if let (Some(version), Some(found)) =
         (validator.need_text(node, "openrpc", "its version, \"1.3.2\""), node.get("openrpc"))
         && !version.starts_with("1.")
@@ -31,7 +31,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     check_servers(validator, node);
     if let Some(components) = node.get("components") {
         validator.object(&components);
-        for (_, schema) in components.get("schemas").iter().flat_map(JsonNode::members) {
+        for (_, schema) in components.get("schemas").iter().flat_map(LocatedJsonValue::members) {
             check_schema(validator, node, &schema);
         }
     }
@@ -51,7 +51,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     });
 }
 
-fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check_servers(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     let Some(servers) = node.get("servers") else {
         validator.better(node, "servers", "callers do not know where to send calls");
         return;
@@ -77,7 +77,7 @@ fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
 }
 
-fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+fn check_method(validator: &mut AnpDocumentValidator, document: &LocatedJsonValue<'_>, node: &LocatedJsonValue<'_>) {
     validator.may_text(node, "summary");
     validator.should_text(node, "description", "existing clients refuse methods without a description");
     if let Some(found) = node.get("paramStructure")
@@ -107,7 +107,11 @@ fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
     }
 }
 
-fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+fn check_descriptor(
+    validator: &mut AnpDocumentValidator,
+    document: &LocatedJsonValue<'_>,
+    node: &LocatedJsonValue<'_>,
+) {
     validator.need_text(node, "name", "the name of the parameter");
     validator.may_text(node, "description");
     validator.may_flag(node, "required");
@@ -119,7 +123,11 @@ fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, 
 
 /// Whether a value is a `$ref` object. Reports a reference that cannot be resolved, and warns about references outside
 /// of schemas, which existing clients do not follow.
-fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) -> bool {
+fn is_reference(
+    validator: &mut AnpDocumentValidator,
+    document: &LocatedJsonValue<'_>,
+    node: &LocatedJsonValue<'_>,
+) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
     validator.warning(&reference, "is a reference, which existing clients follow only in schemas", "the object itself");
     if let Some(text) = validator.filled(&reference) {
@@ -132,7 +140,7 @@ fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
 }
 
 /// Checks a JSON Schema and its references to the document's components.
-fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+fn check_schema(validator: &mut AnpDocumentValidator, document: &LocatedJsonValue<'_>, node: &LocatedJsonValue<'_>) {
     if validator.is_full() {
         return;
     }
@@ -142,7 +150,7 @@ fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
             if let Err(error) = draft202012::meta::validate(node.value) {
                 let inside = error.instance_path().as_str();
                 let value = node.value.pointer(inside).unwrap_or(node.value);
-                let inside_node = JsonNode { value, path: format!("{}{inside}", node.path) };
+                let inside_node = LocatedJsonValue { value, path: format!("{}{inside}", node.path) };
                 validator.error(&inside_node, format!("is not a valid JSON Schema: {error}"), "a JSON Schema");
             }
             references(validator, document, node);
@@ -151,7 +159,7 @@ fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
     }
 }
 
-fn references(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
+fn references(validator: &mut AnpDocumentValidator, document: &LocatedJsonValue<'_>, node: &LocatedJsonValue<'_>) {
     for (name, member) in node.members() {
         match (name, member.text()) {
             ("$ref", Some(reference)) => check_reference(validator, document, &member, reference),
@@ -162,7 +170,12 @@ fn references(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: 
     node.items().for_each(|item| references(validator, document, &item));
 }
 
-fn check_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>, reference: &str) {
+fn check_reference(
+    validator: &mut AnpDocumentValidator,
+    document: &LocatedJsonValue<'_>,
+    node: &LocatedJsonValue<'_>,
+    reference: &str,
+) {
     if !reference.starts_with("#/components/") {
         let message = "does not refer to #/components/…; existing clients follow no other references";
         validator.warning(node, message, "#/components/schemas/…");

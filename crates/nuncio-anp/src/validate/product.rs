@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::security;
-use super::validator::{DocumentValidator, JsonNode};
+use super::validator::{AnpDocumentValidator, LocatedJsonValue};
 use crate::wire::{PROTOCOL_TYPE, Product};
 
-pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+pub(super) fn check(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
     validator.need_text(node, "protocolVersion", "the version of the protocol, such as \"1.0.0\"");
     validator.need_word(node, "type", Product::TYPE);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::validator::{DocumentValidator, JsonNode};
+use super::validator::{AnpDocumentValidator, LocatedJsonValue};
 use crate::wire::SecurityLocation;
 
 /// Member names that indicate a secret, without case and punctuation.
@@ -19,7 +19,7 @@ const SECRET_MEMBERS: [&str; 10] = [
     "credential",
 ];
 
-pub(super) fn definitions(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+pub(super) fn definitions(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     if !validator.object(node) {
         return;
     }
@@ -30,7 +30,7 @@ pub(super) fn definitions(validator: &mut DocumentValidator, node: &JsonNode<'_>
     }
 }
 
-fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
+fn check(validator: &mut AnpDocumentValidator, node: &LocatedJsonValue<'_>) {
     let scheme = validator.need_text(node, "scheme", "the authentication mechanism");
     validator.may_text(node, "type");
     validator.may_text(node, "description");
@@ -64,7 +64,7 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         if SECRET_MEMBERS.contains(&plain.as_str()) {
             // The value is not repeated in the error, because it may be a real secret.
-            let hidden = JsonNode { value: &Value::Null, path: member.path };
+            let hidden = LocatedJsonValue { value: &Value::Null, path: member.path };
             validator.error(&hidden, "must not be here: a description never contains secrets", Value::Null);
         }
     }
@@ -72,12 +72,12 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 
 /// Checks an optional `security` member: names of definitions, or inline definitions.
 pub(super) fn may_reference(
-    validator: &mut DocumentValidator,
-    object: &JsonNode<'_>,
+    validator: &mut AnpDocumentValidator,
+    object: &LocatedJsonValue<'_>,
     schemes: Option<&Map<String, Value>>,
 ) {
     let Some(node) = object.get("security") else { return };
-    let mut check_name = |node: &JsonNode<'_>| {
+    let mut check_name = |node: &LocatedJsonValue<'_>| {
         if let Some(name) = validator.filled(node)
             && schemes.is_some_and(|schemes| !schemes.contains_key(name))
         {

@@ -11,19 +11,19 @@ use url::Url;
 /// Collects the faults of a document. For an absent member, `need_…` reports an error, `should_…` a warning, and
 /// `may_…` nothing. A present text must not be empty.
 #[derive(Default)]
-pub(super) struct DocumentValidator {
+pub(super) struct AnpDocumentValidator {
     pub(super) errors: Vec<DocumentFault>,
     pub(super) warnings: Vec<DocumentFault>,
 }
 
 /// A JSON value and the JSON pointer to it.
 #[derive(Clone)]
-pub(super) struct JsonNode<'a> {
+pub(super) struct LocatedJsonValue<'a> {
     pub(super) value: &'a Value,
     pub(super) path: String,
 }
 
-impl<'a> JsonNode<'a> {
+impl<'a> LocatedJsonValue<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -58,44 +58,58 @@ impl<'a> JsonNode<'a> {
     }
 }
 
-impl DocumentValidator {
+impl AnpDocumentValidator {
     /// Whether the limit of reported errors is exceeded.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() > MAX_FAULTS
     }
 
-    pub(super) fn error(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+    pub(super) fn error(
+        &mut self,
+        node: &LocatedJsonValue<'_>,
+        message: impl Into<String>,
+        expected: impl Into<Value>,
+    ) {
         if self.errors.len() <= MAX_FAULTS {
             self.errors.push(DocumentFault::new(&node.path, message, expected, shorten_value(node.value)));
         }
     }
 
-    pub(super) fn warning(&mut self, node: &JsonNode<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+    pub(super) fn warning(
+        &mut self,
+        node: &LocatedJsonValue<'_>,
+        message: impl Into<String>,
+        expected: impl Into<Value>,
+    ) {
         if self.warnings.len() <= MAX_FAULTS {
             self.warnings.push(DocumentFault::new(&node.path, message, expected, shorten_value(node.value)));
         }
     }
 
-    pub(super) fn missing(&mut self, node: &JsonNode<'_>, name: &str, expected: &str) {
+    pub(super) fn missing(&mut self, node: &LocatedJsonValue<'_>, name: &str, expected: &str) {
         if self.errors.len() <= MAX_FAULTS {
             let message = format!("is missing: {expected}");
             self.errors.push(DocumentFault::new(node.at(name), message, expected, Value::Null));
         }
     }
 
-    pub(super) fn better(&mut self, node: &JsonNode<'_>, name: &str, why: &str) {
+    pub(super) fn better(&mut self, node: &LocatedJsonValue<'_>, name: &str, why: &str) {
         if self.warnings.len() <= MAX_FAULTS {
             self.warnings.push(DocumentFault::new(node.at(name), format!("is missing: {why}"), why, Value::Null));
         }
     }
 
-    pub(super) fn object(&mut self, node: &JsonNode<'_>) -> bool {
+    pub(super) fn object(&mut self, node: &LocatedJsonValue<'_>) -> bool {
         self.is(node, Value::is_object, "an object")
     }
 
     /// Passes the objects of a list to `check`, until the limit of errors is exceeded. A value that is no list, or an
     /// item that is no object, is an error.
-    pub(super) fn each_object<'a>(&mut self, list: &JsonNode<'a>, mut check: impl FnMut(&mut Self, &JsonNode<'a>)) {
+    pub(super) fn each_object<'a>(
+        &mut self,
+        list: &LocatedJsonValue<'a>,
+        mut check: impl FnMut(&mut Self, &LocatedJsonValue<'a>),
+    ) {
         if !self.list(list) {
             return;
         }
@@ -109,11 +123,11 @@ impl DocumentValidator {
         }
     }
 
-    pub(super) fn list(&mut self, node: &JsonNode<'_>) -> bool {
+    pub(super) fn list(&mut self, node: &LocatedJsonValue<'_>) -> bool {
         self.is(node, Value::is_array, "a list")
     }
 
-    fn is(&mut self, node: &JsonNode<'_>, test: fn(&Value) -> bool, what: &str) -> bool {
+    fn is(&mut self, node: &LocatedJsonValue<'_>, test: fn(&Value) -> bool, what: &str) -> bool {
         let holds = test(node.value);
         if !holds {
             self.error(node, format!("must be {what}"), what);
@@ -122,13 +136,13 @@ impl DocumentValidator {
     }
 
     /// Checks an optional value of any type except null, which would be lost when written back.
-    pub(super) fn may_say(&mut self, node: &JsonNode<'_>, name: &str) {
+    pub(super) fn may_say(&mut self, node: &LocatedJsonValue<'_>, name: &str) {
         if let Some(value_found) = node.get(name) {
             self.is(&value_found, |value| !value.is_null(), "a value other than null");
         }
     }
 
-    pub(super) fn need_text<'a>(&mut self, node: &JsonNode<'a>, name: &str, what: &str) -> Option<&'a str> {
+    pub(super) fn need_text<'a>(&mut self, node: &LocatedJsonValue<'a>, name: &str, what: &str) -> Option<&'a str> {
         match node.get(name) {
             Some(text) => self.filled(&text),
             None => {
@@ -138,12 +152,12 @@ impl DocumentValidator {
         }
     }
 
-    pub(super) fn may_text<'a>(&mut self, node: &JsonNode<'a>, name: &str) -> Option<&'a str> {
+    pub(super) fn may_text<'a>(&mut self, node: &LocatedJsonValue<'a>, name: &str) -> Option<&'a str> {
         node.get(name).and_then(|text| self.filled(&text))
     }
 
     /// Checks a recommended string; `why` states the consequence of its absence.
-    pub(super) fn should_text(&mut self, node: &JsonNode<'_>, name: &str, why: &str) {
+    pub(super) fn should_text(&mut self, node: &LocatedJsonValue<'_>, name: &str, why: &str) {
         match node.get(name) {
             Some(text) => drop(self.filled(&text)),
             None => self.better(node, name, why),
@@ -153,7 +167,7 @@ impl DocumentValidator {
     /// Reports `error` for a string that an earlier node already had.
     pub(super) fn unique<'a>(
         &mut self,
-        node: &JsonNode<'a>,
+        node: &LocatedJsonValue<'a>,
         name: &str,
         seen: &mut HashSet<&'a str>,
         (error, expected): (&str, &str),
@@ -165,7 +179,7 @@ impl DocumentValidator {
         }
     }
 
-    pub(super) fn filled<'a>(&mut self, node: &JsonNode<'a>) -> Option<&'a str> {
+    pub(super) fn filled<'a>(&mut self, node: &LocatedJsonValue<'a>) -> Option<&'a str> {
         match node.text() {
             None => self.error(node, "must be a text", "a text"),
             Some(text) if text.trim().is_empty() => self.error(node, "must not be empty", "some text"),
@@ -175,7 +189,7 @@ impl DocumentValidator {
     }
 
     /// Checks a required string with exactly the value `required`.
-    pub(super) fn need_word(&mut self, node: &JsonNode<'_>, name: &str, required: &str) {
+    pub(super) fn need_word(&mut self, node: &LocatedJsonValue<'_>, name: &str, required: &str) {
         let Some(found) = node.get(name) else {
             self.missing(node, name, &format!("{required:?}"));
             return;
@@ -185,13 +199,13 @@ impl DocumentValidator {
         }
     }
 
-    pub(super) fn may_flag(&mut self, node: &JsonNode<'_>, name: &str) {
+    pub(super) fn may_flag(&mut self, node: &LocatedJsonValue<'_>, name: &str) {
         if let Some(flag) = node.get(name) {
             self.is(&flag, Value::is_boolean, "true or false");
         }
     }
 
-    pub(super) fn may_texts(&mut self, node: &JsonNode<'_>, name: &str) {
+    pub(super) fn may_texts(&mut self, node: &LocatedJsonValue<'_>, name: &str) {
         if let Some(list) = node.get(name)
             && self.list(&list)
         {
@@ -201,7 +215,7 @@ impl DocumentValidator {
         }
     }
 
-    pub(super) fn may_url(&mut self, node: &JsonNode<'_>, name: &str) {
+    pub(super) fn may_url(&mut self, node: &LocatedJsonValue<'_>, name: &str) {
         if let Some(url) = node.get(name)
             && let Some(text) = self.filled(&url)
             && !is_web_address(text)
@@ -211,7 +225,7 @@ impl DocumentValidator {
     }
 
     /// Checks an optional timestamp with an offset.
-    pub(super) fn may_time(&mut self, node: &JsonNode<'_>, name: &str) {
+    pub(super) fn may_time(&mut self, node: &LocatedJsonValue<'_>, name: &str) {
         if let Some(time) = node.get(name)
             && let Some(text) = self.filled(&time)
             && text.parse::<Timestamp>().is_err()
@@ -239,6 +253,6 @@ fn shorten_value(value: &Value) -> Value {
     }
 }
 
-pub(super) fn object_of<'a>(node: &JsonNode<'a>, name: &str) -> Option<&'a Map<String, Value>> {
+pub(super) fn object_of<'a>(node: &LocatedJsonValue<'a>, name: &str) -> Option<&'a Map<String, Value>> {
     node.value.get(name)?.as_object()
 }

@@ -3,7 +3,7 @@
 //! Unknown members of the request, `params`, `meta` (except `x_…`) and `auth` are refused, as P1 requires. The profile
 //! defines what a body may contain.
 
-use nuncio_core::json::{self, JsonError};
+use nuncio_core::json::{self, JsonDocumentError};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::origin_proof::{self, OriginProof, OriginProofInput};
 use nuncio_identity::rfc3339;
@@ -132,9 +132,9 @@ fn to_object(value: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn unread(unreadable: &JsonError) -> RpcError {
+fn unread(unreadable: &JsonDocumentError) -> RpcError {
     let code = match unreadable {
-        JsonError::NotJson(_) => ErrorCode::ParseError,
+        JsonDocumentError::NotJson(_) => ErrorCode::ParseError,
         _ => ErrorCode::InvalidRequest,
     };
     RpcError::new(code).with_message(format!("{}: {unreadable}", code.message()))

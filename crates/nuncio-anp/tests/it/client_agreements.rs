@@ -17,7 +17,7 @@ use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
 use serde_json::{Map, Value, json};
 
 use crate::client_fixtures::{
-    AD, PeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, negotiated, rpc,
+    AD, ReceivedPeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, negotiated, rpc,
 };
 use crate::client_negotiate::supporting;
 
@@ -32,15 +32,15 @@ fn wish() -> NegotiationRequest {
 
 /// Records the steps of an invocation.
 #[derive(Default)]
-struct RecordedSteps(Mutex<Vec<String>>);
+struct RecordedInvocationSteps(Mutex<Vec<String>>);
 
-impl RecordedSteps {
+impl RecordedInvocationSteps {
     fn list(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl InvocationDelegate for RecordedSteps {
+impl InvocationDelegate for RecordedInvocationSteps {
     fn argument_names(&self) -> Vec<&str> {
         vec!["check_in", "check_out"]
     }
@@ -72,7 +72,7 @@ async fn run(hotel: &TestServer, file: &Path) -> (Result<Value, ClientError>, Ve
 
 async fn invoke(mut world: TestClient, file: &Path) -> (Result<Value, ClientError>, Vec<String>) {
     world.client = world.client.with_agreement_file(file.to_owned());
-    let steps = RecordedSteps::default();
+    let steps = RecordedInvocationSteps::default();
     let target = AgentTarget::parse(AD).unwrap();
     let result = world.client.invoke_with(&target, &MethodChoice::Negotiate(wish()), &steps, None).await;
     (result, steps.list())
@@ -325,7 +325,8 @@ async fn named_method_is_not_called_while_the_service_requires_another_security_
 
 #[tokio::test]
 async fn security_profile_that_the_service_does_not_support_now_is_neither_requested_nor_used() {
-    let asks = |request: &PeerRequest| request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
+    let asks =
+        |request: &ReceivedPeerRequest| request.line() == "POST /anp" && request.json()["method"] == CAPABILITIES;
     let strict = grand_hotel(move |request, _| {
         asks(request).then(|| supporting(request, &["anp.meta.negotiation.v1"], &["direct-e2ee"]))
     })

@@ -1,14 +1,15 @@
 //! Tests of calls by the ANP client: signatures with a DID, granted tokens, and refused responses.
 
-use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedDescription};
+use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedAgentDescription};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{
-    BoundDidDocument, DidDocument, K1ProofRule, NewDidDocument, SignaturePolicy, SignedRequest, verify_request,
+    BoundDidDocument, DidDocument, K1ProofRule, NewDidDocument, SignableRequest, SignaturePolicy, verify_request,
 };
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, HOTEL, NOW, PeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, grand_hotel, rpc,
+    AD, HOTEL, NOW, ReceivedPeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key,
+    grand_hotel, rpc,
 };
 
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
@@ -24,16 +25,17 @@ fn caller_document() -> BoundDidDocument {
 }
 
 /// Verifies the signature of a request as a server would; returns the DID and the nonce.
-fn signer(request: &PeerRequest, now: Timestamp) -> Option<(String, Option<String>)> {
+fn signer(request: &ReceivedPeerRequest, now: Timestamp) -> Option<(String, Option<String>)> {
     request.header("signature")?;
     let target = format!("{HOTEL}{}", request.line().split(' ').nth(1).unwrap());
     let headers = request.headers();
-    let asked = SignedRequest { method: "POST", target_uri: &target, headers: &headers, body: request.body.as_bytes() };
+    let asked =
+        SignableRequest { method: "POST", target_uri: &target, headers: &headers, body: request.body.as_bytes() };
     let verified = verify_request(&asked, &caller_document(), now, &SignaturePolicy::default()).unwrap();
     Some((verified.did.to_string(), verified.nonce))
 }
 
-async fn search(world: &TestClient) -> (VerifiedDescription, RemoteMethod) {
+async fn search(world: &TestClient) -> (VerifiedAgentDescription, RemoteMethod) {
     let agent = world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap();
     let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
     (agent, operation)

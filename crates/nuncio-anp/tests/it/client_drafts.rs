@@ -1,24 +1,24 @@
 //! Tests of the ANP client: negotiation errors, invalidation of agreements, and protocol drafts.
 
 use nuncio_anp::client::{
-    AgentTarget, Invocation, MethodChoice, NegotiationRequest, ProtocolDraftDecision, Reason, VerifiedDescription,
+    AgentTarget, Invocation, MethodChoice, NegotiationRequest, ProtocolDraftDecision, Reason, VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, PeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, hotel_did, rpc,
+    AD, ReceivedPeerRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, hotel_did, rpc,
 };
 
 const NEGOTIATE: &str = "anp.negotiate";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
 
-fn is(request: &PeerRequest, method: &str) -> bool {
+fn is(request: &ReceivedPeerRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
-async fn hotel_of(world: &TestClient) -> VerifiedDescription {
+async fn hotel_of(world: &TestClient) -> VerifiedAgentDescription {
     world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
@@ -68,11 +68,11 @@ async fn each_negotiation_error_is_reported_and_no_method_is_called() {
 }
 
 /// Change of the negotiation request or of the client.
-type ClientChange = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
+type NegotiationSetupChange = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
 
 #[tokio::test]
 async fn changed_request_or_caller_requires_a_new_agreement() {
-    let changes: [(&str, ClientChange); 9] = [
+    let changes: [(&str, NegotiationSetupChange); 9] = [
         ("another protection", |world, needs| {
             (world, NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..needs })
         }),
@@ -170,7 +170,7 @@ async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync 
     .await
 }
 
-fn answer(request: &PeerRequest, status: &str, artifact: &Value) -> TestReply {
+fn answer(request: &ReceivedPeerRequest, status: &str, artifact: &Value) -> TestReply {
     let id = request.json()["params"]["body"]["negotiation_id"].clone();
     let mut result = json!({
         "negotiationId": id, "status": status,
@@ -246,8 +246,8 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
 
 #[tokio::test]
 async fn invalid_draft_artifact_is_refused() {
-    type InvalidArtifactCase = (&'static str, bool, fn(&mut Value), Reason);
-    let rows: [InvalidArtifactCase; 13] = [
+    type InvalidProtocolArtifactCase = (&'static str, bool, fn(&mut Value), Reason);
+    let rows: [InvalidProtocolArtifactCase; 13] = [
         ("changed on the way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
         (
             "without a digest",

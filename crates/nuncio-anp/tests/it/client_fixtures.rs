@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
-use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
+use nuncio_anp::negotiation::{AcceptedInterfaceOrDraft, PreparedInterfaceOffers};
 use nuncio_anp::project::{
-    ConversationInterfaceState, HostDocumentSettings, OfferContext, ToolDocumentKind, ToolState,
+    ConversationInterfaceState, HostDocumentSettings, InterfaceOfferContext, ToolDocumentKind, ToolOfferState,
 };
 use nuncio_anp::wire::{AnpRequest, RpcError};
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
@@ -29,12 +29,12 @@ pub(crate) const HOTEL: &str = "https://grand-hotel.example";
 pub(crate) const AD: &str = "https://grand-hotel.example/agents/hotel-assistant/ad.json";
 
 #[derive(Debug, Clone)]
-pub(crate) struct PeerRequest {
+pub(crate) struct ReceivedPeerRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl PeerRequest {
+impl ReceivedPeerRequest {
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
     }
@@ -83,14 +83,16 @@ impl TestReply {
 /// Server whose response depends on the request and on the number of earlier requests with the same line.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
-    received: Arc<Mutex<Vec<PeerRequest>>>,
+    received: Arc<Mutex<Vec<ReceivedPeerRequest>>>,
 }
 
 impl TestServer {
-    pub(crate) async fn start(answer: impl Fn(&PeerRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        answer: impl Fn(&ReceivedPeerRequest, usize) -> TestReply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let received: Arc<Mutex<Vec<PeerRequest>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ReceivedPeerRequest>>> = Arc::default();
         let (log, answer) = (Arc::clone(&received), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -110,7 +112,7 @@ impl TestServer {
         Self { port, received }
     }
 
-    pub(crate) fn got(&self, line: &str) -> Vec<PeerRequest> {
+    pub(crate) fn got(&self, line: &str) -> Vec<ReceivedPeerRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
 
@@ -124,7 +126,7 @@ impl TestServer {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<PeerRequest> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedPeerRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -134,7 +136,8 @@ async fn read(stream: &mut TcpStream) -> Option<PeerRequest> {
             break end;
         }
     };
-    let mut received = PeerRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let mut received =
+        ReceivedPeerRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -344,9 +347,9 @@ pub(crate) fn capabilities() -> Value {
 }
 
 /// Negotiation result of the test agent, computed with Nuncio's own implementation.
-pub(crate) fn negotiated(request: &PeerRequest) -> Result<Value, RpcError> {
+pub(crate) fn negotiated(request: &ReceivedPeerRequest) -> Result<Value, RpcError> {
     let request = AnpRequest::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
-    let open = |_: &nuncio_core::agent::Tool| ToolState {
+    let open = |_: &nuncio_core::agent::Tool| ToolOfferState {
         available: true,
         granted: true,
         latency_ms: None,
@@ -360,21 +363,21 @@ pub(crate) fn negotiated(request: &PeerRequest) -> Result<Value, RpcError> {
         drafts: false,
         signs: true,
     };
-    let moment = OfferContext { tool: &open, conversation };
-    let offers = PreparedOffers::new(HostDocumentSettings::new(HOTEL).offers(&hotel(), &moment));
+    let moment = InterfaceOfferContext { tool: &open, conversation };
+    let offers = PreparedInterfaceOffers::new(HostDocumentSettings::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
-        Ok(InterfaceSelection::Accepted(accepted)) => {
+        Ok(AcceptedInterfaceOrDraft::Accepted(accepted)) => {
             let id = body.negotiation_id.unwrap();
             Ok(json!(nuncio_anp::negotiate::result(&accepted, id, NOW.after(Duration::from_secs(600)))))
         }
-        Ok(InterfaceSelection::Draft(_)) => panic!("no draft was requested"),
+        Ok(AcceptedInterfaceOrDraft::Draft(_)) => panic!("no draft was requested"),
         Err(refusal) => Err(RpcError::from(&refusal)),
     }
 }
 
 /// A JSON-RPC response to a request.
-pub(crate) fn rpc(request: &PeerRequest, outcome: Result<Value, RpcError>) -> TestReply {
+pub(crate) fn rpc(request: &ReceivedPeerRequest, outcome: Result<Value, RpcError>) -> TestReply {
     let id = request.json()["id"].clone();
     TestReply::json(&match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -384,7 +387,7 @@ pub(crate) fn rpc(request: &PeerRequest, outcome: Result<Value, RpcError>) -> Te
 
 /// Server of the test agent, which follows the protocol except where `odd` returns another response.
 pub(crate) async fn grand_hotel(
-    odd: impl Fn(&PeerRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+    odd: impl Fn(&ReceivedPeerRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestServer {
     let published = HostDocumentSettings::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());

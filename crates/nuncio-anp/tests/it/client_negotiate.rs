@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nuncio_anp::client::{
-    AgentTarget, ChosenBy, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
+    AgentTarget, ChosenBy, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
@@ -14,7 +14,7 @@ use nuncio_identity::{DidDocument, K1ProofRule, NewDidDocument, SignaturePolicy}
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, NOW, PeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, capabilities,
+    AD, NOW, ReceivedPeerRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, capabilities,
     description, did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
 };
 
@@ -30,11 +30,11 @@ fn sample_request() -> NegotiationRequest {
     }
 }
 
-async fn hotel_of(world: &TestClient) -> VerifiedDescription {
+async fn hotel_of(world: &TestClient) -> VerifiedAgentDescription {
     world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
-fn is(request: &PeerRequest, method: &str) -> bool {
+fn is(request: &ReceivedPeerRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
@@ -102,8 +102,8 @@ async fn negotiation_with_did_carries_an_origin_proof() {
 
 #[tokio::test]
 async fn invalid_negotiation_result_is_refused() {
-    type ResultChange = fn(&mut Value);
-    let rows: [(&str, bool, ResultChange, Reason); 12] = [
+    type NegotiationResultChange = fn(&mut Value);
+    let rows: [(&str, bool, NegotiationResultChange, Reason); 12] = [
         (
             "changed on the way",
             false,
@@ -184,7 +184,7 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
 }
 
 /// Runtime capabilities with these profiles and security profiles.
-pub(crate) fn supporting(request: &PeerRequest, profiles: &[&str], securities: &[&str]) -> TestReply {
+pub(crate) fn supporting(request: &ReceivedPeerRequest, profiles: &[&str], securities: &[&str]) -> TestReply {
     let mut said = capabilities();
     said["supported_profiles"] = json!(profiles);
     said["supported_security_profiles"] = json!(securities);

@@ -1,7 +1,8 @@
 //! Tests of the ANP client: fetching and verifying descriptions, also from malicious hosts.
 
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, CheckSubject, Reason, VerifiedDescription,
+    AgentTarget, AnpClient, AnpClientOptions, DescriptionCheckOutcome, DescriptionClaim, Reason,
+    VerifiedAgentDescription,
 };
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::proof::{AcceptedProofForms, ProofOptions, sign_literal};
@@ -19,15 +20,15 @@ fn target(text: &str) -> AgentTarget {
     AgentTarget::parse(text).unwrap()
 }
 
-async fn described(client: &AnpClient) -> VerifiedDescription {
+async fn described(client: &AnpClient) -> VerifiedAgentDescription {
     client.describe(&target(AD)).await.unwrap()
 }
 
-fn outcomes(agent: &VerifiedDescription) -> Vec<(CheckSubject, &'static str)> {
-    let word = |outcome: &CheckOutcome| match outcome {
-        CheckOutcome::Verified { .. } => "verified",
-        CheckOutcome::Unverified { .. } => "unverified",
-        CheckOutcome::Refuted { .. } => "refuted",
+fn outcomes(agent: &VerifiedAgentDescription) -> Vec<(DescriptionClaim, &'static str)> {
+    let word = |outcome: &DescriptionCheckOutcome| match outcome {
+        DescriptionCheckOutcome::Verified { .. } => "verified",
+        DescriptionCheckOutcome::Unverified { .. } => "unverified",
+        DescriptionCheckOutcome::Refuted { .. } => "refuted",
     };
     agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
 }
@@ -51,7 +52,7 @@ async fn agent_named_by_url_did_or_host_is_found_and_verified() {
         let agent = world.client.describe(&target(named)).await.unwrap();
         assert_eq!(agent.description.name, "Grand Hotel Assistant");
         assert_eq!(agent.did(), Some(&hotel_did()));
-        use CheckSubject::{Address, Challenge, Did, Domain, Proof, Service};
+        use DescriptionClaim::{Address, Challenge, Did, Domain, Proof, Service};
         let all = [(Did, "verified"), (Service, "verified"), (Proof, "verified"), (Domain, "verified")];
         let rest = [(Challenge, "unverified"), (Address, "verified")];
         assert_eq!(outcomes(&agent), [&all[..], &rest].concat(), "{named}");
@@ -81,17 +82,17 @@ async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usabl
     .await;
     let elsewhere = identified(|| TestReply::json(&did_document(&[]))).await;
     let rows = [
-        (&bare, CheckSubject::Proof, "no proof"),
-        (&unknown, CheckSubject::Did, "answered 404"),
-        (&unknown, CheckSubject::Proof, "unknown without the document"),
-        (&nameless, CheckSubject::Did, "no DID"),
-        (&elsewhere, CheckSubject::Service, "names no description"),
+        (&bare, DescriptionClaim::Proof, "no proof"),
+        (&unknown, DescriptionClaim::Did, "answered 404"),
+        (&unknown, DescriptionClaim::Proof, "unknown without the document"),
+        (&nameless, DescriptionClaim::Did, "no DID"),
+        (&elsewhere, DescriptionClaim::Service, "names no description"),
     ];
     for (server, subject, said) in rows {
         let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = described(&world.client).await;
         match agent.checks.of(subject) {
-            Some(CheckOutcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
+            Some(DescriptionCheckOutcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
             other => panic!("{subject:?}: {other:?}"),
         }
         agent.checks.ensure_trusted().unwrap();
@@ -107,7 +108,7 @@ fn description_with_literal_proof() -> Value {
     Value::Object(members)
 }
 
-async fn described_with(server: &TestServer, named: &str, proof_forms: AcceptedProofForms) -> VerifiedDescription {
+async fn described_with(server: &TestServer, named: &str, proof_forms: AcceptedProofForms) -> VerifiedAgentDescription {
     let options = AnpClientOptions { proof_forms, ..AnpClientOptions::default() };
     let world = TestClient::with_options(&[("grand-hotel.example", server)], None, options);
     world.client.describe(&target(named)).await.unwrap()
@@ -128,12 +129,12 @@ async fn literal_proof_of_anp_07_is_verified_only_on_request() {
     })
     .await;
     let proof = async |server: &TestServer, forms| {
-        described_with(server, AD, forms).await.checks.of(CheckSubject::Proof).unwrap().clone()
+        described_with(server, AD, forms).await.checks.of(DescriptionClaim::Proof).unwrap().clone()
     };
     use AcceptedProofForms::{DataIntegrity, WithLiteral};
-    assert!(matches!(proof(&good, DataIntegrity).await, CheckOutcome::Unverified { .. }));
-    assert!(matches!(proof(&good, WithLiteral).await, CheckOutcome::Verified { .. }));
-    assert!(matches!(proof(&bad, WithLiteral).await, CheckOutcome::Refuted { .. }));
+    assert!(matches!(proof(&good, DataIntegrity).await, DescriptionCheckOutcome::Unverified { .. }));
+    assert!(matches!(proof(&good, WithLiteral).await, DescriptionCheckOutcome::Verified { .. }));
+    assert!(matches!(proof(&bad, WithLiteral).await, DescriptionCheckOutcome::Refuted { .. }));
 }
 
 #[tokio::test]
@@ -147,9 +148,12 @@ async fn literal_proof_is_requested_and_leaves_the_address_of_the_description_un
     let literal_ad = format!("{AD}?proof=literal");
     for (number, named) in [AD, hotel_did().as_str(), &literal_ad].into_iter().enumerate() {
         let agent = described_with(&hotel, named, AcceptedProofForms::WithLiteral).await;
-        for subject in [CheckSubject::Proof, CheckSubject::Service, CheckSubject::Address] {
+        for subject in [DescriptionClaim::Proof, DescriptionClaim::Service, DescriptionClaim::Address] {
             let outcome = agent.checks.of(subject);
-            assert!(matches!(outcome, Some(CheckOutcome::Verified { .. })), "{named} {subject:?}: {outcome:?}");
+            assert!(
+                matches!(outcome, Some(DescriptionCheckOutcome::Verified { .. })),
+                "{named} {subject:?}: {outcome:?}"
+            );
         }
         assert_eq!((agent.url.as_str(), hotel.hits(&literal_line), hotel.hits(AD_LINE)), (AD, number + 1, 0));
     }
@@ -195,17 +199,17 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
     })
     .await;
     for (server, subject, said) in [
-        (&changed, CheckSubject::Proof, "does not match the document"),
-        (&abroad, CheckSubject::Domain, "differs from the host"),
-        (&moved, CheckSubject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
-        (&forged, CheckSubject::Did, "not the document of"),
-        (&mismatched, CheckSubject::Did, "not the document of"),
-        (&gone, CheckSubject::Did, "is deactivated"),
-        (&strange, CheckSubject::Proof, "its proof is by did:wba:grand-hotel.example:"),
+        (&changed, DescriptionClaim::Proof, "does not match the document"),
+        (&abroad, DescriptionClaim::Domain, "differs from the host"),
+        (&moved, DescriptionClaim::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
+        (&forged, DescriptionClaim::Did, "not the document of"),
+        (&mismatched, DescriptionClaim::Did, "not the document of"),
+        (&gone, DescriptionClaim::Did, "is deactivated"),
+        (&strange, DescriptionClaim::Proof, "its proof is by did:wba:grand-hotel.example:"),
     ] {
         let world = TestClient::new(&[("grand-hotel.example", server)]);
         let agent = described(&world.client).await;
-        let Some(CheckOutcome::Refuted { why }) = agent.checks.of(subject) else {
+        let Some(DescriptionCheckOutcome::Refuted { why }) = agent.checks.of(subject) else {
             panic!("{subject:?}: {:?}", agent.checks)
         };
         assert!(why.contains(said), "{why}");
@@ -228,8 +232,16 @@ async fn description_copied_to_a_lookalike_domain_fails_verification() {
     let world = TestClient::new(&[("grand-hotel.example", &hotel), ("grand-hotei.example", &copy)]);
     let named = target("https://grand-hotei.example/agents/hotel-assistant/ad.json");
     let agent = world.client.describe(&named).await.unwrap();
-    assert!(matches!(agent.checks.of(CheckSubject::Service), Some(CheckOutcome::Refuted { .. })), "{:?}", agent.checks);
-    assert!(matches!(agent.checks.of(CheckSubject::Domain), Some(CheckOutcome::Refuted { .. })), "{:?}", agent.checks);
+    assert!(
+        matches!(agent.checks.of(DescriptionClaim::Service), Some(DescriptionCheckOutcome::Refuted { .. })),
+        "{:?}",
+        agent.checks
+    );
+    assert!(
+        matches!(agent.checks.of(DescriptionClaim::Domain), Some(DescriptionCheckOutcome::Refuted { .. })),
+        "{:?}",
+        agent.checks
+    );
     assert_eq!(world.client.negotiate(&agent, &Default::default()).await.unwrap_err().reason, Reason::Untrusted);
     assert_eq!((copy.hits("POST /anp"), hotel.hits("POST /anp")), (0, 0));
 }
@@ -386,7 +398,11 @@ async fn urls_in_documents_that_lead_to_internal_addresses_are_refused() {
     let inside = describing(|| description(|it| it["did"] = json!("did:wba:localhost%3A9:agents:a"))).await;
     let world = TestClient::new(&[("grand-hotel.example", &inside)]);
     let agent = described(&world.client).await;
-    assert!(matches!(agent.checks.of(CheckSubject::Did), Some(CheckOutcome::Unverified { .. })), "{:?}", agent.checks);
+    assert!(
+        matches!(agent.checks.of(DescriptionClaim::Did), Some(DescriptionCheckOutcome::Unverified { .. })),
+        "{:?}",
+        agent.checks
+    );
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, ProtocolDraftLocations};
-use nuncio_anp::negotiation::{InterfaceSelection, PreparedOffers};
+use nuncio_anp::negotiation::{AcceptedInterfaceOrDraft, PreparedInterfaceOffers};
 use nuncio_anp::project::{
-    ConversationInterfaceState, HostDocumentSettings, OfferContext, ToolDocumentKind, ToolState,
+    ConversationInterfaceState, HostDocumentSettings, InterfaceOfferContext, ToolDocumentKind, ToolOfferState,
 };
 use nuncio_anp::wire::{AnpRequest, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::agent::{Agent, Tool};
@@ -18,13 +18,14 @@ use serde_json::{Value, json};
 use crate::example_agent;
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
-const OPEN: ToolState = ToolState { available: true, granted: true, latency_ms: Some(40), timeout_ms: 30_000 };
+const OPEN: ToolOfferState =
+    ToolOfferState { available: true, granted: true, latency_ms: Some(40), timeout_ms: 30_000 };
 
 fn hotel() -> Agent {
     example_agent("hotel")
 }
 
-fn offers(tool: impl Fn(&Tool) -> ToolState) -> PreparedOffers {
+fn offers(tool: impl Fn(&Tool) -> ToolOfferState) -> PreparedInterfaceOffers {
     let conversation = ConversationInterfaceState {
         available: true,
         granted: true,
@@ -33,11 +34,11 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> PreparedOffers {
         drafts: false,
         signs: true,
     };
-    let moment = OfferContext { tool: &tool, conversation };
-    PreparedOffers::new(HostDocumentSettings::new("https://grand-hotel.example").offers(&hotel(), &moment))
+    let moment = InterfaceOfferContext { tool: &tool, conversation };
+    PreparedInterfaceOffers::new(HostDocumentSettings::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
-fn negotiate(offers: &PreparedOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
+fn negotiate(offers: &PreparedInterfaceOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
     let request = json!({
         "jsonrpc": "2.0", "id": "1", "method": "anp.negotiate",
         "params": {
@@ -48,8 +49,8 @@ fn negotiate(offers: &PreparedOffers, body: &Value) -> Result<NegotiationResult,
     let request = AnpRequest::read(request.to_string().as_bytes()).unwrap();
     let body = negotiate::read(&request.body)?;
     match offers.choose(&negotiate::request(&body, &request.meta), NOW) {
-        Ok(InterfaceSelection::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
-        Ok(InterfaceSelection::Draft(draft)) => panic!("{draft:?}"),
+        Ok(AcceptedInterfaceOrDraft::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
+        Ok(AcceptedInterfaceOrDraft::Draft(draft)) => panic!("{draft:?}"),
         Err(refusal) => Err(RpcError::from(&refusal)),
     }
 }
@@ -118,7 +119,7 @@ fn negotiation_result_digest_detects_any_change() {
 
 #[test]
 fn unavailable_tool_is_not_offered() {
-    let off = offers(|tool| ToolState { available: tool.name.as_str() != "make_reservation", ..OPEN });
+    let off = offers(|tool| ToolOfferState { available: tool.name.as_str() != "make_reservation", ..OPEN });
     let body = json!({
         "intent": {"name": "book"},
         "requiredCapabilities": ["cap.hotel-assistant.make_reservation"],
@@ -132,7 +133,7 @@ fn unavailable_tool_is_not_offered() {
 
 #[test]
 fn tool_that_is_not_granted_requires_authorization() {
-    let anonymous = offers(|tool| ToolState { granted: tool.scope.is_none(), ..OPEN });
+    let anonymous = offers(|tool| ToolOfferState { granted: tool.scope.is_none(), ..OPEN });
     let body = |capability: &str| {
         json!({
             "intent": {"name": "book"},
@@ -181,14 +182,14 @@ fn open_and_accepted_drafts_have_a_result_and_expired_and_rejected_ones_an_error
         drafts: true,
         signs: true,
     };
-    let moment = OfferContext { tool: &|_| OPEN, conversation };
+    let moment = InterfaceOfferContext { tool: &|_| OPEN, conversation };
     let host = HostDocumentSettings { drafts: true, ..HostDocumentSettings::new("https://grand-hotel.example") };
-    let offers = PreparedOffers::new(host.offers(&agent, &moment));
+    let offers = PreparedInterfaceOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
     let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});
     let meta = AnpRequest::read(asked.to_string().as_bytes()).unwrap().meta;
-    let Ok(InterfaceSelection::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
+    let Ok(AcceptedInterfaceOrDraft::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
     let places = ProtocolDraftLocations { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };

@@ -2,8 +2,8 @@
 
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use nuncio_identity::AuthError;
-use nuncio_identity::challenge::{ACCEPT_SIGNATURE, Challenge, superseded_body};
+use nuncio_identity::DidAuthError;
+use nuncio_identity::challenge::{ACCEPT_SIGNATURE, DidAuthChallenge, superseded_body};
 use serde_json::Value;
 
 use super::DidAuthenticator;
@@ -13,11 +13,11 @@ const ACCEPT_SIGNATURE_HEADER: HeaderName = HeaderName::from_static("accept-sign
 impl DidAuthenticator {
     /// The response to a refused request: 401 with a challenge, 403, 409 with the DID to use, or 503.
     #[must_use]
-    pub fn challenge(&self, fault: &AuthError) -> Response {
+    pub fn challenge(&self, fault: &DidAuthError) -> Response {
         let status = StatusCode::from_u16(fault.status()).unwrap_or(StatusCode::UNAUTHORIZED);
-        let challenge = Challenge::new(&self.realm, fault, None);
+        let challenge = DidAuthChallenge::new(&self.realm, fault, None);
         let body: Value = match fault {
-            AuthError::Superseded { requested, current } => superseded_body(requested, current),
+            DidAuthError::Superseded { requested, current } => superseded_body(requested, current),
             _ => challenge.to_json(status.as_u16()),
         };
         let mut response = (status, body.to_string()).into_response();

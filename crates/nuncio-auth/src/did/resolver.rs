@@ -12,7 +12,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::json::is_json;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
 use nuncio_engine::ports::{Clock, Fetch};
-use nuncio_identity::{AuthError, BoundDidDocument, Did, DidDocument, K1ProofRule};
+use nuncio_identity::{BoundDidDocument, Did, DidAuthError, DidDocument, K1ProofRule};
 use url::Url;
 
 use super::{DidOwnership, HostDids};
@@ -41,23 +41,23 @@ pub enum LocalhostDidPolicy {
 /// Resolves DIDs to their documents. Clones share the caches.
 #[derive(Debug, Clone)]
 pub struct DidResolver {
-    inner: Arc<ResolverState>,
+    inner: Arc<DidResolverState>,
 }
 
 #[derive(Debug)]
-struct ResolverState {
+struct DidResolverState {
     dids: Arc<dyn HostDids>,
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     localhost: LocalhostDidPolicy,
     documents: BoundedCache<Digest, Arc<BoundDidDocument>>,
     /// Failed lookups, in their own cache so that a flood of them evicts no document.
-    failures: BoundedCache<Digest, AuthError>,
-    lookups: Mutex<HashMap<Did, SharedLookup>>,
+    failures: BoundedCache<Digest, DidAuthError>,
+    lookups: Mutex<HashMap<Did, SharedDidLookup>>,
 }
 
-type ResolutionResult = Result<Arc<BoundDidDocument>, AuthError>;
-type SharedLookup = Shared<BoxFuture<'static, ResolutionResult>>;
+type DidResolutionResult = Result<Arc<BoundDidDocument>, DidAuthError>;
+type SharedDidLookup = Shared<BoxFuture<'static, DidResolutionResult>>;
 
 impl DidResolver {
     #[must_use]
@@ -69,15 +69,15 @@ impl DidResolver {
     ) -> Self {
         let (documents, failures) = (BoundedCache::new(CACHE_CAPACITY), BoundedCache::new(CACHE_CAPACITY));
         let lookups = Mutex::default();
-        Self { inner: Arc::new(ResolverState { dids, fetch, clock, localhost, documents, failures, lookups }) }
+        Self { inner: Arc::new(DidResolverState { dids, fetch, clock, localhost, documents, failures, lookups }) }
     }
 
     /// The verified document of a DID. Documents of this server are not fetched.
-    pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDidDocument>, AuthError> {
+    pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDidDocument>, DidAuthError> {
         let inner = &*self.inner;
         match inner.dids.ownership(did) {
             DidOwnership::Ours(document) => return Ok(document),
-            DidOwnership::Unassigned => return Err(AuthError::Did(format!("there is no {did} on this server"))),
+            DidOwnership::Unassigned => return Err(DidAuthError::Did(format!("there is no {did} on this server"))),
             DidOwnership::Foreign => {}
         }
         let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), inner.clock.now());
@@ -95,7 +95,7 @@ impl DidResolver {
 
     /// The running lookup of a DID, or a new one. A lookup continues after its client disconnects; otherwise clients
     /// that disconnect could cause requests to a host without end.
-    fn join_or_start_lookup(&self, did: &Did, key: Digest) -> Result<SharedLookup, AuthError> {
+    fn join_or_start_lookup(&self, did: &Did, key: Digest) -> Result<SharedDidLookup, DidAuthError> {
         let mut lookups = self.lookups();
         if let Some(lookup) = lookups.get(did) {
             return Ok(lookup.clone());
@@ -103,11 +103,11 @@ impl DidResolver {
         let has_same_host = |other: &&Did| other.host() == did.host() && other.port() == did.port();
         let at_same_host = lookups.keys().filter(has_same_host).count();
         if lookups.len() >= MAX_LOOKUPS || at_same_host >= MAX_LOOKUPS_PER_HOST {
-            return Err(AuthError::Busy);
+            return Err(DidAuthError::Busy);
         }
         let (this, target) = (self.clone(), did.clone());
         let task = tokio::spawn(async move {
-            let _guard = LookupGuard { resolver: &this, did: &target };
+            let _guard = DidLookupGuard { resolver: &this, did: &target };
             let resolution = this.inner.fetch(&target).await;
             let now = this.inner.clock.now();
             match &resolution {
@@ -117,34 +117,35 @@ impl DidResolver {
             resolution
         });
         let lookup = task
-            .map(|ended| ended.unwrap_or_else(|_| Err(AuthError::Did("the lookup was interrupted".to_owned()))))
+            .map(|ended| ended.unwrap_or_else(|_| Err(DidAuthError::Did("the lookup was interrupted".to_owned()))))
             .boxed()
             .shared();
         lookups.insert(did.clone(), lookup.clone());
         Ok(lookup)
     }
 
-    fn lookups(&self) -> MutexGuard<'_, HashMap<Did, SharedLookup>> {
+    fn lookups(&self) -> MutexGuard<'_, HashMap<Did, SharedDidLookup>> {
         self.inner.lookups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Removes a lookup from the running lookups when dropped, also after a panic.
-struct LookupGuard<'a> {
+struct DidLookupGuard<'a> {
     resolver: &'a DidResolver,
     did: &'a Did,
 }
 
-impl Drop for LookupGuard<'_> {
+impl Drop for DidLookupGuard<'_> {
     fn drop(&mut self) {
         self.resolver.lookups().remove(self.did);
     }
 }
 
-impl ResolverState {
-    async fn fetch(&self, did: &Did) -> ResolutionResult {
-        let mut resolution =
-            Err(AuthError::Did(format!("the document of {did} cannot be fetched: its host is a name of this machine")));
+impl DidResolverState {
+    async fn fetch(&self, did: &Did) -> DidResolutionResult {
+        let mut resolution = Err(DidAuthError::Did(format!(
+            "the document of {did} cannot be fetched: its host is a name of this machine"
+        )));
         for (base, trust) in self.sources(did) {
             let url = base.map_or_else(|| did.resolution_url(), |base| did.resolution_url_at(&base));
             resolution = self.fetch_from(&url, trust, did).await;
@@ -172,9 +173,9 @@ impl ResolverState {
         }
     }
 
-    async fn fetch_from(&self, url: &str, trust: AddressTrust, did: &Did) -> ResolutionResult {
+    async fn fetch_from(&self, url: &str, trust: AddressTrust, did: &Did) -> DidResolutionResult {
         // The message for the caller contains no internal names and addresses.
-        let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be fetched: {why}"));
+        let failed = |why: &str| DidAuthError::Did(format!("the document of {did} cannot be fetched: {why}"));
         let url = Url::parse(url).map_err(|_| failed("the DID does not form a valid address"))?;
         let response = self.fetch.fetch(document_request(url, trust, MAX_DOCUMENT_BYTES)).await.map_err(|error| {
             tracing::debug!(%did, %error, "a DID document could not be fetched");

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::fetch_cache::{CachedFetch, FetchedValue};
 use super::introspect::IntrospectionClient;
-use super::jwks::{IssuerKeys, SignatureMatch};
+use super::jwks::{IssuerKeys, JwtSignatureCheckResult};
 use super::metadata::{self, IssuerMetadata};
 use super::token::{Jwt, ParsedToken, VerifiedToken};
 use crate::settings::IssuerSetting;
@@ -35,7 +35,7 @@ const MAX_INTROSPECTIONS: usize = 32;
 const MAX_CHECKS: usize = 1024;
 
 pub struct TrustedIssuers {
-    list: Vec<Issuer>,
+    list: Vec<TrustedIssuer>,
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     /// Callers of valid tokens, until the token expires or has to be checked again.
@@ -45,7 +45,7 @@ pub struct TrustedIssuers {
     check_slots: Arc<Semaphore>,
 }
 
-struct Issuer {
+struct TrustedIssuer {
     setting: IssuerSetting,
     metadata: CachedFetch<IssuerMetadata>,
     keys: CachedFetch<IssuerKeys>,
@@ -75,7 +75,7 @@ impl TrustedIssuers {
     pub fn open(settings: &[IssuerSetting], fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let issuer = |setting: &IssuerSetting| {
             let client = setting.introspection.as_ref().map(IntrospectionClient::open).transpose();
-            Ok(Issuer {
+            Ok(TrustedIssuer {
                 setting: setting.clone(),
                 metadata: CachedFetch::new(Arc::clone(&clock), METADATA_FRESH, METADATA_USABLE),
                 keys: CachedFetch::new(Arc::clone(&clock), KEYS_FRESH, KEYS_USABLE),
@@ -100,7 +100,7 @@ impl TrustedIssuers {
 
     /// OAuth endpoints of an issuer, by default the first. The settings take precedence over the issuer's metadata.
     pub async fn describe(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
-        let wanted = |it: &&Issuer| issuer.is_none_or(|url| it.setting.url.as_url() == url);
+        let wanted = |it: &&TrustedIssuer| issuer.is_none_or(|url| it.setting.url.as_url() == url);
         let found = self.list.iter().find(wanted).ok_or_else(|| match issuer {
             Some(url) => format!("no [[issuer]] in nuncio.toml has the url {url}"),
             None => "nuncio.toml has no [[issuer]]".to_owned(),
@@ -163,7 +163,7 @@ impl TrustedIssuers {
 
     async fn check_jwt(&self, jwt: &Jwt<'_>) -> Result<VerifiedToken, TokenRefusal> {
         let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
-        let is_issuer = |it: &&Issuer| jwt.claims.iss.as_deref() == Some(it.setting.url.as_str());
+        let is_issuer = |it: &&TrustedIssuer| jwt.claims.iss.as_deref() == Some(it.setting.url.as_str());
         let issuer = self.list.iter().find(is_issuer).ok_or_else(|| invalid("its issuer is not trusted here"))?;
         if !issuer.setting.algorithms.contains(&jwt.algorithm) {
             return Err(invalid("its algorithm is not among those this issuer may use"));
@@ -173,21 +173,21 @@ impl TrustedIssuers {
         let verify = |keys: &IssuerKeys| keys.verify(jwt.algorithm, jwt.key.as_deref(), jwt.message, &jwt.signature);
         let mut keys = issuer.keys.get(self.fetch_keys(issuer)).await.map_err(TokenRefusal::Unverifiable)?;
         let mut signature = verify(&keys.value);
-        if signature == SignatureMatch::Unknown {
+        if signature == JwtSignatureCheckResult::Unknown {
             keys = issuer.keys.newer(Some(&keys), self.fetch_keys(issuer)).await.map_err(TokenRefusal::Unverifiable)?;
             signature = verify(&keys.value);
         }
         match signature {
-            SignatureMatch::Good => {
+            JwtSignatureCheckResult::Good => {
                 let until = verified.until.min(issuer.keys.fresh_until(&keys));
                 Ok(VerifiedToken { until, ..verified })
             }
-            SignatureMatch::Bad => Err(invalid("its signature is wrong")),
-            SignatureMatch::Unknown => Err(invalid("no key of its issuer made its signature")),
+            JwtSignatureCheckResult::Bad => Err(invalid("its signature is wrong")),
+            JwtSignatureCheckResult::Unknown => Err(invalid("no key of its issuer made its signature")),
         }
     }
 
-    async fn fetch_keys(&self, issuer: &Issuer) -> Result<IssuerKeys, String> {
+    async fn fetch_keys(&self, issuer: &TrustedIssuer) -> Result<IssuerKeys, String> {
         let metadata = issuer.metadata(&*self.fetch).await?;
         let url = metadata.value.jwks_uri.clone().ok_or("its metadata has no jwks_uri")?;
         let response = metadata::get(&*self.fetch, url.clone()).await?;
@@ -225,7 +225,7 @@ impl TrustedIssuers {
 
     async fn introspect(
         &self,
-        issuer: &Issuer,
+        issuer: &TrustedIssuer,
         client: &IntrospectionClient,
         token: &str,
     ) -> Result<VerifiedToken, TokenRefusal> {
@@ -255,7 +255,7 @@ impl TrustedIssuers {
     }
 }
 
-impl Issuer {
+impl TrustedIssuer {
     async fn metadata(&self, fetch: &dyn Fetch) -> Result<FetchedValue<IssuerMetadata>, String> {
         self.metadata.get(metadata::discover(fetch, &self.setting.url)).await
     }

@@ -6,7 +6,7 @@ use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey, Verificat
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::settings::Algorithm;
+use crate::settings::TokenSignatureAlgorithm;
 
 /// Number of keys that an issuer may publish.
 const MAX_KEYS: usize = 64;
@@ -32,7 +32,7 @@ enum KeyMaterial {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SignatureMatch {
+pub(super) enum JwtSignatureCheckResult {
     Good,
     /// The key that the token names did not make the signature.
     Bad,
@@ -80,20 +80,20 @@ impl IssuerKeys {
     /// Verifies a signature with the key `id`, or with any key if `id` is `None`.
     pub(super) fn verify(
         &self,
-        algorithm: Algorithm,
+        algorithm: TokenSignatureAlgorithm,
         id: Option<&str>,
         message: &[u8],
         signature: &[u8],
-    ) -> SignatureMatch {
+    ) -> JwtSignatureCheckResult {
         let mut seen = false;
         let fitting = self.0.iter().filter(|key| key.fits(algorithm));
         for key in fitting.filter(|key| id.is_none() || key.id.as_deref() == id) {
             seen = true;
             if key.verify(algorithm, message, signature) {
-                return SignatureMatch::Good;
+                return JwtSignatureCheckResult::Good;
             }
         }
-        if seen && id.is_some() { SignatureMatch::Bad } else { SignatureMatch::Unknown }
+        if seen && id.is_some() { JwtSignatureCheckResult::Bad } else { JwtSignatureCheckResult::Unknown }
     }
 }
 
@@ -123,8 +123,8 @@ impl VerificationKey {
 
     /// Whether the key has the type that the algorithm needs, and its `alg` permits it. Without this check a public key
     /// could be used as a shared secret.
-    fn fits(&self, algorithm: Algorithm) -> bool {
-        use Algorithm as A;
+    fn fits(&self, algorithm: TokenSignatureAlgorithm) -> bool {
+        use TokenSignatureAlgorithm as A;
         let has_type = matches!(
             (algorithm, &self.material),
             (A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512, KeyMaterial::Rsa { .. })
@@ -132,16 +132,16 @@ impl VerificationKey {
                 | (A::Es384, KeyMaterial::P384(_))
                 | (A::EdDsa, KeyMaterial::Ed25519(_))
         );
-        has_type && self.only.as_deref().is_none_or(|only| Algorithm::parse(only) == Some(algorithm))
+        has_type && self.only.as_deref().is_none_or(|only| TokenSignatureAlgorithm::parse(only) == Some(algorithm))
     }
 
-    fn verify(&self, algorithm: Algorithm, message: &[u8], tag: &[u8]) -> bool {
+    fn verify(&self, algorithm: TokenSignatureAlgorithm, message: &[u8], tag: &[u8]) -> bool {
         let rsa = match algorithm {
-            Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
-            Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
-            Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
-            Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
-            Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+            TokenSignatureAlgorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+            TokenSignatureAlgorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            TokenSignatureAlgorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+            TokenSignatureAlgorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+            TokenSignatureAlgorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
             _ => &signature::RSA_PSS_2048_8192_SHA256,
         };
         let (curve, point): (&'static dyn VerificationAlgorithm, _) = match &self.material {
@@ -154,7 +154,7 @@ impl VerificationKey {
     }
 }
 
-impl Algorithm {
+impl TokenSignatureAlgorithm {
     pub(super) fn parse(name: &str) -> Option<Self> {
         use serde::de::IntoDeserializer;
         use serde::de::value::Error;
@@ -200,25 +200,46 @@ mod tests {
         let by_ed = pair.sign(b"message");
         let by_ec = ec.sign(&random, b"message").unwrap();
         let (ed, ec) = (by_ed.as_ref(), by_ec.as_ref());
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ed), SignatureMatch::Good);
         assert_eq!(
-            keys.verify(Algorithm::EdDsa, None, b"message", ed),
-            SignatureMatch::Good,
+            keys.verify(TokenSignatureAlgorithm::EdDsa, Some("ed"), b"message", ed),
+            JwtSignatureCheckResult::Good
+        );
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::EdDsa, None, b"message", ed),
+            JwtSignatureCheckResult::Good,
             "a token without a key id is accepted"
         );
-        assert_eq!(keys.verify(Algorithm::Es256, Some("ec"), b"message", ec), SignatureMatch::Good);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"massage", ed), SignatureMatch::Bad);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", ec), SignatureMatch::Bad);
-        assert_eq!(keys.verify(Algorithm::EdDsa, None, b"massage", ed), SignatureMatch::Unknown);
         assert_eq!(
-            keys.verify(Algorithm::Es256, Some("ed"), b"message", ed),
-            SignatureMatch::Unknown,
+            keys.verify(TokenSignatureAlgorithm::Es256, Some("ec"), b"message", ec),
+            JwtSignatureCheckResult::Good
+        );
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::EdDsa, Some("ed"), b"massage", ed),
+            JwtSignatureCheckResult::Bad
+        );
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::EdDsa, Some("ed"), b"message", ec),
+            JwtSignatureCheckResult::Bad
+        );
+        assert_eq!(keys.verify(TokenSignatureAlgorithm::EdDsa, None, b"massage", ed), JwtSignatureCheckResult::Unknown);
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::Es256, Some("ed"), b"message", ed),
+            JwtSignatureCheckResult::Unknown,
             "a key of another kind"
         );
-        assert_eq!(keys.verify(Algorithm::Rs256, Some("ed"), b"message", ed), SignatureMatch::Unknown);
-        assert_eq!(keys.verify(Algorithm::EdDsa, Some("new"), b"message", ed), SignatureMatch::Unknown);
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::Rs256, Some("ed"), b"message", ed),
+            JwtSignatureCheckResult::Unknown
+        );
+        assert_eq!(
+            keys.verify(TokenSignatureAlgorithm::EdDsa, Some("new"), b"message", ed),
+            JwtSignatureCheckResult::Unknown
+        );
         for broken in [&b""[..], &ed[..63], &[0; 64]] {
-            assert_eq!(keys.verify(Algorithm::EdDsa, Some("ed"), b"message", broken), SignatureMatch::Bad);
+            assert_eq!(
+                keys.verify(TokenSignatureAlgorithm::EdDsa, Some("ed"), b"message", broken),
+                JwtSignatureCheckResult::Bad
+            );
         }
     }
 
@@ -238,7 +259,7 @@ mod tests {
         ]));
         assert_eq!(other, set(&json!([])));
         let one = set(&json!([{"kty": "OKP", "crv": "Ed25519", "x": x, "use": "sig", "alg": "Ed25519"}]));
-        assert!(one.0[0].fits(Algorithm::EdDsa) && !one.0[0].fits(Algorithm::Es256));
+        assert!(one.0[0].fits(TokenSignatureAlgorithm::EdDsa) && !one.0[0].fits(TokenSignatureAlgorithm::Es256));
         assert!(other.is_subset_of(&one) && !one.is_subset_of(&other));
     }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::decode_jwt_part;
-use crate::settings::{Algorithm, IssuerSetting, OneOrManyStrings};
+use crate::settings::{IssuerSetting, OneOrManyStrings, TokenSignatureAlgorithm};
 
 pub(super) const MAX_TOKEN_BYTES: usize = 16 * 1024;
 const MAX_SUBJECT_BYTES: usize = 512;
@@ -30,7 +30,7 @@ pub(super) enum ParsedToken<'a> {
 
 /// A JWT, its signature not yet checked.
 pub(super) struct Jwt<'a> {
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: TokenSignatureAlgorithm,
     pub(super) key: Option<String>,
     pub(super) claims: AccessTokenClaims,
     pub(super) message: &'a [u8],
@@ -105,7 +105,7 @@ impl<'a> ParsedToken<'a> {
 
 impl<'a> Jwt<'a> {
     fn read(header: JwtHeader, payload: &str, signature: &str, message: &'a [u8]) -> Result<Self, String> {
-        let algorithm = Algorithm::parse(&header.alg).ok_or_else(|| {
+        let algorithm = TokenSignatureAlgorithm::parse(&header.alg).ok_or_else(|| {
             let name: String = header.alg.chars().take(20).collect();
             format!("its algorithm {name:?} is never accepted")
         })?;

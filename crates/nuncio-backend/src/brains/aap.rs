@@ -17,18 +17,18 @@ use futures_util::StreamExt as _;
 use nuncio_aap::client::{
     AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, TurnUpdate,
 };
-use nuncio_core::agent::{AapSpec, Agent};
+use nuncio_core::agent::{AapBrainSpec, Agent};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::session::{AwaitedAnswer, EnabledTool};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepInput, BrainStepStop, BrainWriter};
 
-use crate::runners::SharedServices;
+use crate::runners::RunnerAndBrainServices;
 use crate::runners::secrets;
 use crate::within;
-use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
+use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingRemoteTurns};
 
 mod remote_turn;
 
@@ -44,14 +44,14 @@ const LOST_CALL_RESULT: &str = "Tool call not run: the agent that requested it i
 /// Brain of agents with `kind = "aap"`.
 #[derive(Debug)]
 pub struct AapBrain {
-    spec: AapSpec,
-    services: Arc<SharedServices>,
-    waiting: WaitingTurns,
+    spec: AapBrainSpec,
+    services: Arc<RunnerAndBrainServices>,
+    waiting: WaitingRemoteTurns,
 }
 
 impl AapBrain {
-    pub(crate) fn new(spec: &AapSpec, services: Arc<SharedServices>) -> Self {
-        let waiting = WaitingTurns::new(Arc::clone(&services.clock));
+    pub(crate) fn new(spec: &AapBrainSpec, services: Arc<RunnerAndBrainServices>) -> Self {
+        let waiting = WaitingRemoteTurns::new(Arc::clone(&services.clock));
         Self { spec: spec.clone(), services, waiting }
     }
 
@@ -85,7 +85,7 @@ impl AapBrain {
     }
 
     /// Creates a remote session with the history; returns the session with the input of the next turn.
-    async fn begin(&self, prompt: &BrainPrompt) -> Result<(AapConversation, TurnInput), String> {
+    async fn begin(&self, prompt: &BrainStepInput) -> Result<(AapConversation, TurnInput), String> {
         let client = self.client(&prompt.agent).await?;
         let agent = self.agent(&client).await?;
         let (said, input) = match prompt.history.split_last() {
@@ -104,7 +104,7 @@ impl AapBrain {
     }
 
     /// Takes the remote session that waits for answers, with the answers from the history; `None` if there is none.
-    fn resume_remote(&self, prompt: &BrainPrompt, writer: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
+    fn resume_remote(&self, prompt: &BrainStepInput, writer: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
         let (remote_turn, answers) =
             self.waiting.take(writer.session())?.answered(&prompt.history, writer.answers())?;
         Some((remote_turn, TurnInput::Answers(answers)))
@@ -184,7 +184,7 @@ impl AapBrain {
 
 #[async_trait]
 impl Brain for AapBrain {
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         if let Some((remote_turn, input)) = self.resume_remote(&prompt, writer) {
             return self.relay(remote_turn, input, writer).await;
         }
@@ -199,7 +199,7 @@ impl Brain for AapBrain {
 }
 
 /// Offers the local tools as AAP client tools.
-fn offered(prompt: &BrainPrompt) -> Vec<ToolSpec> {
+fn offered(prompt: &BrainStepInput) -> Vec<ToolSpec> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| ToolSpec {
         name: tool.name.to_string(),
         description: tool.description.clone(),
@@ -217,7 +217,7 @@ fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<EnabledTool> {
 }
 
 /// Session options that the remote agent also declares and whose values it accepts.
-fn options(agent: &AgentInfo, prompt: &BrainPrompt) -> BTreeMap<String, String> {
+fn options(agent: &AgentInfo, prompt: &BrainStepInput) -> BTreeMap<String, String> {
     let takes = |name: &str, value: &str| {
         let option = agent.options.iter().find(|option| option.name == name);
         option.is_some_and(|option| option.options.is_empty() || option.options.iter().any(|choice| choice == value))

@@ -9,25 +9,25 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nuncio_core::agent::{Agent, ModelSpec};
+use nuncio_core::agent::{Agent, ModelBrainSpec};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::{Message, UNREADABLE_ARGUMENTS_KEY};
 use nuncio_core::template::EscapeContext;
 use nuncio_core::turn::{StopReason, StreamMode};
 use nuncio_engine::converse::LiveTurn;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepInput, BrainStepStop, BrainWriter, HistoryNeed};
 use serde_json::{Map, Value, json};
 
-use crate::runners::SharedServices;
+use crate::runners::RunnerAndBrainServices;
 use crate::runners::secrets::{self, SecretValues};
 use anthropic::AnthropicParser;
 use calls::CompleteToolCall;
 use conversation::{ModelConversation, SIGNATURE_KEY};
-use names::ToolNames;
+use names::ToolNameMapping;
 use openai::OpenAiParser;
-use parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser};
-use provider::ApiDialect;
-use upstream::{AnswerStream, ModelClient, ModelRequest};
+use parser::{ModelAnswerDelta, ModelAnswerEnd, ModelAnswerStreamError, ModelRequestParameters, StreamedAnswerParser};
+use provider::ModelApiDialect;
+use upstream::{ModelAnswerStream, ModelClient, ModelRequest};
 
 mod anthropic;
 mod calls;
@@ -49,17 +49,17 @@ const MAX_UNREADABLE: usize = 2000;
 /// Brain of agents with `kind = "model"`.
 #[derive(Debug)]
 pub struct ModelBrain {
-    spec: ModelSpec,
-    services: Arc<SharedServices>,
+    spec: ModelBrainSpec,
+    services: Arc<RunnerAndBrainServices>,
 }
 
 impl ModelBrain {
-    pub(crate) fn new(spec: &ModelSpec, services: Arc<SharedServices>) -> Self {
+    pub(crate) fn new(spec: &ModelBrainSpec, services: Arc<RunnerAndBrainServices>) -> Self {
         Self { spec: spec.clone(), services }
     }
 
     /// Reads the API key from the session options or the agent's secrets.
-    async fn secrets(&self, prompt: &BrainPrompt) -> Result<SecretValues, String> {
+    async fn secrets(&self, prompt: &BrainStepInput) -> Result<SecretValues, String> {
         let mut secrets = SecretValues::default();
         if let Some(key) = self.option(prompt, self.spec.options.key.as_ref()) {
             secrets.add(API_KEY_NAME, key);
@@ -71,11 +71,11 @@ impl ModelBrain {
     }
 
     /// Value of a session option; `None` if it is unset or blank.
-    fn option<'p>(&self, prompt: &'p BrainPrompt, name: Option<&OptionName>) -> Option<&'p str> {
+    fn option<'p>(&self, prompt: &'p BrainStepInput, name: Option<&OptionName>) -> Option<&'p str> {
         prompt.options.get(name?).map(String::as_str).filter(|value| !value.trim().is_empty())
     }
 
-    fn temperature(&self, prompt: &BrainPrompt) -> Result<Option<f64>, String> {
+    fn temperature(&self, prompt: &BrainStepInput) -> Result<Option<f64>, String> {
         let name = self.spec.options.temperature.as_ref();
         let Some(text) = self.option(prompt, name) else {
             return Ok(self.spec.temperature);
@@ -89,7 +89,7 @@ impl ModelBrain {
         }
     }
 
-    fn instructions(&self, prompt: &BrainPrompt) -> Result<Option<String>, String> {
+    fn instructions(&self, prompt: &BrainStepInput) -> Result<Option<String>, String> {
         let Some(template) = &self.spec.instructions else { return Ok(None) };
         let context = json!({"options": super::public_options(prompt)});
         let text = template
@@ -98,11 +98,16 @@ impl ModelBrain {
         Ok(Some(text))
     }
 
-    fn request(&self, prompt: &BrainPrompt, names: &ToolNames, key: Option<&str>) -> Result<ModelRequest, String> {
+    fn request(
+        &self,
+        prompt: &BrainStepInput,
+        names: &ToolNameMapping,
+        key: Option<&str>,
+    ) -> Result<ModelRequest, String> {
         let spec = &self.spec;
         let instructions = self.instructions(prompt)?;
         let conversation = ModelConversation::new(spec.provider, instructions.as_deref(), &prompt.history, names);
-        let ask = RequestParameters {
+        let ask = ModelRequestParameters {
             provider: spec.provider,
             at_home: spec.base_url.is_none(),
             model: self.option(prompt, spec.options.model.as_ref()).unwrap_or(&spec.model),
@@ -112,8 +117,8 @@ impl ModelBrain {
             names,
         };
         let body = match provider::interface(spec.provider) {
-            ApiDialect::OpenAi => openai::request(&ask, &conversation),
-            ApiDialect::Anthropic => anthropic::request(&ask, &conversation),
+            ModelApiDialect::OpenAi => openai::request(&ask, &conversation),
+            ModelApiDialect::Anthropic => anthropic::request(&ask, &conversation),
         };
         Ok(ModelRequest {
             url: provider::address(spec)?,
@@ -124,8 +129,8 @@ impl ModelBrain {
 
     fn parser(&self) -> Box<dyn StreamedAnswerParser> {
         match provider::interface(self.spec.provider) {
-            ApiDialect::OpenAi => Box::new(OpenAiParser::default()),
-            ApiDialect::Anthropic => Box::new(AnthropicParser::default()),
+            ModelApiDialect::OpenAi => Box::new(OpenAiParser::default()),
+            ModelApiDialect::Anthropic => Box::new(AnthropicParser::default()),
         }
     }
 }
@@ -140,9 +145,9 @@ summary alone, in the language of the conversation.";
 
 #[async_trait]
 impl Brain for ModelBrain {
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let secrets = self.secrets(&prompt).await.map_err(BrainError::Failed)?;
-        let names = ToolNames::new(&prompt.tools);
+        let names = ToolNameMapping::new(&prompt.tools);
         let request = self.request(&prompt, &names, secrets.get(API_KEY_NAME)).map_err(BrainError::Failed)?;
         let upstream = ModelClient {
             provider: self.spec.provider,
@@ -156,7 +161,7 @@ impl Brain for ModelBrain {
     }
 
     /// Asks the model, without tools, for a summary of the conversation.
-    async fn summarize(&self, mut prompt: BrainPrompt) -> Option<String> {
+    async fn summarize(&self, mut prompt: BrainStepInput) -> Option<String> {
         prompt.tools.clear();
         prompt.history.push(Message::user(SUM_UP));
         let nobody = SessionId::parse("summary").ok()?;
@@ -181,30 +186,30 @@ impl Brain for ModelBrain {
 
 /// Forwards a model's streamed answer to `writer` until the answer ends.
 async fn forward_answer(
-    answer: &mut AnswerStream<'_>,
+    answer: &mut ModelAnswerStream<'_>,
     mut parser: Box<dyn StreamedAnswerParser>,
     writer: &mut BrainWriter,
-) -> Result<AnswerEnd, BrainError> {
+) -> Result<ModelAnswerEnd, BrainError> {
     let mut deltas = Vec::new();
     while !parser.is_done() {
         let Some(data) = answer.next().await.map_err(BrainError::Failed)? else { break };
         let error = parser.event(&data, &mut deltas);
         for piece in deltas.drain(..) {
             match piece {
-                AnswerDelta::Text(text) => writer.text(&text).await?,
-                AnswerDelta::Thinking(text) => writer.thinking(&text).await?,
-                AnswerDelta::Signature(signature) => {
+                ModelAnswerDelta::Text(text) => writer.text(&text).await?,
+                ModelAnswerDelta::Thinking(text) => writer.thinking(&text).await?,
+                ModelAnswerDelta::Signature(signature) => {
                     writer.keep(Map::from_iter([(SIGNATURE_KEY.to_owned(), signature.into())]));
                 }
             }
         }
         error.map_err(|error| {
             BrainError::Failed(match error {
-                StreamError::Said(why) => answer.broke_off(&why),
-                StreamError::Unreadable(data) => {
+                ModelAnswerStreamError::Said(why) => answer.broke_off(&why),
+                ModelAnswerStreamError::Unreadable(data) => {
                     answer.broke_off(&format!("it sent something that is not an event: {data}"))
                 }
-                StreamError::TooMuch(what) => answer.unusable(&what),
+                ModelAnswerStreamError::TooMuch(what) => answer.unusable(&what),
             })
         })?;
     }
@@ -215,12 +220,12 @@ async fn forward_answer(
 /// Passes the tool calls of a finished answer to `writer`, under the tools' local names.
 fn finish_step(
     agent: &Agent,
-    finish: AnswerEnd,
-    names: &ToolNames,
-    answer: &AnswerStream<'_>,
+    finish: ModelAnswerEnd,
+    names: &ToolNameMapping,
+    answer: &ModelAnswerStream<'_>,
     writer: &mut BrainWriter,
 ) -> Result<BrainStepStop, BrainError> {
-    let AnswerEnd { mut calls, stop, usage } = finish;
+    let ModelAnswerEnd { mut calls, stop, usage } = finish;
     // A call that was cut off by the token limit is dropped, because its arguments may be incomplete.
     if stop == StopReason::MaxTokens && calls.last().is_some_and(|call| call.input.is_err()) {
         calls.pop();

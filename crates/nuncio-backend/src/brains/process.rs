@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::{CommandRunSpec, OptionValueType};
 use nuncio_core::turn::{StopReason, TokenUsage};
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepInput, BrainStepStop, BrainWriter};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 
-use crate::runners::SharedServices;
+use crate::runners::RunnerAndBrainServices;
 use crate::runners::process::{StartedProgram, StderrTail, feed};
 use crate::runners::secrets::SecretValues;
-use output_line::{OutputCall, OutputLine};
+use output_line::{OutputLineToolCall, ProcessOutputLine};
 
 mod output_line;
 
@@ -35,11 +35,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ProcessBrain {
     program: CommandRunSpec,
-    services: Arc<SharedServices>,
+    services: Arc<RunnerAndBrainServices>,
 }
 
 impl ProcessBrain {
-    pub(super) fn new(program: &CommandRunSpec, services: Arc<SharedServices>) -> Self {
+    pub(super) fn new(program: &CommandRunSpec, services: Arc<RunnerAndBrainServices>) -> Self {
         Self { program: program.clone(), services }
     }
 
@@ -61,7 +61,7 @@ impl ProcessBrain {
 
 #[async_trait]
 impl Brain for ProcessBrain {
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let base_dir = self.services.programs.base_dir(&prompt.agent.name);
         let templates = self.program.templates();
         let mut secrets = SecretValues::read(&prompt.agent, &base_dir, templates).await.map_err(program_failed)?;
@@ -77,7 +77,7 @@ impl Brain for ProcessBrain {
         let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
             return Err(self.failed(&started, "was started without its pipes", &stderr_tail, &secrets));
         };
-        let mut reader = OutputReader::new(stdout, writer);
+        let mut reader = ProcessOutputReader::new(stdout, writer);
         let input = input_line(&prompt);
         let outcome = tokio::select! {
             outcome = follow(&mut started.running, &mut reader) => outcome,
@@ -96,9 +96,9 @@ impl Brain for ProcessBrain {
                 Err(self.failed(&started, &format!("ended with {status}"), &stderr_tail, &secrets))
             }
             Ok(_) => Ok(reader.thought()),
-            Err(StepFailure::Said(why)) => Err(self.failed(&started, &why, &stderr_tail, &secrets)),
-            Err(StepFailure::Worded(message)) => Err(BrainError::Failed(secrets.redact(&message))),
-            Err(StepFailure::Brain(error)) => Err(error),
+            Err(ProcessStepFailure::Said(why)) => Err(self.failed(&started, &why, &stderr_tail, &secrets)),
+            Err(ProcessStepFailure::Worded(message)) => Err(BrainError::Failed(secrets.redact(&message))),
+            Err(ProcessStepFailure::Brain(error)) => Err(error),
         }
     }
 }
@@ -108,7 +108,7 @@ fn program_failed(details: String) -> BrainError {
 }
 
 /// Input of the program: one line of JSON.
-fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
+fn input_line(prompt: &BrainStepInput) -> Vec<u8> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let input_line = json!({
         "agent": prompt.agent.name,
@@ -121,7 +121,7 @@ fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
     line
 }
 
-enum StepFailure {
+enum ProcessStepFailure {
     /// Failure of the program, worded to follow the program's name in a sentence.
     Said(String),
     /// The message of the program's `error` line, which people get.
@@ -129,7 +129,7 @@ enum StepFailure {
     Brain(BrainError),
 }
 
-impl From<BrainError> for StepFailure {
+impl From<BrainError> for ProcessStepFailure {
     fn from(error: BrainError) -> Self {
         Self::Brain(error)
     }
@@ -138,9 +138,9 @@ impl From<BrainError> for StepFailure {
 /// Reads the program's output until it ends. Returns the exit status, or `None` if the program sent `stop` first.
 async fn follow(
     running: &mut RunningProgram,
-    reader: &mut OutputReader<'_>,
-) -> Result<Option<ExitStatus>, StepFailure> {
-    let unreadable = |error: std::io::Error| StepFailure::Said(format!("cannot be read from: {error}"));
+    reader: &mut ProcessOutputReader<'_>,
+) -> Result<Option<ExitStatus>, ProcessStepFailure> {
+    let unreadable = |error: std::io::Error| ProcessStepFailure::Said(format!("cannot be read from: {error}"));
     let status = {
         let mut lines = std::pin::pin!(reader.lines());
         tokio::select! {
@@ -168,7 +168,7 @@ async fn follow(
     }
 }
 
-struct OutputReader<'a> {
+struct ProcessOutputReader<'a> {
     stdout: BufReader<ChildStdout>,
     writer: &'a mut BrainWriter,
     number: usize,
@@ -178,28 +178,31 @@ struct OutputReader<'a> {
     stop: Option<StopReason>,
 }
 
-impl<'a> OutputReader<'a> {
+impl<'a> ProcessOutputReader<'a> {
     fn new(stdout: ChildStdout, writer: &'a mut BrainWriter) -> Self {
         Self { stdout: BufReader::new(stdout), writer, number: 0, written: 0, calls: 0, usage: None, stop: None }
     }
 
     /// Reads lines until the end of output or a `stop` line.
-    async fn lines(&mut self) -> Result<(), StepFailure> {
+    async fn lines(&mut self) -> Result<(), ProcessStepFailure> {
         let mut line = Vec::new();
         while self.stop.is_none() {
             line.clear();
             let read = (&mut self.stdout).take(MAX_LINE + 1).read_until(b'\n', &mut line).await;
-            let read = read.map_err(|error| StepFailure::Said(format!("cannot be read from: {error}")))? as u64;
+            let read = read.map_err(|error| ProcessStepFailure::Said(format!("cannot be read from: {error}")))? as u64;
             if read == 0 {
                 return Ok(());
             }
             self.number += 1;
             self.written += read;
             if read > MAX_LINE {
-                return Err(StepFailure::Said(format!("wrote more than {MAX_LINE} bytes in line {}", self.number)));
+                return Err(ProcessStepFailure::Said(format!(
+                    "wrote more than {MAX_LINE} bytes in line {}",
+                    self.number
+                )));
             }
             if self.written > MAX_OUTPUT {
-                return Err(StepFailure::Said(format!("wrote more than {MAX_OUTPUT} bytes")));
+                return Err(ProcessStepFailure::Said(format!("wrote more than {MAX_OUTPUT} bytes")));
             }
             if !line.trim_ascii().is_empty() {
                 self.line(&line).await?;
@@ -208,22 +211,23 @@ impl<'a> OutputReader<'a> {
         Ok(())
     }
 
-    async fn line(&mut self, line: &[u8]) -> Result<(), StepFailure> {
-        let read = output_line::read(line)
-            .map_err(|why| StepFailure::Said(format!("wrote line {}, which is not valid: {why}", self.number)))?;
+    async fn line(&mut self, line: &[u8]) -> Result<(), ProcessStepFailure> {
+        let read = output_line::read(line).map_err(|why| {
+            ProcessStepFailure::Said(format!("wrote line {}, which is not valid: {why}", self.number))
+        })?;
         match read {
-            OutputLine::Text(text) => self.writer.text(&text).await?,
-            OutputLine::Thinking(text) => self.writer.thinking(&text).await?,
-            OutputLine::Tool(OutputCall { id, name, input }) => {
+            ProcessOutputLine::Text(text) => self.writer.text(&text).await?,
+            ProcessOutputLine::Thinking(text) => self.writer.thinking(&text).await?,
+            ProcessOutputLine::Tool(OutputLineToolCall { id, name, input }) => {
                 self.calls += 1;
                 if self.calls > MAX_CALLS {
-                    return Err(StepFailure::Said(format!("called more than {MAX_CALLS} tools at once")));
+                    return Err(ProcessStepFailure::Said(format!("called more than {MAX_CALLS} tools at once")));
                 }
                 self.writer.call(id, name, input);
             }
-            OutputLine::Usage(usage) => self.usage = Some(usage),
-            OutputLine::Stop(reason) => self.stop = Some(reason),
-            OutputLine::Error(message) => return Err(StepFailure::Worded(message)),
+            ProcessOutputLine::Usage(usage) => self.usage = Some(usage),
+            ProcessOutputLine::Stop(reason) => self.stop = Some(reason),
+            ProcessOutputLine::Error(message) => return Err(ProcessStepFailure::Worded(message)),
         }
         Ok(())
     }

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::civil::Date;
-use nuncio_core::agent::RulesSpec;
+use nuncio_core::agent::RulesBrainSpec;
 use nuncio_core::message::Message;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepInput, BrainStepStop, BrainWriter, HistoryNeed};
 use nuncio_engine::ports::clock::Clock;
 
 use super::chunks::syllables;
@@ -58,7 +58,7 @@ impl RulesBrain {
     ///
     /// # Errors
     /// A pattern does not compile; the error text names the pattern.
-    pub fn new(spec: &RulesSpec, clock: Arc<dyn Clock>) -> Result<Self, String> {
+    pub fn new(spec: &RulesBrainSpec, clock: Arc<dyn Clock>) -> Result<Self, String> {
         Ok(Self { rules: CompiledRules::compile(spec)?, clock })
     }
 }
@@ -69,7 +69,7 @@ impl Brain for RulesBrain {
         HistoryNeed::Window(WINDOW_BYTES)
     }
 
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let step = reply::reply(&self.rules, &prompt, date(self.clock.now())).map_err(BrainError::Failed)?;
         match step {
             RulesBrainAction::Say(text) => {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::StopReason;
 use nuncio_engine::ports::brain::{
-    Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool,
+    Brain, BrainError, BrainStepInput, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool,
 };
 use nuncio_engine::ports::clock::Clock;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ impl Brain for ScriptBrain {
         if said.contains("roles") { HistoryNeed::Everything } else { HistoryNeed::NewestExchange }
     }
 
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let mut calls = false;
         let mut stop = None;
         for item in step(&prompt.history)? {
@@ -80,7 +80,7 @@ impl Brain for ScriptBrain {
 }
 
 #[derive(Deserialize)]
-struct Script<'a> {
+struct ScriptJson<'a> {
     #[serde(borrow)]
     script: Vec<&'a RawValue>,
 }
@@ -88,7 +88,7 @@ struct Script<'a> {
 /// Items of the script step to play now. Only this step is parsed completely.
 fn step(history: &[Message]) -> Result<Vec<ScriptItem>, BrainError> {
     let (said, since) = newest_user(history);
-    let Ok(Script { script }) = serde_json::from_str(&said) else {
+    let Ok(ScriptJson { script }) = serde_json::from_str(&said) else {
         return Ok(vec![ScriptItem::Text(format!("You said: {said}"))]);
     };
     let answers = since.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();

@@ -32,7 +32,7 @@ impl AddressPolicy {
 /// Error of a refused address, which `failure` finds in the error chain of the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct BlockedAddress(pub(super) String);
+pub(super) struct BlockedAddressError(pub(super) String);
 
 /// Resolves a host name; tests replace this function.
 pub(super) type HostLookupFn = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
@@ -57,7 +57,7 @@ impl Resolve for GuardedResolver {
             // One forbidden address refuses the whole name, because mixed answers are typical of DNS rebinding.
             for address in &found {
                 reach.check(address.ip()).map_err(|why| {
-                    BlockedAddress(format!("its name resolves to an address that is not allowed: {why}"))
+                    BlockedAddressError(format!("its name resolves to an address that is not allowed: {why}"))
                 })?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
-    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, InvocationDelegate, InvocationStep,
+    AgentSignerLookup, AgentTarget, AnpClient, AnpClientOptions, ClientError, InvocationDelegate, InvocationStep,
     LocalDidUrlScheme, MethodChoice, NegotiationRequest, Reason, RemoteMethod,
 };
 use nuncio_core::agent::{AnpMethod, AnpRunSpec};
 use nuncio_core::text::plain;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub(super) struct AnpToolRunner {
     client: AnpClient,
     /// Signers of the served agents; set once the server knows its address and DIDs.
-    signers: OnceLock<Arc<dyn AgentSigners>>,
+    signers: OnceLock<Arc<dyn AgentSignerLookup>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -40,13 +40,13 @@ impl AnpToolRunner {
         self
     }
 
-    pub(super) fn set_signers(&self, signers: Arc<dyn AgentSigners>) {
+    pub(super) fn set_signers(&self, signers: Arc<dyn AgentSignerLookup>) {
         // Later calls have no effect.
         let _ = self.signers.set(signers);
     }
 
     /// Calls an ANP method. The request is signed with the DID of the tool's agent, if the agent has a signer.
-    pub(super) async fn run(&self, run: &AnpRunSpec, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    pub(super) async fn run(&self, run: &AnpRunSpec, call: &AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let target = AgentTarget::parse(&run.target).map_err(|error| failure(&error))?;
         let timeout = Some(self.clock.now().until(call.deadline));
@@ -109,11 +109,11 @@ pub(super) fn check(run: &AnpRunSpec) -> Result<(), String> {
     }
 }
 
-fn failure(error: &ClientError) -> RunError {
+fn failure(error: &ClientError) -> ToolRunError {
     let message = format!("{}: {}", error.reason.as_str(), error.message);
     match error.reason {
-        Reason::Unreachable | Reason::TooSlow => RunError::Unavailable(message),
-        Reason::Answered if error.status.is_some_and(|status| status >= 500) => RunError::Unavailable(message),
-        _ => RunError::Failed(message),
+        Reason::Unreachable | Reason::TooSlow => ToolRunError::Unavailable(message),
+        Reason::Answered if error.status.is_some_and(|status| status >= 500) => ToolRunError::Unavailable(message),
+        _ => ToolRunError::Failed(message),
     }
 }

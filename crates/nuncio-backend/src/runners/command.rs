@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::CommandRunSpec;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -25,12 +25,12 @@ pub(super) async fn run(
     programs: &ProgramStarter,
     run: &CommandRunSpec,
     call: &AuthorizedToolCall,
-) -> Result<ToolOutput, RunError> {
+) -> Result<ToolOutput, ToolRunError> {
     let AuthorizedToolCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
-    let secrets = SecretValues::read(agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+    let secrets = SecretValues::read(agent, &base_dir, run.templates()).await.map_err(ToolRunError::Unavailable)?;
     let context = json!({"secrets": secrets, "args": arguments});
-    let failed = |why: String| RunError::Failed(secrets.redact(&why));
+    let failed = |why: String| ToolRunError::Failed(secrets.redact(&why));
     let argv = run.command.render(&context).map_err(failed)?;
     // Variables of the agent file come last, so that they take precedence.
     let mut env: Vec<_> = identifier_variables(&call.trace).collect();
@@ -38,10 +38,10 @@ pub(super) async fn run(
     let input = Value::Object(arguments.clone()).to_string();
 
     let program = &run.command.program;
-    let mut started = programs.start(agent, &base_dir, &argv, env).await.map_err(RunError::Unavailable)?;
+    let mut started = programs.start(agent, &base_dir, &argv, env).await.map_err(ToolRunError::Unavailable)?;
     call.program_start.report();
     let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
-        return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));
+        return Err(ToolRunError::Unavailable(format!("`{program}` was started without its pipes")));
     };
     let (mut answer, mut stderr_tail) = (Vec::new(), StderrTail::default());
     let reading = async {
@@ -60,13 +60,13 @@ pub(super) async fn run(
         Ok(status) => {
             let stderr = secrets.redact(&stderr_tail.text());
             let stderr = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
-            Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{stderr}"))))
+            Err(ToolRunError::Failed(started.explain(format!("`{program}` ended with {status}{stderr}"))))
         }
-        Err(RunFailure::TooMuch) => {
-            Err(RunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))
+        Err(ProgramRunFailure::TooMuch) => {
+            Err(ToolRunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))
         }
-        Err(RunFailure::Io(error)) => {
-            Err(RunError::Unavailable(format!("the output of `{program}` cannot be read: {error}")))
+        Err(ProgramRunFailure::Io(error)) => {
+            Err(ToolRunError::Unavailable(format!("the output of `{program}` cannot be read: {error}")))
         }
     }
 }
@@ -84,7 +84,7 @@ fn identifier_variables(trace: &BTreeMap<&'static str, String>) -> impl Iterator
 }
 
 /// Failure while the program runs, before its output is available.
-enum RunFailure {
+enum ProgramRunFailure {
     TooMuch,
     Io(std::io::Error),
 }
@@ -92,13 +92,13 @@ enum RunFailure {
 /// Waits for the end of the program while reading its output, so that the program never blocks on writing.
 async fn finish(
     running: &mut RunningProgram,
-    reading: impl Future<Output = Result<(), RunFailure>>,
-) -> Result<ExitStatus, RunFailure> {
+    reading: impl Future<Output = Result<(), ProgramRunFailure>>,
+) -> Result<ExitStatus, ProgramRunFailure> {
     let mut reading = std::pin::pin!(reading);
     let mut is_open = true;
     let status = loop {
         tokio::select! {
-            status = running.child.wait() => break status.map_err(RunFailure::Io)?,
+            status = running.child.wait() => break status.map_err(ProgramRunFailure::Io)?,
             read = &mut reading, if is_open => {
                 read?;
                 is_open = false;
@@ -114,10 +114,10 @@ async fn finish(
 }
 
 /// Reads standard output to its end; fails above [`MAX_OUTPUT`] bytes.
-async fn read_answer(mut stdout: ChildStdout, answer: &mut Vec<u8>) -> Result<(), RunFailure> {
+async fn read_answer(mut stdout: ChildStdout, answer: &mut Vec<u8>) -> Result<(), ProgramRunFailure> {
     while let Ok(1..) = stdout.read_buf(answer).await {
         if answer.len() > MAX_OUTPUT {
-            return Err(RunFailure::TooMuch);
+            return Err(ProgramRunFailure::TooMuch);
         }
     }
     Ok(())

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{OnceLock, Weak};
 
-use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions, Peer};
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
 use nuncio_core::notification::RelayParty;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, NO_LINKED_PERSON, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, NO_LINKED_PERSON, ToolOutput, ToolRunError};
 use serde_json::Value;
 
 /// Finds the agents that are connected to a relay.
@@ -24,8 +24,8 @@ impl DeviceToolRunner {
         let _ = self.0.set(peers);
     }
 
-    pub(super) async fn run(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, RunError> {
-        let unavailable = |why: &str| RunError::Unavailable(why.to_owned());
+    pub(super) async fn run(&self, call: &AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
+        let unavailable = |why: &str| ToolRunError::Unavailable(why.to_owned());
         let peers = self.0.get().and_then(Weak::upgrade);
         let agent = peers.and_then(|peers| peers.peer(&call.agent.name));
         let agent = agent.ok_or_else(|| unavailable("the agent is not connected to a relay yet"))?;
@@ -33,18 +33,18 @@ impl DeviceToolRunner {
         call_tool(&agent, person, call).await.map(ToolOutput::json).map_err(|error| {
             let message = error.to_string();
             match error.code() {
-                Code::ToolUnavailable => RunError::Unavailable(message),
-                Code::ToolFailed => RunError::Failed(message),
-                code => RunError::Refused { code, message },
+                Code::ToolUnavailable => ToolRunError::Unavailable(message),
+                Code::ToolFailed => ToolRunError::Failed(message),
+                code => ToolRunError::Refused { code, message },
             }
         })
     }
 }
 
-async fn call_tool(agent: &Peer, person: PersonName, call: &AuthorizedToolCall) -> Result<Value, ToolError> {
+async fn call_tool(agent: &Peer, person: PersonName, call: &AuthorizedToolCall) -> Result<Value, DeviceCallError> {
     // A repeated execution is the same call: the device answers with its outcome and runs nothing twice.
     let execution = call.trace.get("execution_id").and_then(|id| CallId::parse(id).ok());
-    let options = CallOptions {
+    let options = DeviceCallOptions {
         call_id: Some(execution.unwrap_or_else(|| call.id.clone())),
         scope: call.tool.scope.clone(),
         timeout: Some(call.tool.timeout),

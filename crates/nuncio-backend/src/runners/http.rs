@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::agent::{HttpMethod, HttpRunSpec};
-use nuncio_core::http_request::FixedOrigin;
+use nuncio_core::http_request::UrlTemplateOrigin;
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use serde_json::{Value, json};
 
 use super::secrets::SecretValues;
@@ -23,7 +23,7 @@ const SHOWN_CHARS: usize = 500;
 
 /// Checks the declaration of an HTTP tool.
 pub(super) fn check(run: &HttpRunSpec) -> Result<(), String> {
-    FixedOrigin::new(run.url.as_str())?;
+    UrlTemplateOrigin::new(run.url.as_str())?;
     for (name, _) in &run.headers {
         header_name(name)?;
     }
@@ -32,7 +32,7 @@ pub(super) fn check(run: &HttpRunSpec) -> Result<(), String> {
 
 /// Scheme, host and port of an HTTP tool's requests.
 pub(super) fn request_origin(run: &HttpRunSpec) -> Result<url::Url, String> {
-    FixedOrigin::new(run.url.as_str()).map(|origin| origin.url().clone())
+    UrlTemplateOrigin::new(run.url.as_str()).map(|origin| origin.url().clone())
 }
 
 /// Sends the request of an HTTP tool.
@@ -42,16 +42,16 @@ pub(super) async fn run(
     run: &HttpRunSpec,
     call: &AuthorizedToolCall,
     timeout: Duration,
-) -> Result<ToolOutput, RunError> {
-    let fixed_origin = FixedOrigin::new(run.url.as_str()).map_err(RunError::Failed)?;
-    let request =
-        request(&fixed_origin, secrets, run, call, timeout).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
+) -> Result<ToolOutput, ToolRunError> {
+    let fixed_origin = UrlTemplateOrigin::new(run.url.as_str()).map_err(ToolRunError::Failed)?;
+    let request = request(&fixed_origin, secrets, run, call, timeout)
+        .map_err(|why| ToolRunError::Failed(secrets.redact(&why)))?;
     let answer = fetch.fetch(request).await.map_err(|error| failure(&fixed_origin, error))?;
-    outcome(&fixed_origin, &answer).map_err(|why| RunError::Failed(secrets.redact(&why)))
+    outcome(&fixed_origin, &answer).map_err(|why| ToolRunError::Failed(secrets.redact(&why)))
 }
 
 fn request(
-    fixed_origin: &FixedOrigin<'_>,
+    fixed_origin: &UrlTemplateOrigin<'_>,
     secrets: &SecretValues,
     run: &HttpRunSpec,
     call: &AuthorizedToolCall,
@@ -102,24 +102,24 @@ fn takes_body(method: HttpMethod) -> bool {
 }
 
 /// Describes a failed request without the URL, whose path may contain a secret.
-fn failure(fixed_origin: &FixedOrigin<'_>, error: FetchError) -> RunError {
+fn failure(fixed_origin: &UrlTemplateOrigin<'_>, error: FetchError) -> ToolRunError {
     match error {
         FetchError::Refused { why, .. } => {
-            RunError::Failed(format!("requests to {fixed_origin} are not allowed: {why}"))
+            ToolRunError::Failed(format!("requests to {fixed_origin} are not allowed: {why}"))
         }
         FetchError::Unreachable { why, .. } => {
-            RunError::Unavailable(format!("{fixed_origin} cannot be reached: {why}"))
+            ToolRunError::Unavailable(format!("{fixed_origin} cannot be reached: {why}"))
         }
         FetchError::TooSlow { limit, .. } => {
-            RunError::Unavailable(format!("{fixed_origin} did not answer within {limit:?}"))
+            ToolRunError::Unavailable(format!("{fixed_origin} did not answer within {limit:?}"))
         }
         FetchError::TooLarge { limit, .. } => {
-            RunError::Failed(format!("{fixed_origin} answered with more than {limit} bytes"))
+            ToolRunError::Failed(format!("{fixed_origin} answered with more than {limit} bytes"))
         }
     }
 }
 
-fn outcome(fixed_origin: &FixedOrigin<'_>, answer: &FetchResponse) -> Result<ToolOutput, String> {
+fn outcome(fixed_origin: &UrlTemplateOrigin<'_>, answer: &FetchResponse) -> Result<ToolOutput, String> {
     let kind = answer.header("content-type").unwrap_or_default();
     let essence = essence(kind);
     if !(200..300).contains(&answer.status) {

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use nuncio_core::agent::{Agent, McpServerSpec};
 use nuncio_core::ids::{BackendName, ToolName};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use rmcp::ServiceError;
 use rmcp::model::ErrorCode;
 
-use super::{McpServerTools, SharedServices};
+use super::{McpServerTools, RunnerAndBrainServices};
 use crate::within;
 use connection::McpConnection;
-use slot::ReopenableConnection;
+use slot::ReopenableMcpConnection;
 
 pub use import::ToolEffect;
 pub use start::{McpStartOptions, downloads_packages};
@@ -33,19 +33,19 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// connection, so that a reload does not restart an unchanged server.
 #[derive(Debug)]
 pub(super) struct McpConnections {
-    services: Arc<SharedServices>,
-    entries: Mutex<Vec<ServerEntry>>,
+    services: Arc<RunnerAndBrainServices>,
+    entries: Mutex<Vec<CountedMcpConnection>>,
 }
 
 #[derive(Debug)]
-struct ServerEntry {
-    slot: Arc<ReopenableConnection>,
+struct CountedMcpConnection {
+    slot: Arc<ReopenableMcpConnection>,
     /// Number of served versions of the agent that use the server.
     holders: usize,
 }
 
 impl McpConnections {
-    pub(super) fn new(services: Arc<SharedServices>) -> Self {
+    pub(super) fn new(services: Arc<RunnerAndBrainServices>) -> Self {
         Self { services, entries: Mutex::default() }
     }
 
@@ -55,12 +55,12 @@ impl McpConnections {
         call: &AuthorizedToolCall,
         server: &BackendName,
         tool: &ToolName,
-    ) -> Result<ToolOutput, RunError> {
+    ) -> Result<ToolOutput, ToolRunError> {
         let Some(declared) = call.agent.mcp_server(server) else {
-            return Err(RunError::Failed(format!("the agent file declares no MCP server `{server}`")));
+            return Err(ToolRunError::Failed(format!("the agent file declares no MCP server `{server}`")));
         };
         let slot = self.slot(&call.agent, declared);
-        let connection = slot.connection().await.map_err(RunError::Unavailable)?;
+        let connection = slot.connection().await.map_err(ToolRunError::Unavailable)?;
         call.program_start.report();
         let answer = connection.call(tool.as_str(), call.arguments.clone(), &call.trace).await;
         let outcome = match answer {
@@ -71,7 +71,7 @@ impl McpConnections {
             Err(ServiceError::McpError(error)) => {
                 slot.reset_failures();
                 let suspicious = matches!(error.code, ErrorCode::INVALID_PARAMS | ErrorCode::METHOD_NOT_FOUND);
-                Err(content::CallFailure {
+                Err(content::McpCallFailure {
                     text: format!("the MCP server `{server}` refused the call: {}", error.message),
                     suspicious,
                 })
@@ -79,9 +79,9 @@ impl McpConnections {
             Err(error @ (ServiceError::TransportClosed | ServiceError::TransportSend(_))) => {
                 let why = connection.end(Some(&error));
                 slot.mark_lost(&connection, &why);
-                return Err(RunError::Unavailable(slot.lost_connection(&why)));
+                return Err(ToolRunError::Unavailable(slot.lost_connection(&why)));
             }
-            Err(error) => Err(content::CallFailure {
+            Err(error) => Err(content::McpCallFailure {
                 text: format!("the MCP server `{server}` did not answer properly: {error}"),
                 suspicious: false,
             }),
@@ -97,9 +97,9 @@ impl McpConnections {
         {
             let left = import::names(&tools);
             let gone = format!("the MCP server `{server}` has no tool `{tool}` any more; it has {left}");
-            return Err(RunError::Failed(gone));
+            return Err(ToolRunError::Failed(gone));
         }
-        Err(RunError::Failed(connection.explain(refusal.text)))
+        Err(ToolRunError::Failed(connection.explain(refusal.text)))
     }
 
     /// Lists the tools of an MCP server; `None` if it does not answer in time.
@@ -109,7 +109,7 @@ impl McpConnections {
 
     /// Adds imported tools to an agent and holds its servers until [`McpConnections::release`].
     pub(super) async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
-        let hold = ServersGuard::new(self, &agent);
+        let hold = McpServersGuard::new(self, &agent);
         let mut lists = Vec::new();
         for server in &agent.mcp {
             let Some(import) = &server.import else { continue };
@@ -145,7 +145,7 @@ impl McpConnections {
         }
     }
 
-    fn slot(&self, agent: &Agent, server: &McpServerSpec) -> Arc<ReopenableConnection> {
+    fn slot(&self, agent: &Agent, server: &McpServerSpec) -> Arc<ReopenableMcpConnection> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         self.find(&mut entries, agent, server).slot.clone()
     }
@@ -153,21 +153,21 @@ impl McpConnections {
     /// Finds or creates the entry of an MCP server. Another base folder means another server.
     fn find<'a>(
         &self,
-        entries: &'a mut Vec<ServerEntry>,
+        entries: &'a mut Vec<CountedMcpConnection>,
         agent: &Agent,
         server: &McpServerSpec,
-    ) -> &'a mut ServerEntry {
+    ) -> &'a mut CountedMcpConnection {
         let base_dir = self.services.programs.base_dir(&agent.name);
         let index = entries.iter().position(|entry| entry.slot.serves(agent, server, &base_dir)).unwrap_or_else(|| {
-            let slot = ReopenableConnection::new(Arc::clone(&self.services), agent, server, base_dir);
-            entries.push(ServerEntry { slot, holders: 0 });
+            let slot = ReopenableMcpConnection::new(Arc::clone(&self.services), agent, server, base_dir);
+            entries.push(CountedMcpConnection { slot, holders: 0 });
             entries.len() - 1
         });
         &mut entries[index]
     }
 
     /// Removes and returns the MCP servers that only this agent used.
-    fn take_unused(&self, agent: &Agent) -> Vec<Arc<ReopenableConnection>> {
+    fn take_unused(&self, agent: &Agent) -> Vec<Arc<ReopenableMcpConnection>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {
             // The oldest entry first: after a reload the newer entry belongs to the newer version.
@@ -175,7 +175,7 @@ impl McpConnections {
                 entry.holders -= 1;
             }
         }
-        let own = |entry: &mut ServerEntry| {
+        let own = |entry: &mut CountedMcpConnection| {
             entry.holders == 0 && agent.mcp.iter().any(|server| entry.slot.is_of(agent, server))
         };
         entries.extract_if(.., own).map(|entry| entry.slot).collect()
@@ -191,12 +191,12 @@ impl Drop for McpConnections {
 }
 
 /// Holds an agent's MCP servers while the agent is being resolved; releases them on drop unless kept.
-struct ServersGuard<'a> {
+struct McpServersGuard<'a> {
     servers: &'a McpConnections,
     agent: Option<&'a Agent>,
 }
 
-impl<'a> ServersGuard<'a> {
+impl<'a> McpServersGuard<'a> {
     fn new(servers: &'a McpConnections, agent: &'a Agent) -> Self {
         let mut entries = servers.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {
@@ -210,7 +210,7 @@ impl<'a> ServersGuard<'a> {
     }
 }
 
-impl Drop for ServersGuard<'_> {
+impl Drop for McpServersGuard<'_> {
     fn drop(&mut self) {
         if let Some(agent) = self.agent {
             for slot in self.servers.take_unused(agent) {

@@ -13,7 +13,7 @@ use nuncio_core::ids::AgentName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, Command};
 
-use super::profile::{ProgramPermissions, StateFolders, explain};
+use super::profile::{ProgramPermissions, ProgramStateFolders, explain};
 
 /// Environment variables that a program inherits from the server.
 const INHERITED_VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -28,13 +28,13 @@ pub(crate) struct ProgramStarter {
     executable: PathBuf,
     working_dir: PathBuf,
     /// Folders of confined programs; `None` without confinement.
-    folders: Option<StateFolders>,
+    folders: Option<ProgramStateFolders>,
     base_dirs: RwLock<HashMap<AgentName, PathBuf>>,
 }
 
 impl ProgramStarter {
     pub(crate) fn new(executable: PathBuf, working_dir: PathBuf, confined: bool) -> Self {
-        let folders = confined.then(|| StateFolders::new(working_dir.clone()));
+        let folders = confined.then(|| ProgramStateFolders::new(working_dir.clone()));
         Self { executable, working_dir, folders, base_dirs: RwLock::default() }
     }
 

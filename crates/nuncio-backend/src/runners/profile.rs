@@ -31,12 +31,12 @@ const CACHES: [(&str, &str); 5] = [
 
 /// Folders in the data directory that programs may use.
 #[derive(Debug)]
-pub(crate) struct StateFolders {
+pub(crate) struct ProgramStateFolders {
     data: PathBuf,
     next: AtomicU64,
 }
 
-impl StateFolders {
+impl ProgramStateFolders {
     /// Removes existing temporary folders: only this process uses `data`, so a crash must have left them.
     pub(crate) fn new(data: PathBuf) -> Self {
         let data = data.canonicalize().unwrap_or(data);

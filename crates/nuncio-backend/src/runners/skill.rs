@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nuncio_core::agent::{SkillCredential, SkillRunSpec};
 use nuncio_core::template::{EscapeContext, Template};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
-    Consumer, ConsumerError, ConsumerOptions, Credential, FailureCode, Reason, RemoteExecution, Secret, SkillCall,
-    SkillTarget,
+    ConsumerFailureCode, Reason, RemoteExecution, SecretString, SkillCall, SkillConsumer, SkillConsumerError,
+    SkillConsumerOptions, SkillInvocationCredential, SkillTarget,
 };
 use nuncio_skill::wire::{ErrorCode, InvocationContext};
 use serde_json::json;
@@ -22,13 +22,13 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Client for skills of other hosts. OAuth tokens are kept in memory.
 #[derive(Debug)]
 pub(super) struct SkillToolRunner {
-    consumer: Consumer,
+    consumer: SkillConsumer,
     clock: Arc<dyn Clock>,
 }
 
 impl SkillToolRunner {
     pub(super) fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, ConsumerOptions::default());
+        let consumer = SkillConsumer::new(fetch, Arc::clone(&clock), entropy, SkillConsumerOptions::default());
         Self { consumer, clock }
     }
 
@@ -38,13 +38,13 @@ impl SkillToolRunner {
         secrets: &SecretValues,
         run: &SkillRunSpec,
         call: &AuthorizedToolCall,
-    ) -> Result<ToolOutput, RunError> {
-        let failed = |error: ConsumerError| failure(secrets, &error);
+    ) -> Result<ToolOutput, ToolRunError> {
+        let failed = |error: SkillConsumerError| failure(secrets, &error);
         let target = SkillTarget::parse(&run.target).map_err(failed)?;
-        let credential = credential(secrets, run).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
+        let credential = credential(secrets, run).map_err(|why| ToolRunError::Failed(secrets.redact(&why)))?;
         let described = self.consumer.describe(&target, &credential).await.map_err(failed)?;
         let request = self.request(credential, call);
-        let mut watch = CancelGuard { execution: None, consumer: &self.consumer };
+        let mut watch = RemoteExecutionCancelGuard { execution: None, consumer: &self.consumer };
         call.program_start.report();
         let submitted = self.consumer.submit(&described, &request).await.map_err(failed)?;
         let outcome = self.consumer.follow(watch.execution.insert(submitted)).await;
@@ -54,7 +54,7 @@ impl SkillToolRunner {
         outcome.map(ToolOutput::json).map_err(failed)
     }
 
-    fn request(&self, credential: Credential, call: &AuthorizedToolCall) -> SkillCall {
+    fn request(&self, credential: SkillInvocationCredential, call: &AuthorizedToolCall) -> SkillCall {
         let left = self.clock.now().until(call.deadline);
         let traced = |name: &str| call.trace.get(name).cloned();
         let context = InvocationContext {
@@ -73,12 +73,12 @@ impl SkillToolRunner {
 }
 
 /// Cancels an unfinished execution at the other host when dropped.
-struct CancelGuard<'a> {
+struct RemoteExecutionCancelGuard<'a> {
     execution: Option<RemoteExecution>,
-    consumer: &'a Consumer,
+    consumer: &'a SkillConsumer,
 }
 
-impl Drop for CancelGuard<'_> {
+impl Drop for RemoteExecutionCancelGuard<'_> {
     fn drop(&mut self) {
         let Some(execution) = self.execution.take().filter(|execution| !execution.status().is_terminal()) else {
             return;
@@ -104,28 +104,32 @@ pub(super) fn check(run: &SkillRunSpec) -> Result<(), String> {
     }
 }
 
-fn credential(secrets: &SecretValues, run: &SkillRunSpec) -> Result<Credential, String> {
+fn credential(secrets: &SecretValues, run: &SkillRunSpec) -> Result<SkillInvocationCredential, String> {
     let filled = |template: &Template| {
         let context = json!({"secrets": secrets});
         let text = template.render(EscapeContext::Line, &context);
         text.map_err(|error| format!("the credential cannot be filled in: {error}"))
     };
     Ok(match &run.credential {
-        None => Credential::None,
-        Some(SkillCredential::ApiKey(key)) => Credential::ApiKey(Secret::new(filled(key)?)),
-        Some(SkillCredential::Token(token)) => Credential::Token(Secret::new(filled(token)?)),
-        Some(SkillCredential::Signature(key)) => Credential::Signature(Secret::new(filled(key)?)),
-        Some(SkillCredential::Client { id, secret }) => {
-            Credential::Client { id: filled(id)?, secret: Secret::new(filled(secret)?), scopes: Vec::new() }
-        }
+        None => SkillInvocationCredential::None,
+        Some(SkillCredential::ApiKey(key)) => SkillInvocationCredential::ApiKey(SecretString::new(filled(key)?)),
+        Some(SkillCredential::Token(token)) => SkillInvocationCredential::Token(SecretString::new(filled(token)?)),
+        Some(SkillCredential::Signature(key)) => SkillInvocationCredential::Signature(SecretString::new(filled(key)?)),
+        Some(SkillCredential::Client { id, secret }) => SkillInvocationCredential::Client {
+            id: filled(id)?,
+            secret: SecretString::new(filled(secret)?),
+            scopes: Vec::new(),
+        },
     })
 }
 
-fn failure(secrets: &SecretValues, error: &ConsumerError) -> RunError {
+fn failure(secrets: &SecretValues, error: &SkillConsumerError) -> ToolRunError {
     let message = secrets.redact(&format!("{}: {}", error.code, error.message));
     match (error.reason, error.code) {
-        (Reason::Unreachable | Reason::TooSlow, _) => RunError::Unavailable(message),
-        (Reason::Answered, FailureCode::Protocol(ErrorCode::EndpointUnreachable)) => RunError::Unavailable(message),
-        _ => RunError::Failed(message),
+        (Reason::Unreachable | Reason::TooSlow, _) => ToolRunError::Unavailable(message),
+        (Reason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable)) => {
+            ToolRunError::Unavailable(message)
+        }
+        _ => ToolRunError::Failed(message),
     }
 }

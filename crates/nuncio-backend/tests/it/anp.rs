@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
+use nuncio_anp::client::{AgentSignerLookup, KeySigner, RequestSigner};
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock;
 use nuncio_identity::{Did, SigningKey};
@@ -53,7 +53,7 @@ fn description(origin: &str) -> Value {
 #[derive(Debug)]
 struct LocalDidSigner(Arc<dyn Clock>);
 
-impl AgentSigners for LocalDidSigner {
+impl AgentSignerLookup for LocalDidSigner {
     fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
         let did = Did::parse(&format!("did:wba:own.example:{agent}")).unwrap();
         Some(Arc::new(KeySigner::new(did, SigningKey::from_seed(&[3; 32]), Arc::clone(&self.0), Arc::new(ZeroEntropy))))

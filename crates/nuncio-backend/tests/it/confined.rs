@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::Runner as _;
-use nuncio_engine::ports::runner::{RunError, ToolOutput};
+use nuncio_engine::ports::runner::{ToolOutput, ToolRunError};
 use serde_json::json;
 
 use crate::test_runners::{RunnersFixture, failure_text, tool};
@@ -27,7 +27,7 @@ async fn agent_with(workshop: &RunnersFixture, allow: &str, command: &[&str]) ->
     workshop.resolve(&format!("[allow]\n{allow}\n{}", tool("try", &run))).await
 }
 
-fn text(outcome: Result<ToolOutput, RunError>) -> Result<String, String> {
+fn text(outcome: Result<ToolOutput, ToolRunError>) -> Result<String, String> {
     match outcome {
         Ok(output) => Ok(output.message_content().text()),
         Err(error) => Err(failure_text(Err(error))),

@@ -21,11 +21,11 @@ mod streams;
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 /// Requests that the test server received.
-type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
+type ReceivedRequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 
 /// Server that sends the n-th response to the n-th request and then repeats the last.
-async fn server(answers: Vec<String>) -> (String, RequestLog) {
-    let log = RequestLog::default();
+async fn server(answers: Vec<String>) -> (String, ReceivedRequestLog) {
+    let log = ReceivedRequestLog::default();
     let seen = Arc::clone(&log);
     let address = test_http_server::serve(move |received, mut stream: TcpStream| {
         let mut log = seen.lock().unwrap();
@@ -64,6 +64,6 @@ fn hello() -> String {
     format!("{HEAD}{}data: [DONE]\n\n", events(&[said("Hel"), said("lo"), finish("stop")]))
 }
 
-fn bodies(log: &RequestLog) -> Vec<Value> {
+fn bodies(log: &ReceivedRequestLog) -> Vec<Value> {
     log.lock().unwrap().iter().map(|received| serde_json::from_str(&received.body).unwrap()).collect()
 }

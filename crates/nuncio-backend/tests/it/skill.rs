@@ -11,13 +11,13 @@ use crate::test_http_server::{self, ReceivedRequest};
 use crate::test_runners::{RunnersFixture, failure_text, tool, unavailable_text};
 
 /// Test host with one skill, `a/b`, that records the requests it receives.
-struct SkillHost {
+struct TestSkillHost {
     origin: String,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
     stopped: Arc<Notify>,
 }
 
-impl SkillHost {
+impl TestSkillHost {
     /// Starts a host whose skill requires `auth` and whose status responses come from `status`.
     async fn start(auth: Value, status: fn(usize) -> Value) -> Self {
         let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
@@ -103,7 +103,7 @@ async fn forecast(workshop: &RunnersFixture, run: &str, trace: &[(&'static str, 
 #[tokio::test]
 async fn remote_skill_runs_as_tool_with_credential_trace_and_idempotency_key() {
     let key = json!({"type": "api_key", "header": "X-Key"});
-    let host = SkillHost::start(key, |_| state("completed")).await;
+    let host = TestSkillHost::start(key, |_| state("completed")).await;
     let workshop = RunnersFixture::new();
     let run = format!("{{ skill = {{ target = \"a/b@{}\", api_key = \"{{{{ secrets.key }}}}\" }} }}", host.origin);
     let trace = [("trace_id", "t-1"), ("execution_id", "exe_1"), ("attempt", "2")];
@@ -119,7 +119,7 @@ async fn remote_skill_runs_as_tool_with_credential_trace_and_idempotency_key() {
 
 #[tokio::test]
 async fn failed_skill_error_contains_no_secret() {
-    let host = SkillHost::start(json!({"type": "none"}), |_| state("failed")).await;
+    let host = TestSkillHost::start(json!({"type": "none"}), |_| state("failed")).await;
     let workshop = RunnersFixture::new();
     let run =
         format!("{{ skill = {{ target = \"http://{}/b.json\", api_key = \"{{{{ secrets.key }}}}\" }} }}", host.origin);
@@ -129,7 +129,7 @@ async fn failed_skill_error_contains_no_secret() {
 
 #[tokio::test]
 async fn skill_tool_errors_distinguish_bad_arguments_from_unreachable_host() {
-    let host = SkillHost::start(json!({"type": "none"}), |_| state("completed")).await;
+    let host = TestSkillHost::start(json!({"type": "none"}), |_| state("completed")).await;
     let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
     let agent = workshop.resolve(&tool("forecast", &run)).await.unwrap();
@@ -145,7 +145,7 @@ async fn skill_tool_errors_distinguish_bad_arguments_from_unreachable_host() {
 
 #[tokio::test]
 async fn dropped_call_cancels_the_remote_skill_execution() {
-    let host = SkillHost::start(json!({"type": "none"}), |_| state("running")).await;
+    let host = TestSkillHost::start(json!({"type": "none"}), |_| state("running")).await;
     let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
     let agent = workshop.resolve(&tool("forecast", &run)).await.unwrap();

@@ -11,7 +11,7 @@ use nuncio_core::message::Message;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::brain::{
-    Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool,
+    Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter, OfferedTool,
 };
 use serde_json::Value;
 
@@ -19,13 +19,13 @@ use crate::test_runners::RunnersFixture;
 
 /// Result of one brain step.
 #[derive(Debug)]
-pub(crate) struct StepResult {
+pub(crate) struct BrainStepResult {
     pub(crate) outcome: Result<BrainStepStop, BrainError>,
     /// Assistant message made of the step's output, as JSON.
     pub(crate) message: Value,
 }
 
-impl StepResult {
+impl BrainStepResult {
     /// Stop reason and content blocks of a successful step.
     pub(crate) fn blocks(self) -> (BrainStepStop, Value) {
         let thought = self.outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -72,13 +72,13 @@ impl TestBrain {
         self.options.insert(OptionName::parse(option).unwrap(), value.to_owned());
     }
 
-    pub(crate) async fn think(&self) -> StepResult {
+    pub(crate) async fn think(&self) -> BrainStepResult {
         let tool = |tool: &Arc<nuncio_core::agent::Tool>| OfferedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.input.source().clone(),
         };
-        let prompt = BrainPrompt {
+        let prompt = BrainStepInput {
             agent: Arc::clone(&self.agent),
             history: self.history.clone(),
             tools: self.agent.tools.iter().map(tool).collect(),
@@ -87,11 +87,11 @@ impl TestBrain {
         let session = SessionId::parse("ses_1").unwrap();
         let mut speaker = BrainWriter::for_turn(Arc::new(LiveTurn::new(session, 1, StreamMode::Delta)));
         let outcome = self.brain.think(prompt, &mut speaker).await;
-        StepResult { outcome, message: serde_json::to_value(speaker.message()).unwrap() }
+        BrainStepResult { outcome, message: serde_json::to_value(speaker.message()).unwrap() }
     }
 
     /// Runs a step while the clock advances by a second every few milliseconds.
-    pub(crate) async fn think_with_moving_clock(&self) -> StepResult {
+    pub(crate) async fn think_with_moving_clock(&self) -> BrainStepResult {
         let time_flies = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(2)).await;

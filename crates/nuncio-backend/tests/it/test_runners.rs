@@ -14,7 +14,9 @@ use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, SentCallMessages, StartSignal, ToolOutput};
+use nuncio_engine::ports::runner::{
+    AuthorizedToolCall, ProgramStartSignal, SentCallMessages, ToolOutput, ToolRunError,
+};
 use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -89,7 +91,12 @@ impl RunnersFixture {
         self.runners.resolve(agent(rest)).await.map(Arc::new)
     }
 
-    pub(crate) async fn run(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> Result<ToolOutput, RunError> {
+    pub(crate) async fn run(
+        &self,
+        agent: &Arc<Agent>,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolRunError> {
         self.runners.run(self.call(agent, tool, arguments)).await
     }
 
@@ -105,7 +112,7 @@ impl RunnersFixture {
             source: CallSource { caller: "local".to_owned(), app: None, key_created_at: None, conversation: None },
             deadline: self.clock.now().after(Duration::from_secs(60)),
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
-            program_start: StartSignal::default(),
+            program_start: ProgramStartSignal::default(),
             sent: SentCallMessages::default(),
             inbox: None,
         }
@@ -126,18 +133,18 @@ pub(crate) fn tool(name: &str, run: &str) -> String {
     format!("[[tool]]\nname = \"{name}\"\ndescription = \"Does it.\"\ninput = {{ type = \"object\" }}\nrun = {run}\n")
 }
 
-/// Text of an outcome that must be `RunError::Failed`.
-pub(crate) fn failure_text(outcome: Result<ToolOutput, RunError>) -> String {
+/// Text of an outcome that must be `ToolRunError::Failed`.
+pub(crate) fn failure_text(outcome: Result<ToolOutput, ToolRunError>) -> String {
     match outcome {
-        Err(RunError::Failed(why)) => why,
+        Err(ToolRunError::Failed(why)) => why,
         other => panic!("did not fail: {other:?}"),
     }
 }
 
-/// Text of an outcome that must be `RunError::Unavailable`.
-pub(crate) fn unavailable_text(outcome: Result<ToolOutput, RunError>) -> String {
+/// Text of an outcome that must be `ToolRunError::Unavailable`.
+pub(crate) fn unavailable_text(outcome: Result<ToolOutput, ToolRunError>) -> String {
     match outcome {
-        Err(RunError::Unavailable(why)) => why,
+        Err(ToolRunError::Unavailable(why)) => why,
         other => panic!("was available: {other:?}"),
     }
 }

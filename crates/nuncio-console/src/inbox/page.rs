@@ -140,7 +140,7 @@ pub(super) struct TaskPage {
     since: DisplayTime,
     due: DisplayTime,
     instructions: String,
-    inputs: Vec<(String, ValueView)>,
+    inputs: Vec<(String, TaskValueView)>,
     stage: TaskStage,
     form: TaskForm,
     /// Whether the form is shown with the typed text although the visitor does not hold the task.
@@ -149,7 +149,7 @@ pub(super) struct TaskPage {
     version: String,
 }
 
-struct ValueView {
+struct TaskValueView {
     text: String,
     code: bool,
 }
@@ -159,7 +159,7 @@ enum TaskStage {
     Open,
     Mine,
     Others { by: String },
-    Done { by: String, at: DisplayTime, output: ValueView },
+    Done { by: String, at: DisplayTime, output: TaskValueView },
     Refused { by: String, at: DisplayTime, reason: String },
     Withdrawn { at: DisplayTime },
     Late,
@@ -195,7 +195,7 @@ impl TaskPage {
             since: DisplayTime::at(task.created_at),
             due: DisplayTime::due(task.due, now, &text.inbox),
             instructions: task.instructions.clone(),
-            inputs: task.inputs.iter().map(|(name, value)| (name.clone(), ValueView::of(value))).collect(),
+            inputs: task.inputs.iter().map(|(name, value)| (name.clone(), TaskValueView::of(value))).collect(),
             stage,
             form: attempt.form.unwrap_or_else(|| TaskForm::of(task.form.as_ref(), &text.form)),
             shows_typed_form,
@@ -219,7 +219,7 @@ impl TaskPage {
 fn stage(task: &HumanTask, frame: &PageFrame, now: Timestamp) -> TaskStage {
     match &task.state {
         TaskState::Done { by, at, output } => {
-            TaskStage::Done { by: by.clone(), at: DisplayTime::at(*at), output: ValueView::of(output) }
+            TaskStage::Done { by: by.clone(), at: DisplayTime::at(*at), output: TaskValueView::of(output) }
         }
         TaskState::Refused { by, at, reason } => {
             TaskStage::Refused { by: by.clone(), at: DisplayTime::at(*at), reason: reason.clone() }
@@ -232,7 +232,7 @@ fn stage(task: &HumanTask, frame: &PageFrame, now: Timestamp) -> TaskStage {
     }
 }
 
-impl ValueView {
+impl TaskValueView {
     fn of(value: &Value) -> Self {
         match value {
             Value::String(text) => Self { text: text.clone(), code: false },

@@ -5,7 +5,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
 use nuncio_engine::ports::store::ApiKey;
-use nuncio_http::pages::sender::{Cookie, RequestOrigin, field, sender};
+use nuncio_http::pages::sender::{PathCookie, RequestOrigin, field, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::InboxPages;
@@ -14,7 +14,7 @@ use super::sessions::SessionRenewal;
 /// The scope that a key needs for the inbox.
 const SCOPE: &str = "console:tasks";
 /// The cookie of a sign-in session.
-pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
+pub(super) const COOKIE: PathCookie<'static> = PathCookie { name: "nuncio-console", path: "/console" };
 
 #[derive(Clone)]
 pub(super) struct PageVisitor {

@@ -11,14 +11,14 @@ use crate::template::Template;
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainSpec {
     /// A brain that matches keywords and patterns; uses no network.
-    Rules(RulesSpec),
+    Rules(RulesBrainSpec),
     /// A brain that plays a script contained in the user's message, for testing clients.
     Script,
-    Model(Box<ModelSpec>),
+    Model(Box<ModelBrainSpec>),
     /// A brain that is a program, started for each step of a turn.
     Process(CommandRunSpec),
     /// A brain that is an agent on another AAP server.
-    Aap(AapSpec),
+    Aap(AapBrainSpec),
 }
 
 impl BrainSpec {
@@ -57,8 +57,8 @@ impl BrainSpec {
 
 /// Configuration of a language model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelSpec {
-    pub provider: Provider,
+pub struct ModelBrainSpec {
+    pub provider: ModelProvider,
     pub model: String,
     /// Base URL of the model's API; `None` for the provider's own.
     pub base_url: Option<Url>,
@@ -86,7 +86,7 @@ pub struct ModelOptionNames {
 
 string_enum! {
     /// Providers of language models, in the order in which they are listed to people.
-    pub enum Provider {
+    pub enum ModelProvider {
         /// OpenAI, or any server with the same API.
         OpenAi = "openai",
         Anthropic = "anthropic",
@@ -100,7 +100,7 @@ string_enum! {
     }
 }
 
-impl Provider {
+impl ModelProvider {
     /// Whether the provider accepts requests without a key.
     #[must_use]
     pub fn is_keyless(self) -> bool {
@@ -110,7 +110,7 @@ impl Provider {
 
 /// An agent on another AAP server that answers in place of a local brain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AapSpec {
+pub struct AapBrainSpec {
     /// Base URL of the other server's AAP interface.
     pub url: Url,
     /// Agent on the other AAP server; `None` selects the server's only or first agent.
@@ -121,7 +121,7 @@ pub struct AapSpec {
 
 /// Configuration of a rules brain.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct RulesSpec {
+pub struct RulesBrainSpec {
     /// Template of the answer when no intent matches, over `intents`; a built-in text if absent.
     pub fallback: Option<Template>,
     /// Intents in order of preference: the first wins a tie.

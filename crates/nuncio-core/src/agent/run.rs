@@ -124,7 +124,7 @@ pub struct McpServerSpec {
     pub transport: McpTransport,
     /// Tools of the MCP server that are offered under their own names and schemas; `None` offers only those that a tool
     /// of the agent names.
-    pub import: Option<McpImport>,
+    pub import: Option<McpImportRules>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +144,7 @@ pub enum McpTransport {
 
 /// Selects the MCP server's tools that the agent offers unchanged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct McpImport {
+pub struct McpImportRules {
     /// Names of the imported tools; `None` imports all.
     pub only: Option<Vec<ToolName>>,
     /// Permission that callers of the imported tools need; `None` admits everyone who may talk to the agent.

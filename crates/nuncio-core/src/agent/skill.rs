@@ -27,7 +27,7 @@ pub struct Skill {
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
     /// Retries of a call that could not reach its backend; `None` for a single attempt.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<SkillRetryPolicy>,
     /// How long results are stored; `None` for the server's setting.
     pub retention: Option<Duration>,
     /// Limit of concurrent executions of the skill; `None` for the server's setting.
@@ -138,7 +138,7 @@ impl SkillHttpMethod {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPolicy {
+pub struct SkillRetryPolicy {
     /// Largest number of attempts of a skill call, including the first.
     pub max_attempts: u32,
     /// Delay before the second attempt; doubles with each further one.

@@ -39,26 +39,26 @@ fn audit_record_serialises_to_canonical_json_and_parses_back() {
     {
         for base in [record(1), full.clone()] {
             let record = AuditRecord { outcome: outcome.clone(), decision: decision.clone(), ..base };
-            let text = ChainLink::new(1, Digest::ZERO, &record).record;
+            let text = AuditChainLink::new(1, Digest::ZERO, &record).record;
             assert_eq!(text.as_bytes(), crate::digest::canonical(&record));
             assert_eq!(serde_json::from_str::<AuditRecord>(&text).unwrap(), record);
         }
     }
 }
 
-fn chain(length: u64) -> Vec<ChainLink> {
+fn chain(length: u64) -> Vec<AuditChainLink> {
     let mut head = ChainHead::START;
     (1..=length)
         .map(|seq| {
-            let link = ChainLink::new(seq, head.hash, &record(i64::try_from(seq).unwrap()));
+            let link = AuditChainLink::new(seq, head.hash, &record(i64::try_from(seq).unwrap()));
             head = ChainHead { seq, hash: link.hash };
             link
         })
         .collect()
 }
 
-fn verify(links: &[ChainLink]) -> Result<ChainHead, ChainBreak> {
-    let mut verifier = ChainVerifier::after(ChainHead::START);
+fn verify(links: &[AuditChainLink]) -> Result<ChainHead, AuditChainBreak> {
+    let mut verifier = AuditChainVerifier::after(ChainHead::START);
     links.iter().try_for_each(|link| verifier.take(link))?;
     Ok(verifier.head())
 }
@@ -73,17 +73,17 @@ fn unchanged_audit_chain_is_valid() {
 fn audit_chain_with_changed_missing_or_forged_link_fails_at_the_first_bad_link() {
     let mut altered = chain(5);
     altered[2].record = altered[2].record.replace("completed", "not_run");
-    assert_eq!(verify(&altered), Err(ChainBreak::Altered { seq: 3 }));
+    assert_eq!(verify(&altered), Err(AuditChainBreak::Altered { seq: 3 }));
 
     let mut missing = chain(5);
     missing.remove(1);
-    assert_eq!(verify(&missing), Err(ChainBreak::Gap { expected: 2, found: 3 }));
+    assert_eq!(verify(&missing), Err(AuditChainBreak::Gap { expected: 2, found: 3 }));
 
     let mut forged = chain(5);
-    forged[3] = ChainLink::new(4, Digest::ZERO, &record(4));
-    assert_eq!(verify(&forged), Err(ChainBreak::Detached { seq: 4 }));
+    forged[3] = AuditChainLink::new(4, Digest::ZERO, &record(4));
+    assert_eq!(verify(&forged), Err(AuditChainBreak::Detached { seq: 4 }));
 
     let mut rehashed = chain(5);
-    rehashed[3] = ChainLink::new(4, rehashed[2].hash, &record(99));
-    assert_eq!(verify(&rehashed), Err(ChainBreak::Detached { seq: 5 }));
+    rehashed[3] = AuditChainLink::new(4, rehashed[2].hash, &record(99));
+    assert_eq!(verify(&rehashed), Err(AuditChainBreak::Detached { seq: 5 }));
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{EventLog, OutputKind, TurnLogEvent};
+use super::{ModelOutputKind, TurnEventLog, TurnLogEvent};
 use crate::ids::CallId;
 use crate::message::{Block, Content, Message, ToolCall};
 use crate::turn::{StopReason, TurnOutcome};
@@ -14,7 +14,7 @@ struct LoggedToolResult {
     content: Content,
 }
 
-impl EventLog {
+impl TurnEventLog {
     /// How the turn ended; `None` while it runs.
     #[must_use]
     pub fn stop(&self) -> Option<TurnOutcome> {
@@ -34,8 +34,8 @@ impl EventLog {
         for (_, event) in self.from(0) {
             match event {
                 TurnLogEvent::Started | TurnLogEvent::Delta(..) => {}
-                TurnLogEvent::Block(OutputKind::Text, text) => blocks.push(Block::text(text)),
-                TurnLogEvent::Block(OutputKind::Thinking, text) => blocks.push(Block::thinking(text)),
+                TurnLogEvent::Block(ModelOutputKind::Text, text) => blocks.push(Block::text(text)),
+                TurnLogEvent::Block(ModelOutputKind::Thinking, text) => blocks.push(Block::thinking(text)),
                 TurnLogEvent::ToolCall(json) => {
                     calls = true;
                     blocks.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     fn tool_result_starts_a_new_assistant_message() {
-        let mut log = EventLog::started();
-        log.delta(OutputKind::Thinking, "hm").unwrap();
-        log.delta(OutputKind::Text, "one ").unwrap();
-        log.delta(OutputKind::Text, "moment").unwrap();
+        let mut log = TurnEventLog::started();
+        log.delta(ModelOutputKind::Thinking, "hm").unwrap();
+        log.delta(ModelOutputKind::Text, "one ").unwrap();
+        log.delta(ModelOutputKind::Text, "moment").unwrap();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();
-        log.delta(OutputKind::Text, "It is 3.").unwrap();
+        log.delta(ModelOutputKind::Text, "It is 3.").unwrap();
         log.stopped(&stop(StopReason::EndTurn));
         assert_eq!(
             log.messages(),
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn messages_of_a_failed_turn_omit_its_unfinished_text() {
-        let mut log = EventLog::started();
+        let mut log = TurnEventLog::started();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();
-        log.delta(OutputKind::Text, "It is").unwrap();
+        log.delta(ModelOutputKind::Text, "It is").unwrap();
         log.stopped(&stop(StopReason::Error));
         assert_eq!(log.messages().len(), 2);
     }

@@ -104,7 +104,7 @@ impl ManifestRule {
 string_enum! {
     /// Why a manifest gets a warning: it is valid, but probably unintended.
     #[derive(PartialOrd, Ord)]
-    pub enum WarningRule {
+    pub enum ManifestWarningRule {
         /// The manifest is large.
         Large = "large",
         /// A tool accepts arguments that its schema does not list.
@@ -132,7 +132,7 @@ pub struct ManifestFault {
 pub struct ManifestWarning {
     /// JSON pointer of the warning; empty for the whole manifest.
     pub pointer: String,
-    pub rule: WarningRule,
+    pub rule: ManifestWarningRule,
     /// What the warning is about and what the author should do.
     pub message: String,
 }
@@ -189,7 +189,7 @@ impl ManifestFindings {
         }
     }
 
-    pub(super) fn warn(&mut self, rule: WarningRule, pointer: &str, message: String) {
+    pub(super) fn warn(&mut self, rule: ManifestWarningRule, pointer: &str, message: String) {
         if self.warnings.len() < MAX_FAULTS {
             self.warnings.push(ManifestWarning { pointer: pointer.to_owned(), rule, message });
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fault::{ManifestFindings, ManifestRule, WarningRule};
+use super::fault::{ManifestFindings, ManifestRule, ManifestWarningRule};
 use super::read::quote_value;
 use crate::json::pointer;
 use crate::schema::{self, Schema, SchemaError, keywords};
@@ -51,7 +51,7 @@ pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestFindings)
     if compiled.is_some() && source.get("additionalProperties") != Some(&Value::Bool(false)) {
         let message =
             "is not false, so the tool accepts arguments that it does not declare; set it to false".to_owned();
-        notes.warn(WarningRule::AdditionalProperties, &pointer(location, "additionalProperties"), message);
+        notes.warn(ManifestWarningRule::AdditionalProperties, &pointer(location, "additionalProperties"), message);
     }
     compiled
 }

@@ -119,11 +119,16 @@ impl ScopePresets {
         let mut faults = Vec::new();
         let mut extended = self.clone();
         for (index, scope) in bundle.scope.into_iter().enumerate() {
-            extended.add_scope(scope, &mut EntryFaults { location: format!("scope {}", index + 1), list: &mut faults });
+            extended.add_scope(
+                scope,
+                &mut PresetEntryFaults { location: format!("scope {}", index + 1), list: &mut faults },
+            );
         }
         for (index, floor) in bundle.floor.into_iter().enumerate() {
-            extended
-                .add_floor(&floor, &mut EntryFaults { location: format!("floor {}", index + 1), list: &mut faults });
+            extended.add_floor(
+                &floor,
+                &mut PresetEntryFaults { location: format!("floor {}", index + 1), list: &mut faults },
+            );
         }
         if faults.is_empty() {
             *self = extended;
@@ -132,7 +137,7 @@ impl ScopePresets {
         Err(PresetFaults(faults))
     }
 
-    fn add_scope(&mut self, added: PresetScopeEntry, faults: &mut EntryFaults<'_>) {
+    fn add_scope(&mut self, added: PresetScopeEntry, faults: &mut PresetEntryFaults<'_>) {
         let Some(id) = faults.id(&added.id) else { return };
         faults.texts("label", &added.label, DisplayTextKind::Label);
         faults.texts("description", &added.description, DisplayTextKind::Sentence);
@@ -168,7 +173,7 @@ impl ScopePresets {
         self.scopes.insert(id, scope);
     }
 
-    fn add_floor(&mut self, added: &PresetFloorEntry, faults: &mut EntryFaults<'_>) {
+    fn add_floor(&mut self, added: &PresetFloorEntry, faults: &mut PresetEntryFaults<'_>) {
         let Some(family) = ScopePattern::parse(&added.family) else {
             return faults
                 .add("family", "must be a scope such as \"filesystem:write\", or all of a domain: \"shell:*\"");
@@ -246,12 +251,12 @@ struct PresetFloorEntry {
 }
 
 /// Collects the faults of one preset entry.
-struct EntryFaults<'a> {
+struct PresetEntryFaults<'a> {
     location: String,
     list: &'a mut Vec<String>,
 }
 
-impl EntryFaults<'_> {
+impl PresetEntryFaults<'_> {
     fn add(&mut self, field: &str, message: &str) {
         self.list.push(format!("{}: {field} {message}", self.location));
     }

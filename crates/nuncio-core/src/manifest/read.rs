@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semver::Version;
 use serde_json::{Map, Number, Value};
 
-use super::fault::{ManifestFindings, ManifestRule, WarningRule};
+use super::fault::{ManifestFindings, ManifestRule, ManifestWarningRule};
 use super::presets::ScopePresets;
 use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
@@ -176,7 +176,7 @@ impl<'a> LocatedJsonObject<'a> {
     pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestFindings) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = "is kept, but is not a field of this version of the manifest".to_owned();
-            notes.warn(WarningRule::UnknownField, &self.at(name), message);
+            notes.warn(ManifestWarningRule::UnknownField, &self.at(name), message);
         }
     }
 }

@@ -85,8 +85,12 @@ fn unknown_manifest_fields_are_preserved_and_hashed() {
     let checked = check(&with(&[("/change_note", json!("why")), ("/tools/0/x-more", json!([1]))])).unwrap();
     assert_eq!(checked.manifest.source()["change_note"], "why");
     assert_ne!(checked.hash, parse(EXAMPLE).unwrap().hash);
-    let unknown: Vec<_> =
-        checked.warnings.iter().filter(|w| w.rule == WarningRule::UnknownField).map(|w| w.pointer.as_str()).collect();
+    let unknown: Vec<_> = checked
+        .warnings
+        .iter()
+        .filter(|w| w.rule == ManifestWarningRule::UnknownField)
+        .map(|w| w.pointer.as_str())
+        .collect();
     assert_eq!(unknown, ["/tools/0/x-more", "/change_note"]);
 }
 
@@ -360,7 +364,8 @@ fn manifest_size_limit_and_warning_count_canonical_bytes() {
         let empty = digest::canonical(&with(&[("/x", json!(""))])).len();
         check(&with(&[("/x", json!("x".repeat(bytes - empty)))]))
     };
-    let large = |checked: &CheckedManifest| checked.warnings.iter().any(|warning| warning.rule == WarningRule::Large);
+    let large =
+        |checked: &CheckedManifest| checked.warnings.iter().any(|warning| warning.rule == ManifestWarningRule::Large);
     assert!(!large(&of_size(LARGE_BYTES - 1).unwrap()));
     assert!(large(&of_size(LARGE_BYTES).unwrap()));
     let most = of_size(MAX_BYTES).unwrap();

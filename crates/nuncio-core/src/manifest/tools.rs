@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::display_text::{self, DisplayTextKind};
-use super::fault::{ManifestFindings, ManifestRule, WarningRule};
+use super::fault::{ManifestFindings, ManifestRule, ManifestWarningRule};
 use super::presets::ScopePresets;
 use super::read::{LocatedJsonArray, LocatedJsonObject, quote_value};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
@@ -53,7 +53,7 @@ fn tool(
         && !presets.has_text(key)
     {
         let message = "is missing: a client whose bundle does not have this key cannot describe the tool".to_owned();
-        notes.warn(WarningRule::DescriptionFallback, &fields.at("description_fallback"), message);
+        notes.warn(ManifestWarningRule::DescriptionFallback, &fields.at("description_fallback"), message);
     }
     fields.unknown(&TOOL_FIELDS, notes);
     Some(ManifestTool {

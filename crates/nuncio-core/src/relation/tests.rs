@@ -205,11 +205,11 @@ fn revoked_relation_accepts_no_further_entry() {
     let entry = relation.draft_revoke(&DeviceId::parse("dev_1").unwrap(), at(20));
     let over = relation.revoke(&entry).unwrap();
     assert_eq!((effective(&over, 20), over.state), (vec![], RelationState::Revoked { at: at(20) }));
-    assert_eq!(over.end(at(30)), Err(RelationError::Ended));
+    assert_eq!(over.end(at(30)), Err(RelationChangeError::Ended));
     assert_eq!(publish(&over, 2, &[], &["a"], &["n"], 30), None);
     let late = over.draft_grant(&wishes(&[("a", ALWAYS)]), version(2), &DeviceId::parse("dev_1").unwrap(), at(40));
     let name = || GrantId::parse("con_1").unwrap();
-    assert_eq!(over.accept(&late, |_| Sensitivity::Low, name), Err(RelationError::Ended));
+    assert_eq!(over.accept(&late, |_| Sensitivity::Low, name), Err(RelationChangeError::Ended));
     let (ended, entry) = relation.end(at(5)).unwrap();
     assert_eq!((ended.is_active(), entry.at, entry.actor), (false, at(10), LedgerActor::Server));
 }
@@ -221,15 +221,15 @@ fn relation_accepts_only_the_next_ledger_entry_of_the_requested_action() {
     let name = || GrantId::parse("con_1").unwrap();
     let grant = relation.draft_grant(&[], version(2), &device, at(20));
     let revoke = relation.draft_revoke(&device, at(20));
-    assert_eq!(relation.accept(&revoke, |_| Sensitivity::Low, name), Err(RelationError::OtherAction));
-    assert_eq!(relation.revoke(&grant), Err(RelationError::OtherAction));
+    assert_eq!(relation.accept(&revoke, |_| Sensitivity::Low, name), Err(RelationChangeError::OtherAction));
+    assert_eq!(relation.revoke(&grant), Err(RelationChangeError::OtherAction));
     for wrong in [
         LedgerEntry { seq: 3, ..grant.clone() },
         LedgerEntry { prev_hash: Digest::ZERO, ..grant.clone() },
         LedgerEntry { relation_id: RelationId::parse("rel_2").unwrap(), ..grant.clone() },
         LedgerEntry { agent_id: AgentId::parse("agt_2").unwrap(), ..grant.clone() },
     ] {
-        assert_eq!(relation.accept(&wrong, |_| Sensitivity::Low, name), Err(RelationError::NotNext));
+        assert_eq!(relation.accept(&wrong, |_| Sensitivity::Low, name), Err(RelationChangeError::NotNext));
     }
 }
 

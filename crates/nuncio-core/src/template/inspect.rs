@@ -26,14 +26,14 @@ pub enum TemplateReferenceKind {
 pub struct VariablePath {
     pub root: String,
     /// Keys up to the first one that is computed.
-    pub steps: Vec<PathStep>,
+    pub steps: Vec<VariablePathStep>,
     /// Whether the template also renders without the value here: it has a default, or its existence is tested in this
     /// expression or around it.
     pub is_guarded: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PathStep {
+pub enum VariablePathStep {
     Key(String),
     /// An item of a list.
     Index,
@@ -43,8 +43,8 @@ impl VariablePath {
     /// The keys as far as they are names: `room` and `id` for `args.room.id`.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map_while(|step| match step {
-            PathStep::Key(key) => Some(key.as_str()),
-            PathStep::Index => None,
+            VariablePathStep::Key(key) => Some(key.as_str()),
+            VariablePathStep::Index => None,
         })
     }
 }
@@ -327,7 +327,7 @@ impl<'t> TemplateReferenceCollector<'t> {
 struct VariableUse<'t> {
     root: &'t str,
     offset: usize,
-    steps: Vec<PathStep>,
+    steps: Vec<VariablePathStep>,
     /// Whether a computed key follows the steps.
     is_computed: bool,
 }
@@ -400,7 +400,7 @@ fn read_variable<'t>(expression: &Expr<'t>) -> Option<VariableUse<'t>> {
         Expr::GetAttr(it) => {
             let mut read = read_variable(&it.expr)?;
             if !read.is_computed {
-                read.steps.push(PathStep::Key(it.name.to_owned()));
+                read.steps.push(VariablePathStep::Key(it.name.to_owned()));
             }
             Some(read)
         }
@@ -408,8 +408,10 @@ fn read_variable<'t>(expression: &Expr<'t>) -> Option<VariableUse<'t>> {
             let mut read = read_variable(&it.expr)?;
             let constant = it.subscript_expr.as_const();
             let step = match &constant {
-                Some(value) if value.as_str().is_some() => value.as_str().map(|key| PathStep::Key(key.to_owned())),
-                Some(value) if value.is_number() => Some(PathStep::Index),
+                Some(value) if value.as_str().is_some() => {
+                    value.as_str().map(|key| VariablePathStep::Key(key.to_owned()))
+                }
+                Some(value) if value.is_number() => Some(VariablePathStep::Index),
                 _ => None,
             };
             read.is_computed |= step.is_none();

@@ -56,10 +56,10 @@ impl Room {
 }
 
 /// Columns: room number, type, maximum number of guests, euros per night, description.
-type RoomRow = (u16, RoomType, u32, i64, &'static str);
+type RoomTableRow = (u16, RoomType, u32, i64, &'static str);
 
 #[rustfmt::skip]
-const ROOMS: [RoomRow; 12] = {
+const ROOMS: [RoomTableRow; 12] = {
     use RoomType::{Deluxe, Family, Standard, Suite};
     [
         (101, Standard, 1,  89, "Single room on the quiet courtyard, 16 m², a bed of 120 cm and a desk."),

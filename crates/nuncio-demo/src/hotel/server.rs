@@ -19,12 +19,12 @@ use crate::mcp::{arguments, refusal, unknown_tool};
 
 /// MCP server with the hotel's tools on one ledger.
 #[derive(Clone, Debug)]
-pub struct HotelServer {
+pub struct HotelMcpServer {
     ledger: Arc<Mutex<HotelDatabase>>,
     tools: Arc<[Tool]>,
 }
 
-impl HotelServer {
+impl HotelMcpServer {
     /// Opens the ledger at `path`, creating it if needed.
     pub fn open(path: &Path) -> Result<Self, HotelError> {
         let ledger = Arc::new(Mutex::new(HotelDatabase::open(path)?));
@@ -53,7 +53,7 @@ impl HotelServer {
     }
 }
 
-impl ServerHandler for HotelServer {
+impl ServerHandler for HotelMcpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(

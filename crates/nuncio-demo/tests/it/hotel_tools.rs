@@ -1,7 +1,7 @@
 //! Hotel tools through an MCP client.
 
 use futures_util::future::join_all;
-use nuncio_demo::hotel::HotelServer;
+use nuncio_demo::hotel::HotelMcpServer;
 use rmcp::model::{ErrorCode, Tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,7 +10,7 @@ use crate::client::Client;
 
 async fn hotel() -> (Client, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let server = HotelServer::open(&folder.path().join("hotel.db")).unwrap();
+    let server = HotelMcpServer::open(&folder.path().join("hotel.db")).unwrap();
     (Client::in_memory(server).await, folder)
 }
 

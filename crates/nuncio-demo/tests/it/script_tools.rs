@@ -1,6 +1,6 @@
 //! Script tools through an MCP client and over the stdio of a process.
 
-use nuncio_demo::script::DemoToolServer;
+use nuncio_demo::script::DemoMcpServer;
 use serde_json::{Value, json};
 
 use crate::client::{Client, exit_process, text};
@@ -13,7 +13,7 @@ async fn sum(client: &Client, a: Value, b: Value) -> String {
 
 #[tokio::test]
 async fn script_tools_list_has_valid_schemas_without_additional_properties() {
-    let tools = Client::in_memory(DemoToolServer::new()).await.tools().await;
+    let tools = Client::in_memory(DemoMcpServer::new()).await.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
     assert_eq!(names, ["add", "lookup", "echo", "fail"]);
     let required = [json!(["a", "b"]), json!(["key"]), json!(["text"]), json!(["code", "message"])];
@@ -26,7 +26,7 @@ async fn script_tools_list_has_valid_schemas_without_additional_properties() {
 
 #[tokio::test]
 async fn add_tool_sums_integers_exactly_and_writes_other_sums_as_rfc_8785_does() {
-    let client = Client::in_memory(DemoToolServer::new()).await;
+    let client = Client::in_memory(DemoMcpServer::new()).await;
     for (a, b, expected) in [
         (json!(1), json!(2), "3"),
         (json!(0.5), json!(1), "1.5"),
@@ -44,14 +44,14 @@ async fn add_tool_sums_integers_exactly_and_writes_other_sums_as_rfc_8785_does()
 
 #[tokio::test]
 async fn lookup_tool_returns_its_key_with_prefix_value_of() {
-    let client = Client::in_memory(DemoToolServer::new()).await;
+    let client = Client::in_memory(DemoMcpServer::new()).await;
     let result = client.call("lookup", json!({ "key": "température" })).await;
     assert_eq!(text(&result), "value-of-température");
 }
 
 #[tokio::test]
 async fn echo_tool_returns_its_text_after_the_given_delay() {
-    let client = Client::in_memory(DemoToolServer::new()).await;
+    let client = Client::in_memory(DemoMcpServer::new()).await;
     for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
         let result = client.call("echo", arguments).await;
         assert_eq!(result.structured_content, Some(json!({ "text": "hé" })));
@@ -68,7 +68,7 @@ async fn echo_tool_returns_its_text_after_the_given_delay() {
 
 #[tokio::test]
 async fn fail_tool_returns_an_error_with_the_given_code_and_message() {
-    let client = Client::in_memory(DemoToolServer::new()).await;
+    let client = Client::in_memory(DemoMcpServer::new()).await;
     let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
     assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
     assert_eq!(result.structured_content, Some(json!({ "code": "E_FULL", "message": "no room" })));
@@ -76,7 +76,7 @@ async fn fail_tool_returns_an_error_with_the_given_code_and_message() {
 
 #[tokio::test]
 async fn invalid_script_arguments_are_refused_with_their_name() {
-    let client = Client::in_memory(DemoToolServer::new()).await;
+    let client = Client::in_memory(DemoMcpServer::new()).await;
     for (tool, arguments, expected) in [
         ("add", json!({ "a": 1 }), "missing field `b`"),
         ("add", json!({ "a": 1, "b": "2" }), "`b`"),

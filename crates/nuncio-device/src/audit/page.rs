@@ -7,10 +7,10 @@ use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
-use super::{AuditChainError, AuditEntry, AuditLog, ChainedEntry};
+use super::{AuditChainError, AuditLog, CallAuditEntry, ChainedAuditEntry};
 
 string_enum! {
-    /// Outcome of a call, as stored in `AuditEntry::status`.
+    /// Outcome of a call, as stored in `CallAuditEntry::status`.
     pub enum AuditedCallStatus {
         Ran = "ok",
         Refused = "denied",
@@ -31,7 +31,7 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
-    fn fits(&self, entry: &AuditEntry) -> bool {
+    fn fits(&self, entry: &CallAuditEntry) -> bool {
         self.agent.as_ref().is_none_or(|agent| entry.agent_id == *agent)
             && self.status.is_none_or(|status| entry.status == status.as_str())
             && self.scope.as_ref().is_none_or(|scope| entry.scope == *scope)
@@ -41,9 +41,9 @@ impl AuditFilter {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditPage {
+pub struct AuditEntriesPage {
     /// Matching entries of this page, newest first.
-    pub entries: Vec<ChainedEntry>,
+    pub entries: Vec<ChainedAuditEntry>,
     /// Whether older matching entries exist.
     pub more: bool,
     /// Number of matching entries on all pages.
@@ -58,7 +58,7 @@ pub struct AuditPage {
 
 impl AuditLog {
     /// The newest matching audit entries numbered below `before`. Reads and verifies the whole log.
-    pub(crate) fn page(&self, filter: &AuditFilter, before: Option<u64>, limit: usize) -> AuditPage {
+    pub(crate) fn page(&self, filter: &AuditFilter, before: Option<u64>, limit: usize) -> AuditEntriesPage {
         let mut newest = VecDeque::with_capacity(limit + 1);
         let (mut agents, mut scopes, mut fitting) = (BTreeSet::new(), BTreeSet::new(), 0);
         let proof = self.walk(|chained| {
@@ -77,7 +77,7 @@ impl AuditLog {
         });
         let more = newest.len() > limit;
         newest.truncate(limit);
-        AuditPage { entries: newest.into(), more, fitting, agents, scopes, proof }
+        AuditEntriesPage { entries: newest.into(), more, fitting, agents, scopes, proof }
     }
 
     /// Every readable audit entry as one JSON line with its hash, oldest first.

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::MessageId;
 use serde_json::Value;
 
-use super::{AuditChainError, AuditFilter, AuditPage, ChainedEntry};
+use super::{AuditChainError, AuditEntriesPage, AuditFilter, ChainedAuditEntry};
 use crate::context::DeviceContext;
 use crate::error::DeviceError;
 use crate::kept_arguments;
@@ -18,7 +18,7 @@ pub struct AuditReader {
 
 impl AuditReader {
     /// All stored audit entries, oldest first.
-    pub fn entries(&self) -> Result<Vec<ChainedEntry>, DeviceError> {
+    pub fn entries(&self) -> Result<Vec<ChainedAuditEntry>, DeviceError> {
         Ok(self.context.audit_log().all()?)
     }
 
@@ -32,7 +32,12 @@ impl AuditReader {
     }
 
     /// The newest matching audit entries numbered below `before`, and the verification result of the whole log.
-    pub async fn page(&self, filter: AuditFilter, before: Option<u64>, limit: usize) -> Result<AuditPage, DeviceError> {
+    pub async fn page(
+        &self,
+        filter: AuditFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<AuditEntriesPage, DeviceError> {
         let context = Arc::clone(&self.context);
         let read = tokio::task::spawn_blocking(move || {
             let page = context.audit_log().page(&filter, before, limit);

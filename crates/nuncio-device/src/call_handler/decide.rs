@@ -10,17 +10,17 @@ use nuncio_core::policy::PolicyDecision;
 use nuncio_core::text::plain;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{CallClaimResult, CallEnd, CallHandler, IncomingCall};
+use super::{CallClaimResult, CallHandler, IncomingCall, IncomingCallEnd};
 use crate::calls::{self, CallState};
 use crate::consent_windows::{self, ConsentWindowKey};
 use crate::device_events::DeviceEvent;
 use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
-use crate::guard::{self, AgentFacts, CallFacts, CheckedCall, PriorDecision, denied, failed};
+use crate::guard::{self, AgentFacts, CheckedCall, IncomingCallFacts, PriorDecision, denied, failed};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::SanitisedTextByLanguage;
 use crate::prompt::{PromptAnswer, PromptQuestion, readable};
-use crate::tools::{ToolCaller, ToolFailure};
+use crate::tools::{LocalToolCaller, LocalToolFailure};
 
 /// Limit of a tool's result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
@@ -43,14 +43,14 @@ enum PromptResult {
 
 impl CallHandler {
     /// Decides on a new tool call and runs it if it is allowed.
-    pub(super) async fn decide(&self, incoming: &IncomingCall) -> Result<CallEnd, DeviceError> {
+    pub(super) async fn decide(&self, incoming: &IncomingCall) -> Result<IncomingCallEnd, DeviceError> {
         let (known, permitted) = match self.admit_or_refresh(incoming).await? {
             Ok(permitted) => permitted,
             Err(outcome) => {
                 if self.other_devices_may_allow(incoming, &outcome)? {
                     self.wait_for_other_devices().await;
                 }
-                return Ok(CallEnd::unasked(outcome, None));
+                return Ok(IncomingCallEnd::unasked(outcome, None));
             }
         };
         if self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
@@ -59,7 +59,7 @@ impl CallHandler {
                 self.wait_for_other_devices().await;
             }
             let outcome = missing_tool(&permitted.tool.scope);
-            return Ok(CallEnd::unasked(outcome, Some(permitted.ledger)));
+            return Ok(IncomingCallEnd::unasked(outcome, Some(permitted.ledger)));
         }
         let in_window = consent_windows::is_open(
             &self.context.records,
@@ -93,7 +93,7 @@ impl CallHandler {
                 PromptResult::Revoked(outcome) => Some((outcome, None)),
             };
             if let Some((outcome, claim)) = refused {
-                return Ok(CallEnd { outcome, asked: attended, claim, ledger: Some(permitted.ledger) });
+                return Ok(IncomingCallEnd { outcome, asked: attended, claim, ledger: Some(permitted.ledger) });
             }
             decision = PriorDecision::Yes;
         }
@@ -104,7 +104,7 @@ impl CallHandler {
             CallClaimResult::Mine => match self.begin(incoming, decision, window_use)? {
                 Ok(permitted) => {
                     ledger.clone_from(&permitted.ledger);
-                    let caller = ToolCaller { agent: incoming.agent.clone(), name: known.name };
+                    let caller = LocalToolCaller { agent: incoming.agent.clone(), name: known.name };
                     self.perform(&caller, &incoming.call, &permitted).await
                 }
                 Err(outcome) => outcome,
@@ -114,7 +114,7 @@ impl CallHandler {
                 "the device cannot reach its relay, or another device claimed the call",
             ),
         };
-        Ok(CallEnd { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
+        Ok(IncomingCallEnd { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
     }
 
     /// Whether another device of the person may allow a call that this device refuses for lack of consent.
@@ -168,8 +168,8 @@ impl CallHandler {
         Ok(Ok(permitted))
     }
 
-    fn call_facts<'a>(&'a self, incoming: &'a IncomingCall) -> CallFacts<'a> {
-        CallFacts {
+    fn call_facts<'a>(&'a self, incoming: &'a IncomingCall) -> IncomingCallFacts<'a> {
+        IncomingCallFacts {
             person: &self.context.identity.person,
             agent: &incoming.agent,
             kind: incoming.message.conversation_type,
@@ -273,14 +273,14 @@ impl CallHandler {
         }
     }
 
-    async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &CheckedCall) -> ToolOutcome {
+    async fn perform(&self, caller: &LocalToolCaller, call: &ToolCall, permitted: &CheckedCall) -> ToolOutcome {
         let Some(tool) = self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
             return missing_tool(&permitted.tool.scope);
         };
         let late = self.context.config.clock.sleep_until(self.context.now().after(permitted.time));
         let done = tokio::select! {
             done = tool.run_for(caller, &call.arguments, permitted.time) => done,
-            () = late => Err(ToolFailure::Failed("the tool did not answer within its time limit".to_owned())),
+            () = late => Err(LocalToolFailure::Failed("the tool did not answer within its time limit".to_owned())),
         };
         match done {
             Ok(result) => match result.to_string().len() {
@@ -290,9 +290,9 @@ impl CallHandler {
                 ),
                 _ => ToolOutcome::Ok { result },
             },
-            Err(ToolFailure::Unavailable(why)) => failed(ToolErrorCode::Unavailable, &plain(&why)),
-            Err(ToolFailure::Arguments(why)) => failed(ToolErrorCode::InvalidArguments, &plain(&why)),
-            Err(ToolFailure::Failed(why)) => failed(ToolErrorCode::PlatformError, &plain(&why)),
+            Err(LocalToolFailure::Unavailable(why)) => failed(ToolErrorCode::Unavailable, &plain(&why)),
+            Err(LocalToolFailure::Arguments(why)) => failed(ToolErrorCode::InvalidArguments, &plain(&why)),
+            Err(LocalToolFailure::Failed(why)) => failed(ToolErrorCode::PlatformError, &plain(&why)),
         }
     }
 }

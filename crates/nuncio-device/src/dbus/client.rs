@@ -14,10 +14,10 @@ use zbus::{Address, Connection, DBusError as _, DynamicType, MatchRule, MessageS
 use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 
 use super::{no_desktop, no_location};
-use crate::tools::ToolFailure;
+use crate::tools::LocalToolFailure;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BusError {
+pub(super) enum DbusError {
     /// Connecting to the bus failed, or the bus closed the connection.
     #[error("the bus cannot be used: {0}")]
     Closed(String),
@@ -30,7 +30,7 @@ pub(super) enum BusError {
     Unreadable,
 }
 
-impl BusError {
+impl DbusError {
     fn new(error: &zbus::Error, service: &'static str) -> Self {
         let (name, message) = match error {
             zbus::Error::MethodError(name, message, _) => (name.to_string(), message.clone()),
@@ -49,24 +49,24 @@ impl BusError {
 
 /// Target of a D-Bus call: a service, an object path and an interface.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BusObject<'a> {
+pub(super) struct DbusObject<'a> {
     pub(super) service: &'static str,
     pub(super) path: &'a str,
     pub(super) interface: &'static str,
 }
 
 #[derive(Debug)]
-pub(super) struct Bus(Connection);
+pub(super) struct DbusConnection(Connection);
 
-impl Bus {
+impl DbusConnection {
     /// Connects to the first address in a `;` list that accepts. Only local sockets are tried.
-    pub(super) async fn open(addresses: &str) -> Result<Self, BusError> {
-        let mut last = BusError::Closed(format!("{addresses:?} has no local socket"));
+    pub(super) async fn open(addresses: &str) -> Result<Self, DbusError> {
+        let mut last = DbusError::Closed(format!("{addresses:?} has no local socket"));
         for socket in addresses.split(';').filter_map(socket) {
             let address = Address::new(Transport::Unix(Unix::new(socket)));
             match zbus::connection::Builder::address(address).build().await {
                 Ok(connection) => return Ok(Self(connection)),
-                Err(error) => last = BusError::Closed(error.to_string()),
+                Err(error) => last = DbusError::Closed(error.to_string()),
             }
         }
         Err(last)
@@ -74,43 +74,43 @@ impl Bus {
 
     pub(super) async fn call<R: for<'d> DynamicDeserialize<'d>>(
         &self,
-        object: BusObject<'_>,
+        object: DbusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
-    ) -> Result<R, BusError> {
-        let BusObject { service, path, interface } = object;
+    ) -> Result<R, DbusError> {
+        let DbusObject { service, path, interface } = object;
         let reply = self.0.call_method(Some(service), path, Some(interface), method, body).await;
-        let reply = reply.map_err(|error| BusError::new(&error, service))?;
-        reply.body().deserialize().map_err(|_| BusError::Unreadable)
+        let reply = reply.map_err(|error| DbusError::new(&error, service))?;
+        reply.body().deserialize().map_err(|_| DbusError::Unreadable)
     }
 
-    async fn property(&self, object: BusObject<'_>, name: &str) -> Result<OwnedVariant, BusError> {
-        self.call(BusObject { interface: PROPERTIES, ..object }, "Get", &(object.interface, name)).await
+    async fn property(&self, object: DbusObject<'_>, name: &str) -> Result<OwnedVariant, DbusError> {
+        self.call(DbusObject { interface: PROPERTIES, ..object }, "Get", &(object.interface, name)).await
     }
 
-    async fn set(&self, object: BusObject<'_>, name: &str, value: Variant<'_>) -> Result<(), BusError> {
-        self.call(BusObject { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
+    async fn set(&self, object: DbusObject<'_>, name: &str, value: Variant<'_>) -> Result<(), DbusError> {
+        self.call(DbusObject { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
     }
 
-    pub(super) async fn listen(&self, object: BusObject<'_>, signal: &str) -> Result<BusSignals, BusError> {
-        let BusObject { service, path, interface } = object;
+    pub(super) async fn listen(&self, object: DbusObject<'_>, signal: &str) -> Result<DbusSignals, DbusError> {
+        let DbusObject { service, path, interface } = object;
         let rule = MatchRule::builder().msg_type(Type::Signal).sender(service).path(path).interface(interface);
         let stream = match rule.member(signal).build() {
             Ok(rule) => MessageStream::for_match_rule(rule, &self.0, None).await,
             Err(error) => Err(error),
         };
-        stream.map(BusSignals).map_err(|error| BusError::new(&error, service))
+        stream.map(DbusSignals).map_err(|error| DbusError::new(&error, service))
     }
 }
 
-pub(super) struct BusSignals(MessageStream);
+pub(super) struct DbusSignals(MessageStream);
 
-impl BusSignals {
-    pub(super) async fn next<R: for<'d> DynamicDeserialize<'d>>(&mut self) -> Result<R, BusError> {
+impl DbusSignals {
+    pub(super) async fn next<R: for<'d> DynamicDeserialize<'d>>(&mut self) -> Result<R, DbusError> {
         match self.0.next().await {
-            Some(Ok(message)) => message.body().deserialize().map_err(|_| BusError::Unreadable),
-            Some(Err(error)) => Err(BusError::Closed(error.to_string())),
-            None => Err(BusError::Closed("it ended the connection".to_owned())),
+            Some(Ok(message)) => message.body().deserialize().map_err(|_| DbusError::Unreadable),
+            Some(Err(error)) => Err(DbusError::Closed(error.to_string())),
+            None => Err(DbusError::Closed("it ended the connection".to_owned())),
         }
     }
 }
@@ -140,23 +140,23 @@ fn unescaped(text: &str) -> Option<String> {
 }
 
 /// Desktop notification service: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
-const NOTIFICATIONS: BusObject<'static> = BusObject {
+const NOTIFICATIONS: DbusObject<'static> = DbusObject {
     service: "org.freedesktop.Notifications",
     path: "/org/freedesktop/Notifications",
     interface: "org.freedesktop.Notifications",
 };
 
-pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -> Result<(), ToolFailure> {
+pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -> Result<(), LocalToolFailure> {
     match tokio::time::timeout(time, show(bus, title, body)).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error @ (BusError::Closed(_) | BusError::Absent(_)))) => Err(no_desktop(&error.to_string())),
-        Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notification was not shown: {error}"))),
-        Err(_) => Err(ToolFailure::Failed("the desktop did not show the notification in time".to_owned())),
+        Ok(Err(error @ (DbusError::Closed(_) | DbusError::Absent(_)))) => Err(no_desktop(&error.to_string())),
+        Ok(Err(error)) => Err(LocalToolFailure::Failed(format!("the notification was not shown: {error}"))),
+        Err(_) => Err(LocalToolFailure::Failed("the desktop did not show the notification in time".to_owned())),
     }
 }
 
-async fn show(bus: &str, title: &str, body: &str) -> Result<u32, BusError> {
-    let bus = Bus::open(bus).await?;
+async fn show(bus: &str, title: &str, body: &str) -> Result<u32, DbusError> {
+    let bus = DbusConnection::open(bus).await?;
     let can: Vec<String> = bus.call(NOTIFICATIONS, "GetCapabilities", &()).await?;
     // Agents may not send markup.
     let body = if can.iter().any(|word| word == "body-markup") { escaped(body) } else { body.to_owned() };
@@ -170,7 +170,7 @@ fn escaped(text: &str) -> String {
 
 /// Location service GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
 const GEOCLUE: &str = "org.freedesktop.GeoClue2";
-const MANAGER: BusObject<'static> = BusObject {
+const MANAGER: DbusObject<'static> = DbusObject {
     service: GEOCLUE,
     path: "/org/freedesktop/GeoClue2/Manager",
     interface: "org.freedesktop.GeoClue2.Manager",
@@ -180,29 +180,29 @@ const DESKTOP_ID: &str = "nuncio";
 const EXACT_ACCURACY: u32 = 8;
 
 /// Location of this machine according to the system's location service (GeoClue).
-pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, ToolFailure> {
+pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, LocalToolFailure> {
     match tokio::time::timeout(time, find_location(bus)).await {
         Ok(found) => found.map_err(|error| no_location(&error.to_string())),
-        Err(_) => Err(ToolFailure::Failed(
+        Err(_) => Err(LocalToolFailure::Failed(
             "the location service did not answer in time: write your location into place.toml".to_owned(),
         )),
     }
 }
 
-async fn find_location(bus: &str) -> Result<Value, BusError> {
-    let bus = Bus::open(bus).await?;
+async fn find_location(bus: &str) -> Result<Value, DbusError> {
+    let bus = DbusConnection::open(bus).await?;
     let client: OwnedObjectPath = bus.call(MANAGER, "GetClient", &()).await?;
-    let client = BusObject { service: GEOCLUE, path: client.as_str(), interface: "org.freedesktop.GeoClue2.Client" };
+    let client = DbusObject { service: GEOCLUE, path: client.as_str(), interface: "org.freedesktop.GeoClue2.Client" };
     bus.set(client, "DesktopId", DESKTOP_ID.into()).await?;
     bus.set(client, "RequestedAccuracyLevel", EXACT_ACCURACY.into()).await?;
     let mut updates = bus.listen(client, "LocationUpdated").await?;
     let () = bus.call(client, "Start", &()).await?;
     let (_, location): (OwnedObjectPath, OwnedObjectPath) = updates.next().await?;
     let location =
-        BusObject { service: GEOCLUE, path: location.as_str(), interface: "org.freedesktop.GeoClue2.Location" };
+        DbusObject { service: GEOCLUE, path: location.as_str(), interface: "org.freedesktop.GeoClue2.Location" };
     let mut found = json!({"source": "system"});
     for (key, name) in [("latitude", "Latitude"), ("longitude", "Longitude"), ("accuracy_m", "Accuracy")] {
-        let number = f64::try_from(bus.property(location, name).await?).map_err(|_| BusError::Unreadable)?;
+        let number = f64::try_from(bus.property(location, name).await?).map_err(|_| DbusError::Unreadable)?;
         found[key] = json!(number);
     }
     Ok(found)

@@ -11,14 +11,14 @@ use zbus::wire::DynamicDeserialize;
 use zbus::{DynamicType, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::KeyringError;
-use super::client::{Bus, BusError, BusObject};
+use super::client::{DbusConnection, DbusError, DbusObject};
 use crate::tools::DesktopEnvironment;
 
 const SERVICE: &str = "org.freedesktop.secrets";
 const ITEM: &str = "org.freedesktop.Secret.Item";
 
-const SECRETS: BusObject<'static> =
-    BusObject { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
+const SECRETS: DbusObject<'static> =
+    DbusObject { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
 
 /// Object path by which the Secret Service says that there is no object.
 const NO_OBJECT: &str = "/";
@@ -30,11 +30,11 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the person to answer a prompt of the keyring.
 const UNLOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
-impl From<BusError> for KeyringError {
-    fn from(error: BusError) -> Self {
+impl From<DbusError> for KeyringError {
+    fn from(error: DbusError) -> Self {
         match error {
-            BusError::Closed(_) | BusError::Absent(_) => Self::Absent(error.to_string()),
-            BusError::Refused { .. } | BusError::Unreadable => Self::Failed(error.to_string()),
+            DbusError::Closed(_) | DbusError::Absent(_) => Self::Absent(error.to_string()),
+            DbusError::Refused { .. } | DbusError::Unreadable => Self::Failed(error.to_string()),
         }
     }
 }
@@ -45,7 +45,7 @@ type DbusSecret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
 /// Session with the keyring of the logged-in person.
 #[derive(Debug)]
 pub struct Keyring {
-    bus: Bus,
+    bus: DbusConnection,
     session: OwnedObjectPath,
 }
 
@@ -54,7 +54,7 @@ impl Keyring {
         let none = || KeyringError::Absent("the address of the session bus is not set".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
         within(CALL_TIMEOUT, async {
-            let bus = Bus::open(&address).await?;
+            let bus = DbusConnection::open(&address).await?;
             // Secrets cross the session bus unencrypted: only processes of the same account can read the bus, and they
             // could ask the keyring themselves.
             let (_, session): (OwnedVariant, _) =
@@ -131,7 +131,7 @@ impl Keyring {
 
     async fn call<R: for<'d> DynamicDeserialize<'d>>(
         &self,
-        object: BusObject<'_>,
+        object: DbusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
     ) -> Result<R, KeyringError> {
@@ -148,6 +148,6 @@ fn attributes(id: &str) -> HashMap<&str, &str> {
     HashMap::from([APPLICATION, ("id", id)])
 }
 
-fn object<'a>(path: &'a ObjectPath<'_>, interface: &'static str) -> BusObject<'a> {
-    BusObject { service: SERVICE, path: path.as_str(), interface }
+fn object<'a>(path: &'a ObjectPath<'_>, interface: &'static str) -> DbusObject<'a> {
+    DbusObject { service: SERVICE, path: path.as_str(), interface }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{KeyringError, no_desktop, no_location};
-use crate::tools::{DesktopEnvironment, ToolFailure};
+use crate::tools::{DesktopEnvironment, LocalToolFailure};
 
 const UNAVAILABLE_REASON: &str = "this program was built without D-Bus";
 
-pub(crate) async fn notify(_: &str, _: &str, _: &str, _: Duration) -> Result<(), ToolFailure> {
+pub(crate) async fn notify(_: &str, _: &str, _: &str, _: Duration) -> Result<(), LocalToolFailure> {
     Err(no_desktop(UNAVAILABLE_REASON))
 }
 
-pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
+pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, LocalToolFailure> {
     Err(no_location(UNAVAILABLE_REASON))
 }
 

@@ -80,9 +80,9 @@ impl PermittedCallFixture {
         admit(self.case(&person), &about)
     }
 
-    fn case<'a>(&'a self, person: &'a PersonName) -> CallFacts<'a> {
+    fn case<'a>(&'a self, person: &'a PersonName) -> IncomingCallFacts<'a> {
         let (sealed_at, now) = (at(self.sealed_at), at(self.now));
-        CallFacts { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
+        IncomingCallFacts { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
     }
 
     fn decide_call(&self, word: PriorDecision) -> PolicyDecision {

@@ -18,7 +18,7 @@ use nuncio_http::pages::{see, written};
 use serde::Deserialize;
 
 use super::frame::{CompletedActionQuery, NavEntry, PageFrame, SignedInForm, SignedInRequest};
-use super::{Pages, wording};
+use super::{DevicePages, wording};
 use crate::consent::{AccessRequest, GrantedScopes};
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
@@ -59,13 +59,13 @@ struct FoundAgentRow {
 }
 
 /// `GET /agents`: page with the agents that this device knows.
-pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
+pub(super) async fn list(State(pages): State<DevicePages>, visit: SignedInRequest) -> Response {
     visit.respond(list_page(&pages, &visit, None, Vec::new()))
 }
 
 /// Renders the page with the known agents, and after a search also the found ones.
 fn list_page(
-    pages: &Pages,
+    pages: &DevicePages,
     visit: &SignedInRequest,
     search: Option<String>,
     found: Vec<FoundAgentRow>,
@@ -76,12 +76,12 @@ fn list_page(
 }
 
 /// Time of each agent's last successful call on this device.
-fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError> {
+fn last_uses(pages: &DevicePages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError> {
     let ran = pages.device.audit().entries()?.into_iter().filter(|chained| chained.entry.status == "ok");
     Ok(ran.map(|chained| (chained.entry.agent_id, chained.entry.timestamp)).collect())
 }
 
-fn row(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, last_used: Option<Timestamp>) -> AgentRow {
+fn row(pages: &DevicePages, visit: &SignedInRequest, known: &KnownAgent, last_used: Option<Timestamp>) -> AgentRow {
     let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.context().now());
     let allowed = standing.iter().flat_map(|standing| {
         standing.granted.keys().filter(|scope| known.allows(standing, scope, now)).collect::<Vec<_>>()
@@ -100,15 +100,15 @@ fn row(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, last_used: Op
 }
 
 #[derive(Deserialize)]
-pub(super) struct FindQuery {
+pub(super) struct AgentSearchQuery {
     #[serde(default)]
     agent: String,
 }
 
 /// `GET /agents/find?agent=…`: finds agents by id or by search terms.
 pub(super) async fn find(
-    State(pages): State<Pages>,
-    Query(query): Query<FindQuery>,
+    State(pages): State<DevicePages>,
+    Query(query): Query<AgentSearchQuery>,
     visit: SignedInRequest,
 ) -> Response {
     let terms = query.agent.trim();
@@ -123,7 +123,7 @@ pub(super) async fn find(
     visit.respond(search_page(&pages, &visit, terms).await)
 }
 
-async fn search_page(pages: &Pages, visit: &SignedInRequest, terms: &str) -> Result<Response, DeviceError> {
+async fn search_page(pages: &DevicePages, visit: &SignedInRequest, terms: &str) -> Result<Response, DeviceError> {
     let found = pages.device.consents().search(terms).await?;
     let found = found.into_iter().map(|found| FoundAgentRow {
         href: visit.to(&format!("/agents/{}", found.id)),
@@ -168,7 +168,7 @@ fn groups(number: &str) -> Vec<String> {
 
 /// `GET /agents/:id`: page of one agent.
 pub(super) async fn show(
-    State(pages): State<Pages>,
+    State(pages): State<DevicePages>,
     Path(id): Path<String>,
     Query(shown): Query<CompletedActionQuery>,
     visit: SignedInRequest,
@@ -188,7 +188,7 @@ pub(super) async fn show(
 
 /// Renders the page of an agent, with a notice or an error message about the previous action.
 async fn agent_page(
-    pages: &Pages,
+    pages: &DevicePages,
     visit: &SignedInRequest,
     agent: &AgentId,
     news: Option<&'static str>,
@@ -227,7 +227,7 @@ pub(super) fn unknown(visit: &SignedInRequest) -> Response {
 
 /// Redirects to the page of the agent after an action, or renders the page with the error message of the action.
 async fn finish(
-    pages: &Pages,
+    pages: &DevicePages,
     visit: &SignedInRequest,
     agent: &AgentId,
     action: &str,
@@ -244,7 +244,7 @@ fn redirect_after(visit: &SignedInRequest, agent: &AgentId, action: &str) -> Res
 }
 
 /// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
-pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn allow(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let ask = match pages.device.consents().access_request(&agent).await {
         Ok(ask) => ask,
@@ -281,14 +281,14 @@ fn granted_scopes(ask: &AccessRequest, sent: &FormFields, now: Timestamp) -> Gra
 }
 
 /// `POST /agents/:id/revoke`: revokes all grants of the agent.
-pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn revoke(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let revoked = pages.device.consents().revoke(&agent).await;
     finish(&pages, &form.visit, &agent, "revoked", revoked).await
 }
 
 /// `POST /agents/:id/stricter`: raises the sensitivity of a scope for this agent.
-pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn stricter(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let scope = field(&form.sent, "scope").and_then(|text| ScopeId::parse(text).ok());
     let level = match field(&form.sent, "level") {
@@ -302,7 +302,11 @@ pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>,
 }
 
 /// `POST /agents/:id/keys`: accepts new keys of the agent.
-pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn accept_keys(
+    State(pages): State<DevicePages>,
+    Path(id): Path<String>,
+    form: SignedInForm,
+) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let device = field(&form.sent, "device").and_then(|text| DeviceId::parse(text).ok());
     let seen = field(&form.sent, "fingerprint").and_then(Digest::parse);

@@ -11,9 +11,9 @@ use nuncio_http::pages::written;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Pages;
+use super::DevicePages;
 use super::frame::{NavEntry, PageFrame, SignedInForm, SignedInRequest};
-use super::prompt_queue::AnswerRejected;
+use super::prompt_queue::PromptAnswerRejection;
 use super::wording;
 use crate::error::DeviceError;
 use crate::prompt::{PromptAnswer, PromptQuestion};
@@ -47,11 +47,11 @@ pub(super) struct PendingCallView {
 }
 
 /// Pending tool calls in display form; marks them as shown.
-pub(super) fn waiting(pages: &Pages, visit: &SignedInRequest) -> Vec<PendingCallView> {
+pub(super) fn waiting(pages: &DevicePages, visit: &SignedInRequest) -> Vec<PendingCallView> {
     pages.shared.prompts.show().into_iter().map(|question| shown(pages, visit, question)).collect()
 }
 
-fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> PendingCallView {
+fn shown(pages: &DevicePages, visit: &SignedInRequest, question: PromptQuestion) -> PendingCallView {
     let language = visit.language.tag();
     let person = pages.device.identity().person.as_str();
     PendingCallView {
@@ -90,11 +90,11 @@ struct HomePage {
 }
 
 /// `GET /`: home page.
-pub(super) async fn home(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
+pub(super) async fn home(State(pages): State<DevicePages>, visit: SignedInRequest) -> Response {
     visit.respond(home_page(&pages, &visit))
 }
 
-fn home_page(pages: &Pages, visit: &SignedInRequest) -> Result<Response, DeviceError> {
+fn home_page(pages: &DevicePages, visit: &SignedInRequest) -> Result<Response, DeviceError> {
     let known = pages.device.consents().agents()?;
     let person = &pages.device.identity().person;
     let waits =
@@ -105,12 +105,12 @@ fn home_page(pages: &Pages, visit: &SignedInRequest) -> Result<Response, DeviceE
 }
 
 /// `GET /calls`: pending tool calls as JSON, for the page's scripts.
-pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
+pub(super) async fn list(State(pages): State<DevicePages>, visit: SignedInRequest) -> Response {
     Json(waiting(&pages, &visit)).into_response()
 }
 
 /// `POST /calls/:id`: takes the person's decision on a call. The response gives the reason if it is rejected.
-pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn answer(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let answer = match field(&form.sent, "answer") {
         Some("allow") => PromptAnswer::Yes,
         Some("once") => PromptAnswer::Once,
@@ -119,7 +119,7 @@ pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, f
     };
     match pages.shared.prompts.answer(&id, answer) {
         Ok(()) => Json(json!({"counted": true})).into_response(),
-        Err(AnswerRejected::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
-        Err(AnswerRejected::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),
+        Err(PromptAnswerRejection::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
+        Err(PromptAnswerRejection::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),
     }
 }

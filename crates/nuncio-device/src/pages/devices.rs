@@ -14,7 +14,7 @@ use nuncio_http::pages::{see, written};
 use nuncio_identity::seal::backup::SHORTEST;
 
 use super::frame::{CompletedActionQuery, NavEntry, PageFrame, SignedInForm, SignedInRequest};
-use super::{Pages, download};
+use super::{DevicePages, download};
 use crate::devices::{DeviceInvite, OwnDevice, OwnDeviceTrust};
 use crate::error::DeviceError;
 
@@ -91,7 +91,7 @@ impl DeviceView {
 
 /// `GET /devices`: page with the person's devices.
 pub(super) async fn list(
-    State(pages): State<Pages>,
+    State(pages): State<DevicePages>,
     Query(shown): Query<CompletedActionQuery>,
     visit: SignedInRequest,
 ) -> Response {
@@ -112,7 +112,7 @@ pub(super) async fn again(visit: SignedInRequest) -> Response {
 
 /// Renders the list of devices, with a notice or an error message about the previous action.
 async fn page(
-    pages: &Pages,
+    pages: &DevicePages,
     visit: &SignedInRequest,
     status: StatusCode,
     news: Option<&'static str>,
@@ -131,13 +131,18 @@ async fn page(
     written(status, &DevicesPage { frame, devices, owner, shortest: SHORTEST, news, wrong })
 }
 
-async fn wrong(pages: &Pages, visit: &SignedInRequest, error: &DeviceError) -> Response {
+async fn wrong(pages: &DevicePages, visit: &SignedInRequest, error: &DeviceError) -> Response {
     tracing::warn!(code = %error.code, %error, "an action on the devices page failed");
     page(pages, visit, StatusCode::CONFLICT, None, Some(visit.text.trouble(error))).await
 }
 
 /// Redirects to the list of devices after an action, or renders the list with the error message of the action.
-async fn finish(pages: &Pages, visit: &SignedInRequest, action: &str, result: Result<(), DeviceError>) -> Response {
+async fn finish(
+    pages: &DevicePages,
+    visit: &SignedInRequest,
+    action: &str,
+    result: Result<(), DeviceError>,
+) -> Response {
     match result {
         Ok(()) => see(&visit.to(&format!("/devices?after={action}"))),
         Err(error) => wrong(pages, visit, &error).await,
@@ -156,7 +161,7 @@ struct InvitePage {
 }
 
 /// `POST /devices/invite`: creates an invite and shows it once.
-pub(super) async fn invite(State(pages): State<Pages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
+pub(super) async fn invite(State(pages): State<DevicePages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
     let DeviceInvite { url, code, fingerprint, expires_at, link } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
@@ -170,7 +175,7 @@ fn unknown(visit: &SignedInRequest) -> Response {
 }
 
 /// `POST /devices/:id/trust`: confirms a device if it still has the key that the page showed.
-pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn trust(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let key = field(&form.sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&form.visit) };
     let trusted = pages.device.own_devices().trust(&device, Some(&key)).await;
@@ -187,7 +192,11 @@ struct RemoveDevicePage {
 }
 
 /// `GET /devices/:id/remove`: asks the person to confirm the removal.
-pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: SignedInRequest) -> Response {
+pub(super) async fn ask_remove(
+    State(pages): State<DevicePages>,
+    Path(id): Path<String>,
+    visit: SignedInRequest,
+) -> Response {
     let devices = match pages.device.own_devices().list().await {
         Ok(devices) => devices,
         Err(error) => return visit.failed(&error),
@@ -202,14 +211,14 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
 }
 
 /// `POST /devices/:id/remove`: removes a device.
-pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn remove(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&form.visit) };
     let removed = pages.device.own_devices().remove(&device).await;
     finish(&pages, &form.visit, "removed", removed).await
 }
 
 /// `POST /devices/backup`: creates a backup and returns the backup file.
-pub(super) async fn back_up(State(pages): State<Pages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
+pub(super) async fn back_up(State(pages): State<DevicePages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     if passphrase.chars().count() < SHORTEST {
@@ -233,7 +242,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, SignedInForm { visit, se
 }
 
 /// `POST /devices/recover`: endorses this device with the keys of a lost one from the backup at the relay.
-pub(super) async fn recover(State(pages): State<Pages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
+pub(super) async fn recover(State(pages): State<DevicePages>, SignedInForm { visit, sent }: SignedInForm) -> Response {
     let recovered = pages.device.backups().recover(field(&sent, "passphrase").unwrap_or_default()).await;
     finish(&pages, &visit, "recovered", recovered.map(drop)).await
 }

@@ -15,21 +15,21 @@ use tokio::sync::{broadcast, watch};
 
 use super::frame::SignedInRequest;
 use super::notices::NotificationFromAgent;
-use super::{Pages, calls};
+use super::{DevicePages, calls};
 use crate::device_events::DeviceEvent;
 use crate::server_connection::ServerConnectionState;
-use crate::talk::ReplyEvent;
+use crate::talk::StreamedReplyEvent;
 
 /// Comment line of the event stream that keeps the connection alive.
 const KEEP_ALIVE: &str = ":\n\n";
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-struct EventFeed {
-    pages: Pages,
+struct PageEventFeed {
+    pages: DevicePages,
     visit: SignedInRequest,
     prompts: watch::Receiver<u64>,
     events: broadcast::Receiver<DeviceEvent>,
-    replies: broadcast::Receiver<ReplyEvent>,
+    replies: broadcast::Receiver<StreamedReplyEvent>,
     notices: broadcast::Receiver<NotificationFromAgent>,
     connection: watch::Receiver<ServerConnectionState>,
 }
@@ -42,7 +42,7 @@ struct ConnectionView {
 }
 
 /// `GET /events`: server-sent events for an open page.
-pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
+pub(super) async fn listen(State(pages): State<DevicePages>, visit: SignedInRequest) -> Response {
     if is_from_elsewhere(&visit.headers) {
         return StatusCode::FORBIDDEN.into_response();
     }
@@ -53,7 +53,7 @@ pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -
     let notices = pages.shared.notices.listen();
     let mut connection = pages.device.connection();
     connection.mark_changed();
-    let feed = EventFeed { pages, visit, prompts, events, replies, notices, connection };
+    let feed = PageEventFeed { pages, visit, prompts, events, replies, notices, connection };
     let lines = stream::unfold(feed, |mut feed| async move {
         let line = feed.next().await?;
         Some((Ok::<_, Infallible>(line), feed))
@@ -62,7 +62,7 @@ pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -
     (headers, Body::from_stream(lines)).into_response()
 }
 
-impl EventFeed {
+impl PageEventFeed {
     async fn next(&mut self) -> Option<String> {
         let stop = self.pages.stop.clone();
         tokio::select! {

@@ -14,9 +14,9 @@ use nuncio_http::pages::sender::{self, field};
 use nuncio_http::pages::{Language, LanguageThemeSwitches, own_path, written};
 use serde::Deserialize;
 
-use super::page_access::PageSession;
+use super::page_access::DevicePageSession;
 use super::texts::Texts;
-use super::{Pages, files};
+use super::{DevicePages, files};
 use crate::error::DeviceError;
 
 /// Time limit for receiving a submitted form.
@@ -100,7 +100,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
 
 pub(super) struct SignedInRequest {
     request: PageRequest,
-    session: PageSession,
+    session: DevicePageSession,
     pub(super) text: &'static Texts,
 }
 
@@ -117,7 +117,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SignedInRequest {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
         let Ok(request) = PageRequest::from_request_parts(parts, state).await;
-        let Some(session) = parts.extensions.get::<PageSession>().cloned() else {
+        let Some(session) = parts.extensions.get::<DevicePageSession>().cloned() else {
             return Err(request.refuse(StatusCode::UNAUTHORIZED));
         };
         let text = Texts::of(request.language);
@@ -152,7 +152,7 @@ pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(St
 }
 
 impl SignedInRequest {
-    pub(super) fn frame(&self, pages: &Pages, current: NavEntry) -> PageFrame {
+    pub(super) fn frame(&self, pages: &DevicePages, current: NavEntry) -> PageFrame {
         let mut frame = PageFrame::new(self, Some(&self.session), current);
         frame.server = self.text.connection(*pages.device.connection().borrow());
         frame.owner = Some((pages.device.identity().person.to_string(), pages.device.identity().device.to_string()));
@@ -234,7 +234,7 @@ pub(super) struct PageFrame {
 }
 
 impl PageFrame {
-    fn new(request: &PageRequest, session: Option<&PageSession>, current: NavEntry) -> Self {
+    fn new(request: &PageRequest, session: Option<&DevicePageSession>, current: NavEntry) -> Self {
         let text = Texts::of(request.language);
         let names: [(NavEntry, &str, &'static str); 4] = [
             (NavEntry::Home, "/", &text.frame.home),

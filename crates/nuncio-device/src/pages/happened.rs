@@ -13,8 +13,8 @@ use nuncio_http::pages::sender::field;
 use nuncio_http::pages::{see, written};
 
 use super::frame::{NavEntry, PageFrame, SelectOption, SignedInForm, SignedInRequest};
-use super::{Pages, download};
-use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditedCallStatus};
+use super::{DevicePages, download};
+use crate::audit::{AuditChainError, AuditEntriesPage, AuditFilter, AuditedCallStatus};
 use crate::error::DeviceError;
 
 mod entry;
@@ -28,7 +28,7 @@ const PAGE: usize = 50;
 #[template(path = "happened.html")]
 struct AuditLogPage {
     frame: PageFrame,
-    proof: LogVerification,
+    proof: AuditLogVerificationView,
     entries: Vec<AuditEntryView>,
     /// Number of matching entries as text; `None` without a filter.
     fitting: Option<String>,
@@ -52,7 +52,7 @@ struct AuditLogPage {
     keeps_arguments: bool,
 }
 
-struct LogVerification {
+struct AuditLogVerificationView {
     holds: bool,
     words: String,
     /// Number of the first audit entry that fails verification.
@@ -60,13 +60,17 @@ struct LogVerification {
 }
 
 /// `GET /happened`: page of the audit log.
-pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: SignedInRequest) -> Response {
-    let wanted = AuditQuery::read(query.as_deref().unwrap_or_default());
+pub(super) async fn list(
+    State(pages): State<DevicePages>,
+    RawQuery(query): RawQuery,
+    visit: SignedInRequest,
+) -> Response {
+    let wanted = AuditLogQuery::read(query.as_deref().unwrap_or_default());
     visit.respond(page(&pages, &visit, wanted).await.map(|page| written(StatusCode::OK, &page)))
 }
 
 /// `POST /happened/arguments`: keeps the arguments of calls from now on, or stops and deletes them.
-pub(super) async fn set_arguments(State(pages): State<Pages>, form: SignedInForm) -> Response {
+pub(super) async fn set_arguments(State(pages): State<DevicePages>, form: SignedInForm) -> Response {
     let audit = pages.device.audit();
     let set = match field(&form.sent, "keep") {
         Some("on") => audit.start_keeping_arguments(),
@@ -75,8 +79,12 @@ pub(super) async fn set_arguments(State(pages): State<Pages>, form: SignedInForm
     form.visit.respond(set.map(|()| see(&form.visit.to("/happened"))))
 }
 
-async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<AuditLogPage, DeviceError> {
-    let AuditPage { entries, more, fitting, agents, scopes, proof } =
+async fn page(
+    pages: &DevicePages,
+    visit: &SignedInRequest,
+    wanted: AuditLogQuery,
+) -> Result<AuditLogPage, DeviceError> {
+    let AuditEntriesPage { entries, more, fitting, agents, scopes, proof } =
         pages.device.audit().page(wanted.filter.clone(), wanted.before, PAGE).await?;
     let mut names = DisplayNameLookup::new(pages, visit)?;
     let text = &visit.text.happened;
@@ -107,7 +115,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
     };
     Ok(AuditLogPage {
         frame: visit.frame(pages, NavEntry::Happened),
-        proof: LogVerification::new(visit, &proof),
+        proof: AuditLogVerificationView::new(visit, &proof),
         entries: entries.into_iter().map(|chained| AuditEntryView::new(&mut names, chained)).collect(),
         fitting: (wanted.filter != AuditFilter::default()).then_some(words),
         misread: wanted.misread,
@@ -125,7 +133,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
     })
 }
 
-impl LogVerification {
+impl AuditLogVerificationView {
     fn new(visit: &SignedInRequest, proof: &Result<u64, AuditChainError>) -> Self {
         let text = &visit.text.happened;
         let words = match proof {
@@ -145,7 +153,7 @@ impl LogVerification {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct AuditQuery {
+struct AuditLogQuery {
     filter: AuditFilter,
     /// Number below which entries are shown.
     before: Option<u64>,
@@ -157,7 +165,7 @@ struct AuditQuery {
     misread: bool,
 }
 
-impl AuditQuery {
+impl AuditLogQuery {
     fn read(query: &str) -> Self {
         let mut wanted = Self::default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()) {
@@ -223,7 +231,7 @@ fn midnight(day: &str) -> Option<Timestamp> {
 }
 
 /// `GET /happened/export`: the whole audit log as JSON lines, for download.
-pub(super) async fn export(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
+pub(super) async fn export(State(pages): State<DevicePages>, visit: SignedInRequest) -> Response {
     let now = pages.device.context().now().to_string();
     let name = format!("what-happened-{}.ndjson", now.get(..10).unwrap_or_default());
     visit.respond(pages.device.audit().lines().await.map(|lines| download(lines, "application/x-ndjson", &name)))
@@ -236,14 +244,14 @@ mod tests {
     #[test]
     fn audit_filter_query_is_parsed_with_time_zone_and_written_back_unchanged() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
-        let wanted = AuditQuery::read(address);
+        let wanted = AuditLogQuery::read(address);
         assert!(!wanted.misread && wanted.filter != AuditFilter::default());
         assert_eq!(wanted.address(Some(9)), format!("/happened?{address}"));
         let from = wanted.filter.from.unwrap();
         assert_eq!(from.to_string(), "2026-02-28T23:00:00.000Z", "the reader is an hour ahead");
         assert_eq!(wanted.filter.until.unwrap().to_string(), "2026-03-01T23:00:00.000Z");
-        let nothing = AuditQuery::read("agent=&outcome=&scope=&day=&offset=&lang=zh-CN");
-        assert!(nothing == AuditQuery::default() && nothing.address(None) == "/happened");
+        let nothing = AuditLogQuery::read("agent=&outcome=&scope=&day=&offset=&lang=zh-CN");
+        assert!(nothing == AuditLogQuery::default() && nothing.address(None) == "/happened");
     }
 
     #[test]
@@ -265,7 +273,7 @@ mod tests {
             "agent=%FF%FE",
             long.as_str(),
         ] {
-            let wanted = AuditQuery::read(query);
+            let wanted = AuditLogQuery::read(query);
             assert!(wanted.misread, "{query}");
             assert_eq!(wanted.filter, AuditFilter::default(), "{query}");
         }

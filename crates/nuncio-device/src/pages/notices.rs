@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 
 use super::texts::Texts;
 use crate::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
-use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
+use crate::tools::{DesktopNotificationTool, LocalTool, LocalToolCaller, LocalToolFailure};
 
 /// Notification from an agent for open pages. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,19 +48,24 @@ pub struct NotificationTool {
 
 #[async_trait]
 impl LocalTool for NotificationTool {
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         self.desktop.run(arguments, time).await
     }
 
-    async fn run_for(&self, caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run_for(
+        &self,
+        caller: &LocalToolCaller,
+        arguments: &Value,
+        time: Duration,
+    ) -> Result<Value, LocalToolFailure> {
         let why = match self.desktop.run(arguments, time).await {
-            Err(ToolFailure::Unavailable(why)) => why,
+            Err(LocalToolFailure::Unavailable(why)) => why,
             shown => return shown,
         };
         let (title, body) = DesktopNotificationTool::title_and_body(arguments)?;
         let notice = NotificationFromAgent { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
         // Without an open page the agent gets the error.
-        self.notices.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
+        self.notices.0.send(notice).map_err(|_| LocalToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))
     }
 }

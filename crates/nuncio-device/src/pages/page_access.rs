@@ -23,13 +23,13 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_http::pages::see;
-use nuncio_http::pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here};
+use nuncio_http::pages::sender::{PathCookie, field, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
 use super::frame::{PageRequest, SignedInForm, read_form};
 use super::path::SecretPagesPath;
-use super::{Pages, with_cookie};
+use super::{DevicePages, with_cookie};
 use crate::device::DeviceDependencies;
 
 const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
@@ -39,7 +39,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
 const MAX_LINKS_AND_SESSIONS: usize = 16;
 
 #[derive(Clone)]
-pub(super) struct PageSession {
+pub(super) struct DevicePageSession {
     /// CSRF token that every form must send.
     pub(super) token: String,
 }
@@ -49,10 +49,10 @@ pub(super) struct PageSession {
 pub struct PageAccess {
     path: SecretPagesPath,
     links: BoundedCache<Digest, ()>,
-    sessions: BoundedCache<Digest, PageSession>,
+    sessions: BoundedCache<Digest, DevicePageSession>,
 }
 
-opaque_debug!(PageSession);
+opaque_debug!(DevicePageSession);
 
 impl PageAccess {
     #[must_use]
@@ -68,8 +68,8 @@ impl PageAccess {
         &self.path
     }
 
-    fn cookie(&self) -> Cookie<'_> {
-        Cookie { name: "nuncio-device", path: self.path.as_str() }
+    fn cookie(&self) -> PathCookie<'_> {
+        PathCookie { name: "nuncio-device", path: self.path.as_str() }
     }
 
     /// Creates a one-time sign-in link, valid for ten minutes.
@@ -91,12 +91,12 @@ impl PageAccess {
     /// Opens a session and returns the value of the session cookie.
     fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
         let cookie = random_name(entropy, "");
-        let session = PageSession { token: random_name(entropy, "") };
+        let session = DevicePageSession { token: random_name(entropy, "") };
         self.sessions.put(Digest::of_bytes(cookie.as_bytes()), session, now.after(IDLE_TIMEOUT));
         cookie
     }
 
-    fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<PageSession> {
+    fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<DevicePageSession> {
         let cookie = Digest::of_bytes(self.cookie().of(headers)?.as_bytes());
         self.sessions.get_and_extend(&cookie, now, now.after(IDLE_TIMEOUT))
     }
@@ -108,7 +108,7 @@ impl PageAccess {
     }
 }
 
-impl PageSession {
+impl DevicePageSession {
     /// Compares the CSRF token of a form in constant time.
     pub(super) fn has_csrf_token(&self, token: Option<&str>) -> bool {
         bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
@@ -142,7 +142,7 @@ pub(super) async fn is_this_machine(State(at): State<SocketAddr>, request: Reque
 }
 
 #[derive(Deserialize)]
-pub(super) struct LinkQuery {
+pub(super) struct OneTimeLinkQuery {
     #[serde(default)]
     token: String,
 }
@@ -150,7 +150,7 @@ pub(super) struct LinkQuery {
 /// `GET /open?token=…`: shows a sign-in button. The link stays valid, because programs may fetch links for a preview.
 pub(super) async fn show_link(
     State(PageAccessRouteState { access, clock, .. }): State<PageAccessRouteState>,
-    Query(link): Query<LinkQuery>,
+    Query(link): Query<OneTimeLinkQuery>,
     page_request: PageRequest,
 ) -> Response {
     let now = clock.now();
@@ -210,7 +210,7 @@ pub(super) async fn inside(
 }
 
 /// `POST /leave`: ends the session.
-pub(super) async fn leave(State(pages): State<Pages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
+pub(super) async fn leave(State(pages): State<DevicePages>, SignedInForm { visit, .. }: SignedInForm) -> Response {
     pages.shared.access.end(&visit.headers);
     with_cookie(visit.signed_out(), &pages.shared.access.cookie().set(&visit.headers, ""))
 }

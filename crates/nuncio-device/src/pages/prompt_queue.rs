@@ -30,7 +30,7 @@ struct PendingPrompt {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AnswerRejected {
+pub(super) enum PromptAnswerRejection {
     /// The prompt expired or was answered on another device.
     Gone,
     /// The person cannot have read the prompt yet.
@@ -71,16 +71,16 @@ impl PromptQueue {
         waiting
     }
 
-    pub(super) fn answer(&self, id: &str, answer: PromptAnswer) -> Result<(), AnswerRejected> {
+    pub(super) fn answer(&self, id: &str, answer: PromptAnswer) -> Result<(), PromptAnswerRejection> {
         let mut open = self.open();
-        let pending = open.get(id).ok_or(AnswerRejected::Gone)?;
+        let pending = open.get(id).ok_or(PromptAnswerRejection::Gone)?;
         if pending.shown.is_none_or(|shown| self.clock.now() < shown.after(TOO_SOON)) {
-            return Err(AnswerRejected::TooSoon);
+            return Err(PromptAnswerRejection::TooSoon);
         }
-        let pending = open.remove(id).ok_or(AnswerRejected::Gone)?;
+        let pending = open.remove(id).ok_or(PromptAnswerRejection::Gone)?;
         drop(open);
         self.changed();
-        pending.answer.send(answer).map_err(|_| AnswerRejected::Gone)
+        pending.answer.send(answer).map_err(|_| PromptAnswerRejection::Gone)
     }
 }
 

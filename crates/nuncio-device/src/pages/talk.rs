@@ -16,7 +16,7 @@ use nuncio_http::pages::{see, written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::Pages;
+use super::DevicePages;
 use super::agents::unknown;
 use super::frame::{NavEntry, PageFrame, SignedInForm, SignedInRequest};
 use crate::error::DeviceError;
@@ -73,7 +73,7 @@ impl TalkQuery {
 
 /// `GET /talk/:agent`: page of the conversation with an agent.
 pub(super) async fn show(
-    State(pages): State<Pages>,
+    State(pages): State<DevicePages>,
     Path(id): Path<String>,
     Query(wanted): Query<TalkQuery>,
     visit: SignedInRequest,
@@ -88,7 +88,7 @@ pub(super) async fn show(
 
 /// Builds the conversation page; `refused` has a submitted text and the reason of its refusal.
 async fn page(
-    pages: &Pages,
+    pages: &DevicePages,
     visit: &SignedInRequest,
     agent: &AgentId,
     before: Option<MessagePosition>,
@@ -125,7 +125,7 @@ async fn page(
     })
 }
 
-fn growing(pages: &Pages, agent: &AgentId) -> Vec<StreamedReply> {
+fn growing(pages: &DevicePages, agent: &AgentId) -> Vec<StreamedReply> {
     pages.device.messages().live().1.into_iter().filter(|growing| growing.agent == *agent).collect()
 }
 
@@ -139,7 +139,7 @@ struct MessagesResponse {
 
 /// `GET /talk/:agent/lines?before=…`: messages of the conversation as JSON, for the page's script.
 pub(super) async fn lines(
-    State(pages): State<Pages>,
+    State(pages): State<DevicePages>,
     Path(id): Path<String>,
     Query(wanted): Query<TalkQuery>,
     visit: SignedInRequest,
@@ -178,7 +178,7 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: sends a message; submitting the same client message id again sends nothing.
-pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn send(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     let Some((agent, client_id)) = form_target(&id, &form.sent) else { return unknown(&form.visit) };
     let text = field(&form.sent, "text").unwrap_or_default();
     let sent_message =
@@ -213,12 +213,16 @@ fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
 }
 
 /// `POST /talk/:agent/again`: retries a failed message.
-pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn again(State(pages): State<DevicePages>, Path(id): Path<String>, form: SignedInForm) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.messages().retry(agent, client_id))
 }
 
 /// `POST /talk/:agent/drop`: deletes a failed message.
-pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: SignedInForm) -> Response {
+pub(super) async fn drop_failed(
+    State(pages): State<DevicePages>,
+    Path(id): Path<String>,
+    form: SignedInForm,
+) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.messages().delete_failed(agent, client_id))
 }
 

@@ -144,7 +144,7 @@ mod tests {
 
     use nuncio_http::pages::Language;
     use nuncio_judge::schema::NarrowingRule;
-    use nuncio_judge::{ChangeRule, NoticeRule};
+    use nuncio_judge::{BreakingChangeRule, NonBreakingChangeRule};
 
     use super::*;
     use crate::pages::files;
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn rule_texts_match_exactly_the_manifest_change_rules() {
-        let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
+        let changes = BreakingChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
-        let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
+        let notices = NonBreakingChangeRule::ALL.iter().map(|rule| rule.as_str());
         let rules: BTreeSet<_> = changes.chain(schemas).chain(notices).map(str::to_owned).collect();
         assert_eq!(Texts::of(Language::English).rule.keys().cloned().collect::<BTreeSet<_>>(), rules);
     }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use nuncio_a2h::client::Invitation;
+use nuncio_a2h::client::DeviceInvitation;
 use nuncio_core::digest::Digest;
 use nuncio_core::invite_link::InviteLink;
 use nuncio_core::text::plain;
@@ -23,7 +23,7 @@ use url::Url;
 use super::frame::{PageFrame, SignedInForm, SignedInRequest};
 use super::page_access::{PageAccess, PageAccessRouteState};
 use super::{below_path, loopback_address};
-use crate::backup::BackupFile;
+use crate::backup::DeviceBackupFile;
 use crate::device::{Device, DeviceDependencies, reaches_safely};
 use crate::error::DeviceError;
 
@@ -80,7 +80,7 @@ pub async fn welcome(
 
 #[derive(Template)]
 #[template(path = "welcome.html")]
-struct WelcomePage {
+struct EnrolmentFormPage {
     frame: PageFrame,
     filled: EnrolmentFormValues,
     wrong: Option<String>,
@@ -139,7 +139,7 @@ fn page(
     if filled.name.trim().is_empty() {
         filled.name.clone_from(&visit.text.welcome.name_usual);
     }
-    written(status, &WelcomePage { frame: visit.bare_frame(), filled, wrong })
+    written(status, &EnrolmentFormPage { frame: visit.bare_frame(), filled, wrong })
 }
 
 /// `POST /join`: enrols this machine with an invite.
@@ -161,13 +161,13 @@ async fn join(State(state): State<EnrolmentPageState>, SignedInForm { visit, sen
     state.finish(&visit, &sent, device)
 }
 
-fn invitation(visit: &SignedInRequest, sent: &FormFields) -> Result<Invitation, String> {
+fn invitation(visit: &SignedInRequest, sent: &FormFields) -> Result<DeviceInvitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
     if !value("link").is_empty() {
         let link = InviteLink::parse(value("link")).ok().filter(|link| reaches_safely(&link.server));
         let link = link.ok_or_else(|| text.wrong_link.clone())?;
-        return Ok(Invitation {
+        return Ok(DeviceInvitation {
             url: link.server,
             trust: AddressTrust::Configured,
             code: link.code,
@@ -179,7 +179,7 @@ fn invitation(visit: &SignedInRequest, sent: &FormFields) -> Result<Invitation, 
     if value("code").is_empty() {
         return Err(text.wrong_code.clone());
     }
-    Ok(Invitation {
+    Ok(DeviceInvitation {
         url: url.ok_or_else(|| text.wrong_address.clone())?,
         trust: AddressTrust::Configured,
         code: value("code").to_owned(),
@@ -189,7 +189,7 @@ fn invitation(visit: &SignedInRequest, sent: &FormFields) -> Result<Invitation, 
 
 /// `POST /restore`: restores a device from a backup file.
 async fn restore(State(state): State<EnrolmentPageState>, SignedInForm { visit, sent }: SignedInForm) -> Response {
-    let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
+    let file: Result<DeviceBackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
         return refused(&visit, &sent, StatusCode::UNPROCESSABLE_ENTITY, visit.text.welcome.wrong_file.clone());
     };

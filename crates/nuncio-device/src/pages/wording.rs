@@ -6,7 +6,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::Language;
 
-use super::Pages;
+use super::DevicePages;
 use super::texts::Texts;
 use crate::known_agents::KnownAgent;
 use crate::prompt::{AgentVerification, PromptQuestion};
@@ -76,7 +76,7 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
 }
 
 /// Label of a scope in one language; the scope id if the agent's manifest does not declare it.
-pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
+pub(super) fn label(pages: &DevicePages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
     let texts = known.scope_texts(scope, pages.device.context().presets());
     let label = texts.as_ref().and_then(|texts| texts.label.in_language(language.tag()));
     label.unwrap_or(scope.as_str()).to_owned()

@@ -28,7 +28,7 @@ answer = "allow"
 #[tokio::test]
 async fn first_matching_policy_rule_answers_the_prompt_and_no_match_denies() {
     use Sensitivity::{High, Medium};
-    let file = PolicyFile::parse(FILE).unwrap();
+    let file = PromptPolicyFile::parse(FILE).unwrap();
     let rows = [
         (("agt_1", "filesystem:read", Medium), PromptAnswer::Yes),
         (("agt_bad", "filesystem:read", Medium), PromptAnswer::No),
@@ -41,7 +41,7 @@ async fn first_matching_policy_rule_answers_the_prompt_and_no_match_denies() {
     for ((agent, scope, sensitivity), said) in rows {
         assert_eq!(file.ask(&question(agent, scope, sensitivity)).await, said, "{agent} {scope}");
     }
-    assert_eq!(PolicyFile::default().ask(&question("agt_1", "filesystem:read", Medium)).await, PromptAnswer::No);
+    assert_eq!(PromptPolicyFile::default().ask(&question("agt_1", "filesystem:read", Medium)).await, PromptAnswer::No);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn invalid_policy_file_is_refused_with_the_fault_and_line_number() {
         ("[[rule]]\nscope = \"no thing\"\nanswer = \"allow\"", "scope"),
         ("[[rule]]\nscope = \"filesystem:read\"", "answer"),
     ] {
-        let why = PolicyFile::parse(text).unwrap_err();
+        let why = PromptPolicyFile::parse(text).unwrap_err();
         assert!(why.contains(word) && why.contains("line"), "{why}");
     }
 }

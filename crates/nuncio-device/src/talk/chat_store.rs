@@ -3,11 +3,12 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{KeyStoreError, RecordChange};
+use nuncio_identity::seal::{KeyStoreError, SealedRecordChange};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ChatContent, ChatMessage, ChatPage, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition, StoredChatMessage,
+    ChatContent, ChatMessage, ChatMessageBatch, MAX_BYTES, MAX_MESSAGES, MessageDeliveryState, MessagePosition,
+    StoredChatMessage,
 };
 use crate::record_store::RecordStore;
 
@@ -43,7 +44,7 @@ impl AgentChatState {
         Ok(records.get(&name(agent))?.unwrap_or_default())
     }
 
-    pub(super) fn put(&self, agent: &AgentId) -> RecordChange {
+    pub(super) fn put(&self, agent: &AgentId) -> SealedRecordChange {
         RecordStore::put(&name(agent), self)
     }
 
@@ -78,7 +79,7 @@ impl StoredChatMessage {
 pub(super) struct UnsentMessage {
     pub(super) text: String,
     pub(super) at: Timestamp,
-    pub(super) state: DeliveryState,
+    pub(super) state: MessageDeliveryState,
 }
 
 fn name(agent: &AgentId) -> String {
@@ -133,7 +134,7 @@ pub(super) fn put(
     mut summary: AgentChatState,
     position: MessagePosition,
     message: &StoredChatMessage,
-) -> Result<Vec<RecordChange>, KeyStoreError> {
+) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
     let name = message_name(agent, position);
     if records.get::<StoredChatMessage>(&name)?.is_some() {
         return Ok(Vec::new());
@@ -193,14 +194,14 @@ pub(super) fn read(
     agent: &AgentId,
     before: Option<MessagePosition>,
     limit: usize,
-) -> Result<ChatPage, KeyStoreError> {
+) -> Result<ChatMessageBatch, KeyStoreError> {
     let mut positions = positions(records, agent)?;
     positions.retain(|position| before.is_none_or(|before| *position < before));
     let older = positions.len().saturating_sub(limit);
     let mut messages = Vec::new();
     for position in &positions[older..] {
         let record = records.get::<StoredChatMessage>(&message_name(agent, *position))?;
-        let sent = |record| ChatMessage { position: Some(*position), state: DeliveryState::Sent, record };
+        let sent = |record| ChatMessage { position: Some(*position), state: MessageDeliveryState::Sent, record };
         messages.extend(record.map(sent));
     }
     if before.is_none() {
@@ -214,10 +215,10 @@ pub(super) fn read(
             && let Some((_, at)) = strangers(records)?.into_iter().find(|(stranger, _)| stranger == agent)
         {
             let record = StoredChatMessage::new(false, ChatContent::Stranger, at);
-            messages.push(ChatMessage { position: None, state: DeliveryState::Sent, record });
+            messages.push(ChatMessage { position: None, state: MessageDeliveryState::Sent, record });
         }
     }
-    Ok(ChatPage { messages, more: older > 0 })
+    Ok(ChatMessageBatch { messages, more: older > 0 })
 }
 
 /// Agents that sent a message without a relation, each with the time of its last message; oldest first.
@@ -226,7 +227,11 @@ pub(super) fn strangers(records: &RecordStore) -> Result<Vec<(AgentId, Timestamp
 }
 
 /// Change that remembers an agent that sent a message without a relation.
-pub(super) fn stranger(records: &RecordStore, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
+pub(super) fn stranger(
+    records: &RecordStore,
+    agent: &AgentId,
+    at: Timestamp,
+) -> Result<SealedRecordChange, KeyStoreError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);
     all.push((agent.clone(), at));

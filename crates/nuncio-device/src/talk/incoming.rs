@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::{InboundMessage, StreamEvent, StreamEventKind, UnopenedMessage};
+use nuncio_a2h::peer::{InboundMessage, IncomingStreamEvent, IncomingStreamEventKind, UnopenableMessage};
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, ConversationType};
@@ -15,8 +15,8 @@ use tokio::sync::broadcast;
 
 use super::chat_store::{self, AgentChatState};
 use super::{
-    AgentMessageService, ChatContent, MessageOpenFailure, ReplyEvent, ReplyProgress, StoredChatMessage, StreamedReply,
-    sanitise,
+    AgentMessageService, ChatContent, MessageOpenFailure, StoredChatMessage, StreamedReply, StreamedReplyEvent,
+    StreamedReplyProgress, sanitise,
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
@@ -47,7 +47,7 @@ impl AgentMessageService {
     }
 
     /// Stores a placeholder for a message that could not be opened.
-    pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
+    pub(crate) async fn store_unopened(&self, refused: UnopenableMessage) {
         let mine = refused.sender == *self.context.peer.me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
         let theirs = refused.sender == RelayParty::Agent(agent.clone());
@@ -63,24 +63,24 @@ impl AgentMessageService {
     }
 
     /// Passes an event of a streamed reply to subscribers; nothing is stored.
-    pub(crate) fn forward_stream(&self, event: StreamEvent) {
+    pub(crate) fn forward_stream(&self, event: IncomingStreamEvent) {
         let RelayParty::Agent(agent) = event.sender else { return };
         let (writing, stream) = (&self.writing, event.stream);
         match event.what {
-            StreamEventKind::Begun => {
+            IncomingStreamEventKind::Begun => {
                 if self.is_known(&agent).unwrap_or_default() {
                     writing.begin(agent, stream);
                 }
             }
-            StreamEventKind::Delta(text) => writing.add(&agent, &stream, &text),
-            StreamEventKind::Done { .. } => writing.end(&agent, &stream, ReplyProgress::Done),
-            StreamEventKind::Aborted => writing.end(&agent, &stream, ReplyProgress::Aborted),
+            IncomingStreamEventKind::Delta(text) => writing.add(&agent, &stream, &text),
+            IncomingStreamEventKind::Done { .. } => writing.end(&agent, &stream, StreamedReplyProgress::Done),
+            IncomingStreamEventKind::Aborted => writing.end(&agent, &stream, StreamedReplyProgress::Aborted),
         }
     }
 
     /// Subscribes to streamed replies, and returns the texts of the current ones so far.
     #[must_use]
-    pub fn live(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
+    pub fn live(&self) -> (broadcast::Receiver<StreamedReplyEvent>, Vec<StreamedReply>) {
         self.writing.listen()
     }
 

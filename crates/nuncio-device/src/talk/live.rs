@@ -22,16 +22,16 @@ pub struct StreamedReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ReplyEvent {
+pub struct StreamedReplyEvent {
     pub agent: AgentId,
     pub stream: ClientMessageId,
     #[serde(flatten)]
-    pub what: ReplyProgress,
+    pub what: StreamedReplyProgress,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum ReplyProgress {
+pub enum StreamedReplyProgress {
     Begun,
     Piece {
         /// Number of the piece in its reply, from zero.
@@ -44,12 +44,12 @@ pub enum ReplyProgress {
     Aborted,
 }
 
-pub(crate) struct ReplyStreams {
+pub(crate) struct StreamedReplies {
     growing: Mutex<Vec<StreamedReply>>,
-    events: broadcast::Sender<ReplyEvent>,
+    events: broadcast::Sender<StreamedReplyEvent>,
 }
 
-impl ReplyStreams {
+impl StreamedReplies {
     pub(crate) fn new() -> Self {
         Self { growing: Mutex::default(), events: broadcast::Sender::new(1024) }
     }
@@ -59,7 +59,7 @@ impl ReplyStreams {
     }
 
     /// Subscribes to streamed replies, and returns the texts of the current ones so far.
-    pub(crate) fn listen(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
+    pub(crate) fn listen(&self) -> (broadcast::Receiver<StreamedReplyEvent>, Vec<StreamedReply>) {
         let growing = self.growing();
         (self.events.subscribe(), growing.clone())
     }
@@ -68,10 +68,10 @@ impl ReplyStreams {
         let mut growing = self.growing();
         if growing.len() >= MAX_LIVE_REPLIES {
             let gone = growing.remove(0);
-            self.notify(gone.agent, gone.stream, ReplyProgress::Aborted);
+            self.notify(gone.agent, gone.stream, StreamedReplyProgress::Aborted);
         }
         growing.push(StreamedReply { agent: agent.clone(), stream: stream.clone(), text: String::new(), pieces: 0 });
-        self.notify(agent, stream, ReplyProgress::Begun);
+        self.notify(agent, stream, StreamedReplyProgress::Begun);
     }
 
     /// Appends a piece to a streamed reply. Ignored for unknown streams and beyond [`MAX_TEXT`].
@@ -85,10 +85,10 @@ impl ReplyStreams {
         one.text.push_str(&text);
         let piece = one.pieces;
         one.pieces += 1;
-        self.notify(agent.clone(), stream.clone(), ReplyProgress::Piece { piece, text });
+        self.notify(agent.clone(), stream.clone(), StreamedReplyProgress::Piece { piece, text });
     }
 
-    pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: ReplyProgress) {
+    pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: StreamedReplyProgress) {
         let mut growing = self.growing();
         let before = growing.len();
         growing.retain(|one| one.agent != *agent || one.stream != *stream);
@@ -97,9 +97,9 @@ impl ReplyStreams {
         }
     }
 
-    fn notify(&self, agent: AgentId, stream: ClientMessageId, what: ReplyProgress) {
+    fn notify(&self, agent: AgentId, stream: ClientMessageId, what: StreamedReplyProgress) {
         // Without subscribers the event is dropped.
-        let _ = self.events.send(ReplyEvent { agent, stream, what });
+        let _ = self.events.send(StreamedReplyEvent { agent, stream, what });
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn subscriber_during_streamed_reply_gets_text_so_far_and_following_pieces() {
         let (agent, stream) = (AgentId::parse("agt_1").unwrap(), ClientMessageId::parse("s_1").unwrap());
-        let writing = ReplyStreams::new();
+        let writing = StreamedReplies::new();
         writing.add(&agent, &stream, "nobody began this");
         writing.begin(agent.clone(), stream.clone());
         writing.add(&agent, &stream, "One.\r\n");
@@ -118,20 +118,23 @@ mod tests {
         assert_eq!((growing[0].text.as_str(), growing[0].pieces), ("One.\n", 1));
         writing.add(&agent, &stream, "Two\u{202e}");
         writing.add(&agent, &stream, &"x".repeat(MAX_TEXT));
-        writing.end(&agent, &stream, ReplyProgress::Done);
-        writing.end(&agent, &stream, ReplyProgress::Aborted);
+        writing.end(&agent, &stream, StreamedReplyProgress::Done);
+        writing.end(&agent, &stream, StreamedReplyProgress::Aborted);
         let mut whats = Vec::new();
         while let Ok(event) = events.try_recv() {
             whats.push(event.what);
         }
-        assert_eq!(whats, [ReplyProgress::Piece { piece: 1, text: "Two ".to_owned() }, ReplyProgress::Done]);
+        assert_eq!(
+            whats,
+            [StreamedReplyProgress::Piece { piece: 1, text: "Two ".to_owned() }, StreamedReplyProgress::Done]
+        );
         assert!(writing.listen().1.is_empty());
     }
 
     #[test]
     fn streamed_reply_beyond_the_limit_removes_the_oldest_one() {
         let agent = AgentId::parse("agt_1").unwrap();
-        let writing = ReplyStreams::new();
+        let writing = StreamedReplies::new();
         for number in 0..=MAX_LIVE_REPLIES {
             writing.begin(agent.clone(), ClientMessageId::parse(&format!("s_{number}")).unwrap());
         }

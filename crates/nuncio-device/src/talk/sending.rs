@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_a2h::peer::SentConfirmation;
+use nuncio_a2h::peer::SentMessageConfirmation;
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::chat_store::{self, AgentChatState, UnsentMessage};
 use super::{
-    AgentMessageService, ChatContent, ChatPage, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition,
+    AgentMessageService, ChatContent, ChatMessageBatch, MAX_TEXT, MAX_UNSENT, MessageDeliveryState, MessagePosition,
     StoredChatMessage, sanitise,
 };
 use crate::device_events::DeviceEvent;
@@ -34,7 +34,7 @@ impl AgentMessageService {
         agent: &AgentId,
         before: Option<MessagePosition>,
         limit: usize,
-    ) -> Result<ChatPage, DeviceError> {
+    ) -> Result<ChatMessageBatch, DeviceError> {
         Ok(chat_store::read(&self.context.records, agent, before, limit)?)
     }
 
@@ -70,7 +70,7 @@ impl AgentMessageService {
             }
             let mut summary = AgentChatState::load(records, agent)?;
             summary.begun = true;
-            let unsent = UnsentMessage { text, at: self.context.now(), state: DeliveryState::Sending };
+            let unsent = UnsentMessage { text, at: self.context.now(), state: MessageDeliveryState::Sending };
             let name = chat_store::unsent_name(agent, client_id);
             records.save(vec![RecordStore::put(&name, &unsent), summary.put(agent)])?;
         }
@@ -80,8 +80,8 @@ impl AgentMessageService {
     }
 
     pub fn retry(self: &Arc<Self>, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
-        let failed = |state: &DeliveryState| matches!(state, DeliveryState::Failed { .. });
-        if self.set_delivery_state(agent, client_id, failed, DeliveryState::Sending)? {
+        let failed = |state: &MessageDeliveryState| matches!(state, MessageDeliveryState::Failed { .. });
+        if self.set_delivery_state(agent, client_id, failed, MessageDeliveryState::Sending)? {
             self.spawn_delivery(agent.clone(), client_id.clone());
         }
         Ok(())
@@ -93,7 +93,7 @@ impl AgentMessageService {
             let _lock = self.context.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
             let unsent = self.context.records.get::<UnsentMessage>(&name)?;
-            if !unsent.is_some_and(|unsent| matches!(unsent.state, DeliveryState::Failed { .. })) {
+            if !unsent.is_some_and(|unsent| matches!(unsent.state, MessageDeliveryState::Failed { .. })) {
                 return Ok(());
             }
             self.context.records.save(vec![RecordStore::delete(&name)])?;
@@ -106,7 +106,7 @@ impl AgentMessageService {
     pub(crate) fn resume_sending(self: &Arc<Self>) -> Result<(), DeviceError> {
         for (agent, client_id) in chat_store::all_unsent(&self.context.records)? {
             let unsent = self.context.records.get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
-            if unsent.is_some_and(|unsent| unsent.state == DeliveryState::Sending) {
+            if unsent.is_some_and(|unsent| unsent.state == MessageDeliveryState::Sending) {
                 self.spawn_delivery(agent, client_id);
             }
         }
@@ -118,7 +118,8 @@ impl AgentMessageService {
         tokio::spawn(async move {
             if let Err(error) = messages.deliver(&agent, &client_id).await {
                 tracing::warn!(%agent, %error, "cannot send a message");
-                let state = DeliveryState::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
+                let state =
+                    MessageDeliveryState::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
                 if let Err(error) = messages.set_delivery_state(&agent, &client_id, |_| true, state) {
                     tracing::error!(%agent, %error, "cannot record that sending a message failed");
                 }
@@ -144,7 +145,7 @@ impl AgentMessageService {
             match sent.await {
                 Ok((conversation, Some(seq))) => {
                     let (client_id, at) = (client_id.clone(), self.context.now());
-                    return self.record_sent(agent, SentConfirmation { conversation, seq, client_id, at });
+                    return self.record_sent(agent, SentMessageConfirmation { conversation, seq, client_id, at });
                 }
                 // The relay accepted an earlier attempt; an event reports the number of the message.
                 Ok((_, None)) => return Ok(()),
@@ -158,14 +159,14 @@ impl AgentMessageService {
     }
 
     /// Handles the relay's event that a message of this device was accepted.
-    pub(crate) async fn confirm_sent(&self, sent: SentConfirmation) {
+    pub(crate) async fn confirm_sent(&self, sent: SentMessageConfirmation) {
         let Some(agent) = self.agent_of(&sent.conversation).await else { return };
         if let Err(error) = self.record_sent(&agent, sent) {
             tracing::error!(%agent, %error, "cannot record that a message was sent");
         }
     }
 
-    fn record_sent(&self, agent: &AgentId, sent: SentConfirmation) -> Result<(), DeviceError> {
+    fn record_sent(&self, agent: &AgentId, sent: SentMessageConfirmation) -> Result<(), DeviceError> {
         {
             let _lock = self.context.state_lock();
             let records = &self.context.records;
@@ -192,8 +193,8 @@ impl AgentMessageService {
         &self,
         agent: &AgentId,
         client_id: &ClientMessageId,
-        expected: impl Fn(&DeliveryState) -> bool,
-        state: DeliveryState,
+        expected: impl Fn(&MessageDeliveryState) -> bool,
+        state: MessageDeliveryState,
     ) -> Result<bool, DeviceError> {
         {
             let _lock = self.context.state_lock();
@@ -202,7 +203,7 @@ impl AgentMessageService {
             if !expected(&unsent.state) {
                 return Ok(false);
             }
-            if state == DeliveryState::Sending {
+            if state == MessageDeliveryState::Sending {
                 unsent.at = self.context.now();
             }
             unsent.state = state;

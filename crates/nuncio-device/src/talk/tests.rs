@@ -23,7 +23,7 @@ fn put(records: &RecordStore, conversation: &str, seq: u64, message: &StoredChat
     records.save(changes).unwrap();
 }
 
-fn texts(page: &ChatPage) -> Vec<String> {
+fn texts(page: &ChatMessageBatch) -> Vec<String> {
     let text = |message: &ChatMessage| match &message.record.content {
         ChatContent::Text { text, .. } => text.clone(),
         other => format!("{other:?}"),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::programs::{Program, installed};
-use super::{LocalTool, ToolFailure};
+use super::programs::{ProgramToRun, installed};
+use super::{LocalTool, LocalToolFailure};
 use crate::dbus;
 
 /// Environment variables that locate the desktop session.
@@ -73,19 +73,21 @@ const READERS: [(&str, &str, &[&str]); 3] = [
 
 #[async_trait]
 impl LocalTool for ClipboardTool {
-    async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, _: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         let Self(desktop) = self;
         if !READERS.iter().any(|(_, display, _)| desktop.0.contains_key(*display)) {
-            return Err(ToolFailure::Unavailable("this device has no desktop session with a clipboard".to_owned()));
+            return Err(LocalToolFailure::Unavailable(
+                "this device has no desktop session with a clipboard".to_owned(),
+            ));
         }
         let ours = READERS.iter().filter(|(_, display, _)| desktop.0.contains_key(*display));
         let found = ours.filter_map(|(name, _, arguments)| Some((installed(name)?, *arguments))).next();
         let Some((path, arguments)) = found else {
             let message = "this device has no program that reads the clipboard: install wl-clipboard, xclip or xsel";
-            return Err(ToolFailure::Unavailable(message.to_owned()));
+            return Err(LocalToolFailure::Unavailable(message.to_owned()));
         };
         let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
-        let program = Program {
+        let program = ProgramToRun {
             path: &path,
             arguments: &arguments,
             input: Vec::new(),
@@ -97,17 +99,17 @@ impl LocalTool for ClipboardTool {
     }
 }
 
-/// Tool that shows a desktop notification; fails with [`ToolFailure::Unavailable`] without a desktop.
+/// Tool that shows a desktop notification; fails with [`LocalToolFailure::Unavailable`] without a desktop.
 #[derive(Debug, Clone)]
 pub struct DesktopNotificationTool(pub DesktopEnvironment);
 
 impl DesktopNotificationTool {
     /// Title and body of the notification that the arguments describe.
-    pub(crate) fn title_and_body(arguments: &Value) -> Result<(String, String), ToolFailure> {
+    pub(crate) fn title_and_body(arguments: &Value) -> Result<(String, String), LocalToolFailure> {
         let text =
             |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
         let Some(title) = text(&["title", "message", "text", "body"]) else {
-            return Err(ToolFailure::Arguments("`title` or `body` is missing: write the text to show".to_owned()));
+            return Err(LocalToolFailure::Arguments("`title` or `body` is missing: write the text to show".to_owned()));
         };
         let body = text(&["body", "message", "text"]).filter(|body| *body != title).unwrap_or_default();
         Ok((title, body))
@@ -116,7 +118,7 @@ impl DesktopNotificationTool {
 
 #[async_trait]
 impl LocalTool for DesktopNotificationTool {
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         let (title, body) = Self::title_and_body(arguments)?;
         let Some(address) = self.0.session_bus() else {
             return Err(dbus::no_desktop("the address of the session bus is not set"));
@@ -138,11 +140,11 @@ mod tests {
         let (nothing, dead) = (DesktopEnvironment::default(), DesktopEnvironment::new([gone]));
         for desktop in [&nothing, &dead] {
             let shown = DesktopNotificationTool(desktop.clone()).run(&json!({"title": "hello"}), time).await;
-            assert!(matches!(shown, Err(ToolFailure::Unavailable(_))), "{shown:?}");
+            assert!(matches!(shown, Err(LocalToolFailure::Unavailable(_))), "{shown:?}");
             let read = ClipboardTool(desktop.clone()).run(&json!({}), time).await;
-            assert!(matches!(read, Err(ToolFailure::Unavailable(_))), "{read:?}");
+            assert!(matches!(read, Err(LocalToolFailure::Unavailable(_))), "{read:?}");
         }
         let nothing_to_say = DesktopNotificationTool(nothing).run(&json!({"colour": "red"}), time).await;
-        assert!(matches!(nothing_to_say, Err(ToolFailure::Arguments(_))), "{nothing_to_say:?}");
+        assert!(matches!(nothing_to_say, Err(LocalToolFailure::Arguments(_))), "{nothing_to_say:?}");
     }
 }

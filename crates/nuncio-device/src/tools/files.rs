@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use serde_json::{Value, json};
 
-use super::{LocalTool, LocalToolAccess, ToolFailure};
+use super::{LocalTool, LocalToolAccess, LocalToolFailure};
 
 /// Limit of a file that can be read, in bytes, so that it fits into an answer.
 const MAX_BYTES: usize = 44 * 1024;
@@ -54,7 +54,7 @@ impl SharedFolders {
         self.0.iter().filter_map(candidate).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
     }
 
-    fn read(&self, path: &str) -> Result<PathContent, ToolFailure> {
+    fn read(&self, path: &str) -> Result<PathContent, LocalToolFailure> {
         for (folder, inner) in self.candidates(Path::new(path)) {
             if let Some((file, kind)) = opened(folder, &inner) {
                 return match kind {
@@ -64,7 +64,7 @@ impl SharedFolders {
             }
         }
         // Missing and forbidden files give the same error, so that an agent cannot find out which files exist.
-        Err(ToolFailure::Failed("there is no such file in the allowed folders".to_owned()))
+        Err(LocalToolFailure::Failed("there is no such file in the allowed folders".to_owned()))
     }
 }
 
@@ -118,23 +118,23 @@ fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
     openat(&folder, name, OPEN_FILE_FLAGS | OFlags::NOFOLLOW, Mode::empty()).ok()
 }
 
-fn unreadable(why: &dyn std::fmt::Display) -> ToolFailure {
-    ToolFailure::Failed(format!("the file cannot be read: {why}"))
+fn unreadable(why: &dyn std::fmt::Display) -> LocalToolFailure {
+    LocalToolFailure::Failed(format!("the file cannot be read: {why}"))
 }
 
-fn bytes(file: OwnedFd) -> Result<PathContent, ToolFailure> {
+fn bytes(file: OwnedFd) -> Result<PathContent, LocalToolFailure> {
     let size = fstat(&file).map_err(|why| unreadable(&why))?.st_size;
     let mut bytes = Vec::new();
     std::fs::File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|why| unreadable(&why))?;
     if bytes.len() > MAX_BYTES {
         let size = usize::try_from(size).unwrap_or(usize::MAX).max(bytes.len());
-        return Err(ToolFailure::Failed(format!("the file has {size} bytes; the limit is {MAX_BYTES}")));
+        return Err(LocalToolFailure::Failed(format!("the file has {size} bytes; the limit is {MAX_BYTES}")));
     }
     Ok(PathContent::File(bytes))
 }
 
 /// Sorted names in a folder; names of folders end with `/`.
-fn names(folder: OwnedFd) -> Result<PathContent, ToolFailure> {
+fn names(folder: OwnedFd) -> Result<PathContent, LocalToolFailure> {
     let mut names = Vec::new();
     for entry in Dir::new(folder).map_err(|why| unreadable(&why))?.take(MAX_LOOKED + 1) {
         let entry = entry.map_err(|why| unreadable(&why))?;
@@ -164,13 +164,13 @@ impl LocalTool for SharedFolders {
         Some(LocalToolAccess { reads: self.0.clone(), file_bytes: Some(MAX_BYTES), ..LocalToolAccess::default() })
     }
 
-    async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, LocalToolFailure> {
         let path = arguments["path"].as_str();
         let path =
-            path.ok_or_else(|| ToolFailure::Arguments("`path` is missing: name the file".to_owned()))?.to_owned();
+            path.ok_or_else(|| LocalToolFailure::Arguments("`path` is missing: name the file".to_owned()))?.to_owned();
         let folders = self.clone();
         let read = tokio::task::spawn_blocking(move || folders.read(&path)).await;
-        Ok(match read.map_err(|_| ToolFailure::Failed("reading was aborted".to_owned()))?? {
+        Ok(match read.map_err(|_| LocalToolFailure::Failed("reading was aborted".to_owned()))?? {
             PathContent::Folder { names, more } => json!({"entries": names, "more": more}),
             PathContent::File(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => json!({"content": text}),

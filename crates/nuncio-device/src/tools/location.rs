@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{DesktopEnvironment, LocalTool, ToolFailure};
+use super::{DesktopEnvironment, LocalTool, LocalToolFailure};
 use crate::dbus;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Location {
+pub struct FixedLocationTool {
     /// Latitude in degrees; north is positive.
     pub latitude: f64,
     /// Longitude in degrees; east is positive.
@@ -21,8 +21,8 @@ pub struct Location {
 }
 
 #[async_trait]
-impl LocalTool for Location {
-    async fn run(&self, _: &Value, _: Duration) -> Result<Value, ToolFailure> {
+impl LocalTool for FixedLocationTool {
+    async fn run(&self, _: &Value, _: Duration) -> Result<Value, LocalToolFailure> {
         Ok(
             json!({"latitude": self.latitude, "longitude": self.longitude, "label": self.label, "source": "set_by_person"}),
         )
@@ -30,11 +30,11 @@ impl LocalTool for Location {
 }
 
 #[derive(Debug, Clone)]
-pub struct GeoClueTool(pub DesktopEnvironment);
+pub struct GeoClueLocationTool(pub DesktopEnvironment);
 
 #[async_trait]
-impl LocalTool for GeoClueTool {
-    async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
+impl LocalTool for GeoClueLocationTool {
+    async fn run(&self, _: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         dbus::locate(self.0.system_bus(), time).await
     }
 }

@@ -34,7 +34,7 @@ pub struct ToolsFolder {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToolFile {
+struct CustomToolFile {
     name: ToolName,
     scope: ScopeId,
     command: Vec<String>,
@@ -52,7 +52,7 @@ struct ToolFile {
 impl ToolsFolder {
     /// Parses one tool file; the error names the key and what to do.
     pub fn read(&self, text: &str) -> Result<CustomTool, String> {
-        let file: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
+        let file: CustomToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
         if file.command.first().is_none_or(String::is_empty) {
             return Err("`command` names no program: write the program and its arguments".to_owned());
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use super::{ConfinementRules, LocalTool, LocalToolAccess, ToolFailure};
+use super::{ConfinementRules, LocalTool, LocalToolAccess, LocalToolFailure};
 
 /// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
@@ -28,7 +28,7 @@ pub(super) fn installed(name: &str) -> Option<PathBuf> {
     PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
 
-pub(super) struct Program<'a> {
+pub(super) struct ProgramToRun<'a> {
     pub(super) path: &'a Path,
     pub(super) arguments: &'a [String],
     pub(super) input: Vec<u8>,
@@ -38,11 +38,12 @@ pub(super) struct Program<'a> {
     pub(super) reach: Option<ConfinementRules>,
 }
 
-impl Program<'_> {
+impl ProgramToRun<'_> {
     /// Runs the program until it ends or `time` is over, then kills its whole process group. Returns its output.
-    pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
+    pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, LocalToolFailure> {
         static WARNED: Once = Once::new();
-        let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
+        let failed =
+            |why: &dyn std::fmt::Display| LocalToolFailure::Failed(format!("the program cannot be run: {why}"));
         let mut command = Command::new(self.path);
         command.args(self.arguments).env_clear().env("PATH", PROGRAM_FOLDERS.join(":")).env("LANG", "C.UTF-8");
         command.envs(self.environment).current_dir(self.folder);
@@ -70,22 +71,22 @@ impl Program<'_> {
                 if let Some(stdout) = stdout {
                     stdout.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut output).await.map_err(|why| failed(&why))?;
                 }
-                Ok::<_, ToolFailure>(output)
+                Ok::<_, LocalToolFailure>(output)
             };
             let ((), output) = tokio::join!(write, read);
             let output = output?;
             if output.len() > MAX_OUTPUT {
-                return Err(ToolFailure::Failed(format!("the program printed more than {MAX_OUTPUT} bytes")));
+                return Err(LocalToolFailure::Failed(format!("the program printed more than {MAX_OUTPUT} bytes")));
             }
             let status = running.child.wait().await.map_err(|why| failed(&why))?;
             match status.success() {
                 true => Ok(output),
-                false => Err(ToolFailure::Failed(format!("the program failed: {status}"))),
+                false => Err(LocalToolFailure::Failed(format!("the program failed: {status}"))),
             }
         };
         match tokio::time::timeout(time, work).await {
             Ok(done) => done,
-            Err(_) => Err(ToolFailure::Failed("the program exceeded its time limit".to_owned())),
+            Err(_) => Err(LocalToolFailure::Failed("the program exceeded its time limit".to_owned())),
         }
     }
 }
@@ -111,22 +112,22 @@ impl LocalTool for ProgramTool {
         Some(LocalToolAccess { reads: read.clone(), writes: write.clone(), network: *network, file_bytes: None })
     }
 
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         if let Some(Err(faults)) = self.input.as_ref().map(|input| input.check(arguments)) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            return Err(ToolFailure::Arguments(faults.join("; ")));
+            return Err(LocalToolFailure::Arguments(faults.join("; ")));
         }
         let Some((program, rest)) = self.command.split_first() else {
-            return Err(ToolFailure::Unavailable("the tool names no program".to_owned()));
+            return Err(LocalToolFailure::Unavailable("the tool names no program".to_owned()));
         };
         let path = match program.contains('/') {
             true => self.folder.join(program),
             false => installed(program)
-                .ok_or_else(|| ToolFailure::Unavailable(format!("{program} is not installed on this device")))?,
+                .ok_or_else(|| LocalToolFailure::Unavailable(format!("{program} is not installed on this device")))?,
         };
         let mut reach = self.reach.clone();
         reach.read.extend([self.folder.clone(), path.clone()]);
-        let program = Program {
+        let program = ProgramToRun {
             path: &path,
             arguments: rest,
             input: arguments.to_string().into_bytes(),
@@ -161,9 +162,9 @@ mod tests {
         let environment = sh("env").run(&json!({}), time).await.unwrap();
         let environment = environment["text"].as_str().unwrap();
         assert!(!environment.contains("HOME=") && !environment.contains("CARGO"), "{environment}");
-        assert!(matches!(sh("exit 3").run(&json!({}), time).await, Err(ToolFailure::Failed(_))));
+        assert!(matches!(sh("exit 3").run(&json!({}), time).await, Err(LocalToolFailure::Failed(_))));
         let endless = sh("yes").run(&json!({}), time).await;
-        assert!(matches!(endless, Err(ToolFailure::Failed(ref why)) if why.contains("more than")), "{endless:?}");
+        assert!(matches!(endless, Err(LocalToolFailure::Failed(ref why)) if why.contains("more than")), "{endless:?}");
     }
 
     #[tokio::test]
@@ -177,7 +178,7 @@ mod tests {
         };
         let time = Duration::from_secs(20);
         let refused = tool.run(&json!({"n": "one"}), time).await;
-        assert!(matches!(refused, Err(ToolFailure::Arguments(ref why)) if why.contains("/n")), "{refused:?}");
+        assert!(matches!(refused, Err(LocalToolFailure::Arguments(ref why)) if why.contains("/n")), "{refused:?}");
         assert!(!mark.exists());
         tool.run(&json!({"n": 1}), time).await.unwrap();
         assert!(mark.exists());
@@ -191,7 +192,7 @@ mod tests {
         // The shorter of the tool's and the call's time limit counts.
         let own = ProgramTool { time: Some(Duration::from_secs(2)), ..sh(folder.path(), &script) };
         let late = own.run(&json!({}), Duration::from_secs(600)).await;
-        assert!(matches!(late, Err(ToolFailure::Failed(_))), "{late:?}");
+        assert!(matches!(late, Err(LocalToolFailure::Failed(_))), "{late:?}");
         gone(&mark).await;
         // The child process is also killed when the program itself ends normally.
         let script = format!("sleep 600 < /dev/null > /dev/null & echo $! > {}", mark.display());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::conversation::MsgSubtype;
 use nuncio_core::grant::GrantTerm;
@@ -38,11 +38,11 @@ async fn call_repeated_in_a_group_conversation_is_refused() {
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let group = group(&scene).await;
     let in_group = async |name: &str, tool: &str| {
-        let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
+        let options = DeviceCallOptions { call_id: Some(CallId::parse(name).unwrap()), ..DeviceCallOptions::default() };
         scene.agent.peer.calls().call_tool_with(&group, tool, json!({"path": "a"}), options).await
     };
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
-    let refused = Err(ToolError::Denied(DenialReason::ToolNotSupportedInGroup));
+    let refused = Err(DeviceCallError::Denied(DenialReason::ToolNotSupportedInGroup));
     assert_eq!(in_group("call_1", "tell").await, refused, "one that was answered");
     assert_eq!(in_group("call_1", "where").await, refused, "another of the same name");
     // The same holds for a second call in the group while a prompt is open; its refusal does not wait for the prompt.
@@ -63,7 +63,7 @@ async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
-    assert!(matches!(other, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
+    assert!(matches!(other, Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
     assert_eq!(log(&ada), [line("call_1", "ok"), line("call_1", "TOOL_INVALID_ARGUMENTS")]);
     // The outcome of the first call is still stored.
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
@@ -93,7 +93,8 @@ async fn malformed_call_is_answered_with_the_reason_and_not_run() {
             outbox.send_artifact(&conversation, MsgSubtype::ArtifactToolCall, payload).await.unwrap();
         };
         let (answer, ()) = tokio::join!(scene.call_named(&id, "where", json!({})), malformed);
-        let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(message) }) = &answer else {
+        let Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(message) }) = &answer
+        else {
             panic!("{answer:?}")
         };
         assert!(message.contains(why), "{message}");
@@ -124,7 +125,7 @@ async fn call_of_a_name_that_no_manifest_can_declare_is_denied() {
             outbox.send_artifact(&conversation, MsgSubtype::ArtifactToolCall, payload).await.unwrap();
         };
         let (answer, ()) = tokio::join!(scene.call_named(&id, "where", json!({})), malformed);
-        assert!(matches!(&answer, Err(ToolError::Denied(found)) if *found == reason), "{answer:?}");
+        assert!(matches!(&answer, Err(DeviceCallError::Denied(found)) if *found == reason), "{answer:?}");
         ada.prompt.will_say(&[PromptAnswer::No]);
     }
     assert_eq!(ada.tool.runs(), 0);
@@ -158,7 +159,7 @@ async fn yes_after_the_machine_slept_past_the_prompt_time_limit_counts_as_timeou
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
     ada.prompt.will_say(&[PromptAnswer::Yes]);
-    assert_eq!(scene.call("where", json!({})).await, Err(ToolError::Denied(DenialReason::UserTimeout)));
+    assert_eq!(scene.call("where", json!({})).await, Err(DeviceCallError::Denied(DenialReason::UserTimeout)));
     assert_eq!(ada.tool.runs(), 0);
 }
 
@@ -174,7 +175,7 @@ async fn arguments_are_validated_against_the_currently_published_manifest() {
     scene.owner.publish(scene.id.as_str(), &wider).await.data();
     assert_eq!(scene.call("tell", json!({"path": "a", "title": "b"})).await, Ok(json!({"run": 2})));
     let wrong = scene.call("tell", json!({"path": "a", "body": "b"})).await;
-    assert!(matches!(wrong, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{wrong:?}");
+    assert!(matches!(wrong, Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{wrong:?}");
     assert_eq!(ada.tool.runs(), 2);
 }
 
@@ -184,7 +185,7 @@ async fn error_message_about_large_invalid_arguments_stays_short() {
     let ada = scene.ada(&["notification:send"]).await;
     let large: Value = json!({"path": ["\"".repeat(120_000)]});
     let answer = scene.call("tell", large).await;
-    let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+    let Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
         panic!("{answer:?}")
     };
     assert!(why.contains("path") && why.len() < 4000, "{} bytes", why.len());
@@ -213,7 +214,7 @@ async fn one_time_grant_works_again_after_revocation_and_new_grant() {
         scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
         assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": run})));
         let spent = scene.call("tell", json!({})).await;
-        assert_eq!(spent, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+        assert_eq!(spent, Err(DeviceCallError::Denied(DenialReason::ScopeNotGranted)));
         ada.device.consents().revoke(&scene.id).await.unwrap();
     }
     assert_eq!(ada.tool.runs(), 3);

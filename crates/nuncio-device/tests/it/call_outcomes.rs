@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::call_source::CallSource;
@@ -17,13 +17,13 @@ use super::scene::{RelayAndAgentFixture, RunningDevice, manifest, scope};
 
 const ALL: [&str; 3] = ["filesystem:read", "notification:send", "location:read"];
 
-fn denied(reason: DenialReason) -> Result<Value, ToolError> {
-    Err(ToolError::Denied(reason))
+fn denied(reason: DenialReason) -> Result<Value, DeviceCallError> {
+    Err(DeviceCallError::Denied(reason))
 }
 
-fn code(answer: Result<Value, ToolError>) -> (ToolErrorCode, String) {
+fn code(answer: Result<Value, DeviceCallError>) -> (ToolErrorCode, String) {
     match answer {
-        Err(ToolError::Failed { code, message }) => (code, message.unwrap()),
+        Err(DeviceCallError::Failed { code, message }) => (code, message.unwrap()),
         other => panic!("{other:?}"),
     }
 }
@@ -105,7 +105,8 @@ async fn undeclared_tool_ungranted_or_wrong_scope_and_group_call_are_denied() {
     let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
     let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
-    let grouped = scene.agent.peer.calls().call_tool_with(&group, "tell", json!({}), CallOptions::default()).await;
+    let grouped =
+        scene.agent.peer.calls().call_tool_with(&group, "tell", json!({}), DeviceCallOptions::default()).await;
     assert_eq!(grouped, denied(DenialReason::ToolNotSupportedInGroup));
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
     let reasons = ["tool_not_declared", "scope_not_granted", "scope_not_granted", "tool_not_supported_in_group"];
@@ -193,14 +194,14 @@ async fn administrator_minimum_sensitivity_overrides_manifest_and_persons_settin
 }
 
 /// Calls `read_file` for an app in one of its conversations.
-async fn read_for(scene: &RelayAndAgentFixture, app: &str, conversation: &str) -> Result<Value, ToolError> {
+async fn read_for(scene: &RelayAndAgentFixture, app: &str, conversation: &str) -> Result<Value, DeviceCallError> {
     let source = CallSource {
         caller: format!("key:{app}"),
         app: Some(app.to_owned()),
         key_created_at: None,
         conversation: Some(conversation.to_owned()),
     };
-    let options = CallOptions { source: Some(source), ..CallOptions::default() };
+    let options = DeviceCallOptions { source: Some(source), ..DeviceCallOptions::default() };
     let conversation = scene.conversation().await;
     scene.agent.peer.calls().call_tool_with(&conversation, "read_file", json!({"path": "a"}), options).await
 }

@@ -1,6 +1,6 @@
 //! Each call runs at most once, also across restarts and devices.
 
-use nuncio_a2h::peer::ToolError;
+use nuncio_a2h::peer::DeviceCallError;
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::grant::GrantTerm;
 use nuncio_device::prompt::PromptAnswer;
@@ -17,7 +17,7 @@ async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
     assert_eq!(first, Ok(json!({"run": 1})));
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
-    assert!(matches!(other, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
+    assert!(matches!(other, Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
     // The next process does not run the call again either.
     let ada = ada.restart();
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
@@ -34,7 +34,7 @@ async fn one_time_grant_allows_only_one_of_two_concurrent_calls() {
     let calls = tokio::join!(scene.call("tell", json!({"path": "a"})), scene.call("tell", json!({"path": "b"})));
     let ran = [&calls.0, &calls.1].into_iter().filter(|answer| answer.is_ok()).count();
     assert_eq!((ran, ada.tool.runs()), (1, 1), "{calls:?}");
-    assert_eq!(scene.call("tell", json!({})).await, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+    assert_eq!(scene.call("tell", json!({})).await, Err(DeviceCallError::Denied(DenialReason::ScopeNotGranted)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +46,7 @@ async fn call_waiting_for_the_person_at_restart_is_answered_unavailable() {
         ada.restart()
     };
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "where", json!({})), restart);
-    assert!(matches!(answer, Err(ToolError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(DeviceCallError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
     // A repeated call gets the same answer.
     assert_eq!(scene.call_named("call_1", "where", json!({})).await, answer);
@@ -61,7 +61,7 @@ async fn call_running_at_restart_reports_unknown_effect_and_is_not_rerun() {
         ada.restart()
     };
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "tell", json!({"path": "endless"})), restart);
-    let Err(ToolError::Failed { code: ToolErrorCode::PlatformError, message: Some(why) }) = &answer else {
+    let Err(DeviceCallError::Failed { code: ToolErrorCode::PlatformError, message: Some(why) }) = &answer else {
         panic!("{answer:?}")
     };
     assert!(why.contains("may or may not"), "{why}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::ToolError;
+use nuncio_a2h::peer::DeviceCallError;
 use nuncio_a2h::wire::artifact::DenialReason;
 use nuncio_core::agent::Sensitivity;
 use nuncio_device::prompt::PromptAnswer;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::scene::{RelayAndAgentFixture, manifest};
 
-const NOT_GRANTED: ToolError = ToolError::Denied(DenialReason::ScopeNotGranted);
+const NOT_GRANTED: DeviceCallError = DeviceCallError::Denied(DenialReason::ScopeNotGranted);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {

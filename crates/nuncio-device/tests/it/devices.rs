@@ -7,7 +7,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_device::guard::SensitivityFloors;
-use nuncio_device::{BackupFile, Device, DeviceError, OwnDevice, OwnDeviceTrust};
+use nuncio_device::{Device, DeviceBackupFile, DeviceError, OwnDevice, OwnDeviceTrust};
 use nuncio_testkit::{Method, eventually};
 use serde_json::json;
 
@@ -84,7 +84,7 @@ async fn device_invite_works_once_expires_and_gives_no_trust_without_introductio
     assert_eq!(code(laptop.device.own_devices().trust(id(&stranger), Some(&other)).await), Code::DeviceUntrusted);
     assert_eq!(seen(&laptop, id(&stranger)).await.standing, OwnDeviceTrust::Waiting);
 
-    let again = nuncio_a2h::client::Invitation {
+    let again = nuncio_a2h::client::DeviceInvitation {
         url: invited.url.clone(),
         trust: nuncio_engine::ports::fetch::AddressTrust::Configured,
         code: invited.code,
@@ -93,7 +93,7 @@ async fn device_invite_works_once_expires_and_gives_no_trust_without_introductio
     assert_eq!(code(Device::enrol(scene.machine().config(), &again, "twice").await), Code::InviteInvalid);
     let late = laptop.device.own_devices().invite().await.unwrap();
     scene.clock.jump(Duration::from_secs(601));
-    let late = nuncio_a2h::client::Invitation { code: late.code, ..again };
+    let late = nuncio_a2h::client::DeviceInvitation { code: late.code, ..again };
     assert_eq!(code(Device::enrol(scene.machine().config(), &late, "late").await), Code::InviteInvalid);
     // Agents cannot invite devices.
     let refused = scene.server.send(Method::POST, "/users/me/devices", Some(&scene.token), Some(&json!({}))).await;
@@ -159,7 +159,7 @@ async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed
     assert_eq!(code(ada.device.backups().create("too short").await), Code::BadRequest);
     let file = ada.device.backups().create(PHRASE).await.unwrap();
     let written = serde_json::to_string(&file).unwrap();
-    let file: BackupFile = serde_json::from_str(&written).unwrap();
+    let file: DeviceBackupFile = serde_json::from_str(&written).unwrap();
     let agent = RelayParty::Agent(scene.id.clone());
     let number = ada.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());

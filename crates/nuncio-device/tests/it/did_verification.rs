@@ -22,7 +22,7 @@ use super::scene::RelayAndAgentFixture;
 
 /// HTTP client that answers for the DID's host, and adds foreign keys to the relay's answers.
 #[derive(Debug)]
-struct TamperingFetch {
+struct DidTamperingFetch {
     real: Arc<dyn Fetch>,
     url: String,
     document: String,
@@ -30,7 +30,7 @@ struct TamperingFetch {
 }
 
 #[async_trait]
-impl Fetch for TamperingFetch {
+impl Fetch for DidTamperingFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.as_str() == self.url {
             return Ok(FetchResponse { status: 200, headers: Vec::new(), body: self.document.clone().into() });
@@ -69,7 +69,7 @@ async fn call_with_agent_keys_that_its_did_does_not_sign_prompts_as_unverified()
     let agent = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Hooks).await;
 
     let real = PeerDependencies::direct().fetch;
-    let out = Arc::new(TamperingFetch { real, url: did.resolution_url(), document, slipped_in });
+    let out = Arc::new(DidTamperingFetch { real, url: did.resolution_url(), document, slipped_in });
     let ada = scene
         .device_by(&PeerDependencies { fetch: out, ..PeerDependencies::direct() }, "ada", SensitivityFloors::new())
         .await;

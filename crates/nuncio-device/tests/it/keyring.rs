@@ -7,10 +7,10 @@ use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_testkit::eventually;
 
-use crate::tools_desktop::{ChildKilledOnDrop, TestDbus};
+use crate::tools_desktop::{ChildKilledOnDrop, TestDbusDaemon};
 
 /// Starts an unlocked GNOME Keyring on the bus.
-fn start_keyring(bus: &TestDbus) -> ChildKilledOnDrop {
+fn start_keyring(bus: &TestDbusDaemon) -> ChildKilledOnDrop {
     let mut daemon = Command::new("gnome-keyring-daemon");
     daemon.args(["--foreground", "--components=secrets", "--unlock"]).env("DBUS_SESSION_BUS_ADDRESS", &bus.address);
     daemon.env("HOME", bus.folder.path()).env("XDG_RUNTIME_DIR", bus.folder.path()).env_remove("XDG_DATA_HOME");
@@ -23,7 +23,7 @@ fn start_keyring(bus: &TestDbus) -> ChildKilledOnDrop {
 
 #[tokio::test]
 async fn secrets_are_stored_in_keyring_loaded_in_a_new_session_and_deleted() {
-    let bus = TestDbus::start();
+    let bus = TestDbusDaemon::start();
     let desktop = bus.desktop(&[]);
     let absent = Keyring::open(&desktop).await.unwrap_err();
     assert!(matches!(absent, KeyringError::Absent(_)), "{absent:?}");

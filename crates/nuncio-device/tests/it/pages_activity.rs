@@ -473,7 +473,7 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     assert_eq!((file.status, file.header("content-type")), (200, Some("application/json")), "{}", file.body);
     let name = file.header("content-disposition").unwrap();
     assert_eq!(name, format!("attachment; filename=\"nuncio-{}.backup.json\"", ada.device.identity().device));
-    let file: nuncio_device::BackupFile = serde_json::from_str(&file.body).unwrap();
+    let file: nuncio_device::DeviceBackupFile = serde_json::from_str(&file.body).unwrap();
     assert_eq!(&file.device, ada.device.identity());
 
     assert_eq!(reader.get("/devices/backup?lang=zh-CN").await.header("location"), Some("/devices?lang=zh-CN"));

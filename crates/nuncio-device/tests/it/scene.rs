@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_a2h::client::Invitation;
-use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::client::DeviceInvitation;
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::{PermissionPrompt, PromptAnswer, PromptQuestion};
-use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure};
+use nuncio_device::tools::{LocalTool, LocalToolFailure, LocalTools};
 use nuncio_device::{Device, DeviceDependencies};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
@@ -92,10 +92,10 @@ impl CountingTool {
 
 #[async_trait]
 impl LocalTool for CountingTool {
-    async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {
+    async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, LocalToolFailure> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         match arguments["path"].as_str() {
-            Some("broken") => Err(ToolFailure::Failed("the disk is broken".to_owned())),
+            Some("broken") => Err(LocalToolFailure::Failed("the disk is broken".to_owned())),
             Some("large") => Ok(json!({"content": "x".repeat(70_000)})),
             Some("endless") => std::future::pending().await,
             _ => Ok(json!({"run": self.runs()})),
@@ -250,7 +250,7 @@ impl RelayAndAgentFixture {
     async fn enrolled_by(&self, way: &PeerDependencies, code: String, floors: SensitivityFloors) -> RunningDevice {
         let key_store = Arc::<KillableKeyStore>::default();
         let (prompt, tool) = (Arc::<ScriptedPrompt>::default(), Arc::<CountingTool>::default());
-        let invitation = Invitation {
+        let invitation = DeviceInvitation {
             url: self.gateway.url().parse().unwrap(),
             trust: AddressTrust::Configured,
             code,
@@ -272,7 +272,7 @@ impl RelayAndAgentFixture {
         let machine = self.machine();
         let mut config = machine.config();
         config.tools = change(config.tools);
-        let invitation = Invitation {
+        let invitation = DeviceInvitation {
             url: self.gateway.url().parse().unwrap(),
             trust: AddressTrust::Configured,
             code: invite(&self.gateway, person).await,
@@ -307,20 +307,23 @@ impl RelayAndAgentFixture {
         self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, DeviceCallError> {
         self.agent.call("ada", tool, arguments).await
     }
 
     /// Calls a tool with a given call id.
-    pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
-        let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
+    pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, DeviceCallError> {
+        let options = DeviceCallOptions { call_id: Some(CallId::parse(name).unwrap()), ..DeviceCallOptions::default() };
         self.agent.peer.calls().call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 
     /// Calls a tool with the scope `under` and a timeout of five seconds instead of the manifest's.
-    pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, ToolError> {
-        let options =
-            CallOptions { scope: Some(scope(under)), timeout: Some(Duration::from_secs(5)), ..CallOptions::default() };
+    pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, DeviceCallError> {
+        let options = DeviceCallOptions {
+            scope: Some(scope(under)),
+            timeout: Some(Duration::from_secs(5)),
+            ..DeviceCallOptions::default()
+        };
         self.agent.peer.calls().call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 }

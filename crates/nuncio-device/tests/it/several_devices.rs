@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_a2h::peer::ToolError;
+use nuncio_a2h::peer::DeviceCallError;
 use nuncio_a2h::wire::artifact::ToolErrorCode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::time::Timestamp;
@@ -214,7 +214,7 @@ async fn call_that_cannot_be_claimed_is_answered_unavailable_when_the_relay_retu
         cut.cut.store(false, Ordering::SeqCst);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
-    assert!(matches!(answer, Err(ToolError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(DeviceCallError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!(laptop.tool.runs(), 0);
     assert_eq!(ended(&laptop, 1).await, ["TOOL_UNAVAILABLE"]);
 }

@@ -9,7 +9,9 @@ use nuncio_core::ids::{AgentId, ClientMessageId};
 use nuncio_core::notification::RelayParty;
 use nuncio_device::DeviceEvent;
 use nuncio_device::guard::SensitivityFloors;
-use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
+use nuncio_device::talk::{
+    ChatContent, ChatMessage, MAX_TEXT, MAX_UNSENT, MessageDeliveryState, StreamedReplyProgress,
+};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_testkit::a2h::{AgentTransport, PeerDependencies, SealedAgent, TamperingProxy};
 use nuncio_testkit::eventually;
@@ -29,9 +31,9 @@ fn text(text: &str) -> Value {
 fn short(line: &ChatMessage) -> String {
     let who = if line.record.mine { "me" } else { "it" };
     let state = match &line.state {
-        DeliveryState::Sent => String::new(),
-        DeliveryState::Sending => " (sending)".to_owned(),
-        DeliveryState::Failed { code, .. } => format!(" (failed: {code})"),
+        MessageDeliveryState::Sent => String::new(),
+        MessageDeliveryState::Sending => " (sending)".to_owned(),
+        MessageDeliveryState::Failed { code, .. } => format!(" (failed: {code})"),
     };
     match &line.record.content {
         ChatContent::Text { text, .. } => format!("{who}: {text}{state}"),
@@ -79,7 +81,9 @@ async fn messages_keep_order_across_restart_and_resubmission_sends_no_duplicate(
     eventually("the agent hears it", async || (heard(&scene).len() > 1).then_some(())).await;
     assert_eq!(heard(&scene), ["Good morning.\nHow are you?", "Fine."]);
     let last = ada.device.messages().page(&scene.id, None, 2).unwrap();
-    assert!(last.more && last.messages.iter().all(|line| line.state == DeliveryState::Sent && !line.record.new_keys));
+    assert!(
+        last.more && last.messages.iter().all(|line| line.state == MessageDeliveryState::Sent && !line.record.new_keys)
+    );
     assert_eq!(last.messages[0].record.mode, Some(SealMode::Stateful));
     let older = ada.device.messages().page(&scene.id, last.messages[0].position, 2).unwrap();
     assert_eq!(older.messages.iter().map(short).collect::<Vec<_>>(), all[..2]);
@@ -305,20 +309,23 @@ async fn streamed_reply_is_reported_live_and_stored_only_when_complete() {
     let writer = scene.agent.peer.streams().begin(&conversation).await.unwrap().unwrap();
     writer.push("It grows");
     let mut whats = Vec::new();
-    while !matches!(whats.last(), Some(ReplyProgress::Piece { .. })) {
+    while !matches!(whats.last(), Some(StreamedReplyProgress::Piece { .. })) {
         whats.push(live.recv().await.unwrap().what);
     }
-    assert_eq!(whats, [ReplyProgress::Begun, ReplyProgress::Piece { piece: 0, text: "It grows".to_owned() }]);
+    assert_eq!(
+        whats,
+        [StreamedReplyProgress::Begun, StreamedReplyProgress::Piece { piece: 0, text: "It grows".to_owned() }]
+    );
     let growing = ada.device.messages().live().1;
     assert_eq!((growing[0].agent.clone(), growing[0].text.as_str()), (scene.id.clone(), "It grows"));
     assert_eq!(transcript(&ada, &scene.id).len(), 1);
     writer.finish(ContentType::Text, text("It grows, and ends.")).await.unwrap();
-    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Done);
+    assert_eq!(live.recv().await.unwrap().what, StreamedReplyProgress::Done);
     assert!(ada.device.messages().live().1.is_empty());
     reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
     // An aborted stream stores no message.
     drop(scene.agent.peer.streams().begin(&conversation).await.unwrap());
-    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Begun);
-    assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Aborted);
+    assert_eq!(live.recv().await.unwrap().what, StreamedReplyProgress::Begun);
+    assert_eq!(live.recv().await.unwrap().what, StreamedReplyProgress::Aborted);
     assert_eq!(transcript(&ada, &scene.id).len(), 2);
 }

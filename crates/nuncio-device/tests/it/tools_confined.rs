@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nuncio_device::tools::{
-    ConfinementRules, ConfinementSupport, LocalTool as _, ProgramTool, ToolFailure, confinement,
+    ConfinementRules, ConfinementSupport, LocalTool as _, LocalToolFailure, ProgramTool, confinement,
 };
 use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
 /// Test home directory with private files, a device's data directory with keys, and its tools folder.
-struct TestHome {
+struct TestHomeDirectory {
     world: tempfile::TempDir,
 }
 
-impl TestHome {
+impl TestHomeDirectory {
     fn new() -> Self {
         let place = Self { world: tempfile::tempdir().unwrap() };
         for folder in ["home/device/tools", "home/.ssh", "home/notes", "home/inbox"] {
@@ -35,7 +35,7 @@ impl TestHome {
     }
 
     /// Output of a program that is confined to `reach`.
-    async fn run(&self, command: &[&str], reach: &ConfinementRules) -> Result<Value, ToolFailure> {
+    async fn run(&self, command: &[&str], reach: &ConfinementRules) -> Result<Value, LocalToolFailure> {
         let command = command.iter().map(ToString::to_string).collect();
         let folder = self.at("home/device/tools");
         let tool = ProgramTool { command, folder, input: None, time: None, reach: reach.clone() };
@@ -46,7 +46,7 @@ impl TestHome {
     async fn does(&self, line: &str, reach: &ConfinementRules) -> bool {
         match self.run(&["bash", "-c", line], reach).await {
             Ok(_) => true,
-            Err(ToolFailure::Failed(why)) if why.starts_with("the program failed") => false,
+            Err(LocalToolFailure::Failed(why)) if why.starts_with("the program failed") => false,
             Err(other) => panic!("{line}: {other:?}"),
         }
     }
@@ -71,7 +71,7 @@ fn keeps_files() -> bool {
 
 #[tokio::test]
 async fn confined_program_accesses_only_allowed_files() {
-    let place = TestHome::new();
+    let place = TestHomeDirectory::new();
     if !keeps_files() {
         return;
     }
@@ -135,7 +135,7 @@ async fn confined_program_accesses_only_allowed_files() {
 
 #[tokio::test]
 async fn confined_program_gains_no_privileges_and_cannot_signal_other_processes() {
-    let place = TestHome::new();
+    let place = TestHomeDirectory::new();
     let status = reading(Path::new("/proc"));
     let said = place.run(&["sh", "-c", "grep NoNewPrivs /proc/self/status"], &status).await.unwrap();
     assert_eq!(said["text"].as_str().unwrap().split_whitespace().last(), Some("1"), "{said}");
@@ -156,7 +156,7 @@ async fn confined_program_gains_no_privileges_and_cannot_signal_other_processes(
 
 #[tokio::test]
 async fn confined_program_has_network_only_if_allowed_and_unix_sockets_never() {
-    let place = TestHome::new();
+    let place = TestHomeDirectory::new();
     if !confinement().network {
         return assert!(confinement().to_string().contains("no Landlock") || keeps_files());
     }
@@ -189,7 +189,7 @@ async fn confined_program_has_network_only_if_allowed_and_unix_sockets_never() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_confined_programs_do_not_share_permissions() {
-    let place = TestHome::new();
+    let place = TestHomeDirectory::new();
     if !keeps_files() {
         return;
     }

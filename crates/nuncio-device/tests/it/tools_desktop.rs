@@ -12,7 +12,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_device::pages::{Language, NotifyingPrompt};
 use nuncio_device::prompt::{AgentVerification, DenyAllPrompts, PermissionPrompt as _, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{
-    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure,
+    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueLocationTool, LocalTool as _, LocalToolFailure,
 };
 use nuncio_device::{SanitisedTextByLanguage, ScopeTexts};
 use nuncio_testkit::eventually;
@@ -55,13 +55,13 @@ impl Drop for ChildKilledOnDrop {
     }
 }
 
-pub(crate) struct TestDbus {
+pub(crate) struct TestDbusDaemon {
     _process: ChildKilledOnDrop,
     pub(crate) address: String,
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl TestDbus {
+impl TestDbusDaemon {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bus.conf");
@@ -88,12 +88,15 @@ fn screen() -> (ChildKilledOnDrop, String) {
     (screen, format!(":{display}"))
 }
 
-async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value, ToolFailure> {
+async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value, LocalToolFailure> {
     DesktopNotificationTool(desktop.clone()).run(&arguments, TIME).await
 }
 
 /// Starts a virtual screen and a notification daemon, and waits until it shows notifications.
-async fn notification_daemon(bus: &TestDbus, desktop: &DesktopEnvironment) -> (ChildKilledOnDrop, ChildKilledOnDrop) {
+async fn notification_daemon(
+    bus: &TestDbusDaemon,
+    desktop: &DesktopEnvironment,
+) -> (ChildKilledOnDrop, ChildKilledOnDrop) {
     let (screen, display) = screen();
     let mut dunst = Command::new("dunst");
     dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
@@ -103,7 +106,7 @@ async fn notification_daemon(bus: &TestDbus, desktop: &DesktopEnvironment) -> (C
 }
 
 /// Closes all notifications and returns the daemon's list of them.
-fn shown_notifications(bus: &TestDbus) -> String {
+fn shown_notifications(bus: &TestDbusDaemon) -> String {
     let ask = |method: &str| {
         let to = ["--session", "--print-reply", "--dest=org.freedesktop.Notifications"];
         let mut ask = Command::new("dbus-send");
@@ -118,10 +121,10 @@ fn shown_notifications(bus: &TestDbus) -> String {
 
 #[tokio::test]
 async fn markup_in_a_desktop_notification_is_escaped() {
-    let bus = TestDbus::start();
+    let bus = TestDbusDaemon::start();
     let desktop = bus.desktop(&[]);
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
-    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "no notification service runs yet: {nobody:?}");
+    assert!(matches!(nobody, Err(LocalToolFailure::Unavailable(_))), "no notification service runs yet: {nobody:?}");
 
     let _daemon = notification_daemon(&bus, &desktop).await;
     let body = "Grüße, <a href=\"https://example.com\">here</a> & now\u{202e}";
@@ -142,7 +145,7 @@ async fn markup_in_a_desktop_notification_is_escaped() {
 
 #[tokio::test]
 async fn waiting_question_is_shown_as_a_desktop_notification() {
-    let bus = TestDbus::start();
+    let bus = TestDbusDaemon::start();
     let desktop = bus.desktop(&[]);
     let _daemon = notification_daemon(&bus, &desktop).await;
     let prompt = NotifyingPrompt {
@@ -177,7 +180,7 @@ async fn clipboard_tool_returns_the_text_in_the_clipboard() {
     let desktop = DesktopEnvironment::new([("DISPLAY".to_owned(), OsString::from(&display))]);
     let read = async || ClipboardTool(desktop.clone()).run(&json!({}), TIME).await;
     let empty = read().await;
-    assert!(matches!(empty, Err(ToolFailure::Failed(_))), "nothing was copied yet: {empty:?}");
+    assert!(matches!(empty, Err(LocalToolFailure::Failed(_))), "nothing was copied yet: {empty:?}");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "Grüße\nfrom here").unwrap();
     let mut copy = Command::new("xclip");
@@ -188,11 +191,11 @@ async fn clipboard_tool_returns_the_text_in_the_clipboard() {
 
 #[tokio::test]
 async fn location_tool_returns_the_location_or_refusal_of_the_system_service() {
-    let bus = TestDbus::start();
+    let bus = TestDbusDaemon::start();
     let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
-    let find = async || GeoClueTool(desktop.clone()).run(&json!({}), TIME).await;
+    let find = async || GeoClueLocationTool(desktop.clone()).run(&json!({}), TIME).await;
     let nobody = find().await;
-    let Err(ToolFailure::Unavailable(why)) = nobody else { panic!("{nobody:?}") };
+    let Err(LocalToolFailure::Unavailable(why)) = nobody else { panic!("{nobody:?}") };
     assert!(why.contains("place.toml"), "{why}");
 
     let python = std::env::var_os("NUNCIO_TEST_DBUS_PYTHON")
@@ -203,7 +206,7 @@ async fn location_tool_returns_the_location_or_refusal_of_the_system_service() {
     };
     let refusing = service("somebody else");
     let refused = find().await;
-    let Err(ToolFailure::Unavailable(why)) = refused else { panic!("{refused:?}") };
+    let Err(LocalToolFailure::Unavailable(why)) = refused else { panic!("{refused:?}") };
     assert!(why.contains("'nuncio' disallowed") && why.contains("place.toml"), "{why}");
     drop(refusing);
     let _finding = service("nuncio");

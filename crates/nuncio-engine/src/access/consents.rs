@@ -12,23 +12,23 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessControl, AccessTable, Caller, ScopePermission};
+use super::{AccessControl, Caller, KeyAndGrantTable, ScopePermission};
 use crate::error::EngineError;
 
 /// Active relations of people with agents of this server.
 #[derive(Debug, Default)]
-pub(super) struct ActiveConsents {
-    table: RwLock<ConsentTable>,
+pub(super) struct ActiveRelations {
+    table: RwLock<ActiveRelationTable>,
 }
 
 #[derive(Debug, Default)]
-struct ConsentTable {
+struct ActiveRelationTable {
     relations: HashMap<PersonName, HashMap<AgentId, Relation>>,
     /// Number incremented by every consent change, so that a reload that started before a change does not undo it.
     edition: u64,
 }
 
-impl ActiveConsents {
+impl ActiveRelations {
     /// The permission that the person's consent gives at `now`; `None` also for a principal that is not a person.
     pub(super) fn permission(
         &self,
@@ -80,7 +80,7 @@ impl ActiveConsents {
     }
 }
 
-impl ConsentTable {
+impl ActiveRelationTable {
     fn put(&mut self, relation: Relation) {
         // The call chain runs only tools of this server's agents, so other relations are not cached.
         if relation.agent.as_name().is_none() {
@@ -95,7 +95,7 @@ impl ConsentTable {
     }
 }
 
-impl AccessTable {
+impl KeyAndGrantTable {
     /// Updates the cached relation after a commit.
     pub(crate) fn set_consent(&self, relation: &Relation) {
         let mut table = self.consents.table.write().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ mod tests {
     const DENIED: Option<Option<GrantId>> = None;
 
     /// Permission of a person: `None` if denied, `Some(None)` if lasting, or the one-time consent.
-    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> Option<Option<GrantId>> {
+    fn check(table: &KeyAndGrantTable, person: &str, scope: &str, now: i64) -> Option<Option<GrantId>> {
         let caller = Caller::new(Principal::Person(PersonName::parse(person).unwrap()));
         let agent = AgentName::parse("hotel").unwrap();
         let scope = ScopeId::parse(scope).unwrap();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn consent_allows_only_its_person_and_scope_until_its_expiry() {
-        let table = AccessTable::new(Vec::new());
+        let table = KeyAndGrantTable::new(Vec::new());
         table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
         assert_eq!(check(&table, "ada", "clipboard:read", 9), LASTING);
         assert_eq!(check(&table, "ada", "clipboard:read", 10), DENIED);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn permission_is_denied_while_consent_is_suspended_or_revoked() {
-        let table = AccessTable::new(Vec::new());
+        let table = KeyAndGrantTable::new(Vec::new());
         let once = relation(GrantTerm::Once);
         table.set_consent(&once);
         assert_eq!(check(&table, "ada", "clipboard:read", 0), Some(Some(once.grants[0].id.clone())));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn consent_reload_started_before_a_change_does_not_overwrite_it() {
-        let table = AccessTable::new(Vec::new());
+        let table = KeyAndGrantTable::new(Vec::new());
         let edition = table.consents.edition();
         table.set_consent(&relation(GrantTerm::UntilRevoked));
         assert!(!table.consents.replace(Vec::new(), edition));

@@ -14,9 +14,9 @@ use crate::ports::store::{AccessChange, Conflict, PersonLink};
 
 /// In-memory copy of the links, because every request reads them.
 #[derive(Debug, Default)]
-pub(crate) struct PersonLinks(RwLock<HashMap<Principal, PersonName>>);
+pub(crate) struct PersonLinkTable(RwLock<HashMap<Principal, PersonName>>);
 
-impl PersonLinks {
+impl PersonLinkTable {
     pub(crate) fn replace(&self, links: Vec<PersonLink>) {
         let links = links.into_iter().map(|link| (link.principal, link.person)).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = links;

@@ -9,7 +9,7 @@ use nuncio_core::audit::AuditReferences;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::message::UNREADABLE_ARGUMENTS_KEY;
-use nuncio_core::policy::{ClientConsent, PolicyDecision, PolicyFacts, decide};
+use nuncio_core::policy::{CallPolicyFacts, ClientConsent, PolicyDecision, decide};
 use nuncio_core::principal::Principal;
 
 use super::CallInProgress;
@@ -21,7 +21,7 @@ use crate::error::EngineError;
 use crate::ports::runner::NO_LINKED_PERSON;
 use crate::ports::store::{AccessChange, Change};
 
-pub(super) enum AdmissionResult {
+pub(super) enum CallAdmissionResult {
     AskClient,
     Refused(CallRefusal),
     Admitted(AdmittedCall),
@@ -35,7 +35,7 @@ pub(super) struct AdmittedCall {
     pub(super) references: AuditReferences,
 }
 
-impl AdmissionResult {
+impl CallAdmissionResult {
     fn refused_by_policy(code: Code, message: impl Into<String>) -> Self {
         Self::Refused(CallRefusal::new("policy", ExecutionFailure { code, message: message.into() }))
     }
@@ -43,7 +43,7 @@ impl AdmissionResult {
 
 impl CallInProgress<'_> {
     /// Runs every check before the tool itself, in the order of the chain.
-    pub(super) async fn admit(&self) -> Result<AdmissionResult, EngineError> {
+    pub(super) async fn admit(&self) -> Result<CallAdmissionResult, EngineError> {
         let call = &self.call;
         let agent = &call.published.agent;
         // Device tools exist only for callers with a person.
@@ -53,13 +53,13 @@ impl CallInProgress<'_> {
             let is_on_device =
                 call.turn.is_some() && agent.tool(call.tool.as_str()).is_some_and(|tool| tool.on_device());
             let why = if call.offered && is_on_device { format!(": {NO_LINKED_PERSON}") } else { String::new() };
-            return Ok(AdmissionResult::refused_by_policy(
+            return Ok(CallAdmissionResult::refused_by_policy(
                 Code::ToolNotFound,
                 format!("Tool not found: {}{why}", call.tool),
             ));
         };
         if let PolicyDecision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
-            return Ok(AdmissionResult::Refused(self.ungranted(tool)));
+            return Ok(CallAdmissionResult::Refused(self.ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -70,11 +70,14 @@ impl CallInProgress<'_> {
             } else {
                 faults.join("; ")
             };
-            return Ok(AdmissionResult::refused_by_policy(Code::InvalidArguments, format!("Invalid arguments: {why}")));
+            return Ok(CallAdmissionResult::refused_by_policy(
+                Code::InvalidArguments,
+                format!("Invalid arguments: {why}"),
+            ));
         }
         if let ClientDecision::No { reason } = &call.client {
             let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };
-            return Ok(AdmissionResult::Refused(CallRefusal::new("client", failure)));
+            return Ok(CallAdmissionResult::Refused(CallRefusal::new("client", failure)));
         }
 
         let mut permit: Option<Box<ApprovalPermit>> = None;
@@ -84,10 +87,10 @@ impl CallInProgress<'_> {
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, permission.is_some(), approved_by)) {
                 PolicyDecision::Allow => break permission,
-                PolicyDecision::Deny(_) => return Ok(AdmissionResult::Refused(self.ungranted(tool))),
-                PolicyDecision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
+                PolicyDecision::Deny(_) => return Ok(CallAdmissionResult::Refused(self.ungranted(tool))),
+                PolicyDecision::Ask(Approver::Client) => return Ok(CallAdmissionResult::AskClient),
                 PolicyDecision::Ask(_) if permit.is_some() => {
-                    return Ok(AdmissionResult::refused_by_policy(
+                    return Ok(CallAdmissionResult::refused_by_policy(
                         Code::Denied,
                         denial(Some("someone other than the caller must approve it")),
                     ));
@@ -95,7 +98,7 @@ impl CallInProgress<'_> {
                 // Boxed, so that the futures of other calls stay small.
                 PolicyDecision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
                     Ok(given) => permit = Some(given),
-                    Err(refusal) => return Ok(AdmissionResult::Refused(refusal)),
+                    Err(refusal) => return Ok(CallAdmissionResult::Refused(refusal)),
                 },
             }
         };
@@ -113,12 +116,12 @@ impl CallInProgress<'_> {
         let references = AuditReferences { approval, messages: Vec::new(), rule };
         let used_grant = once.flatten().map(|grant| AccessChange::UseGrant(grant).into());
         let spends = used_grant.into_iter().chain(permit.map(|permit| permit.redeemed)).collect();
-        Ok(AdmissionResult::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
+        Ok(CallAdmissionResult::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
-    fn facts<'b>(&'b self, tool: &Tool, granted: bool, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {
+    fn facts<'b>(&'b self, tool: &Tool, granted: bool, approved_by: Option<&'b Principal>) -> CallPolicyFacts<'b> {
         let scope = tool.scope.as_ref().and_then(|id| self.call.published.agent.scope(id));
-        PolicyFacts {
+        CallPolicyFacts {
             caller: &self.call.caller.principal,
             speaks_for_person: self.call.caller.speaks_for_person(),
             granted,

@@ -13,8 +13,8 @@ use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApprovalChange, Change, Conflict, ExecutionChange, StoreError};
 
 /// Reports whether the execution or turn was stored.
-pub(crate) type CommitSender = oneshot::Sender<Result<(), StoreError>>;
-pub(crate) type CommitReceiver = oneshot::Receiver<Result<(), StoreError>>;
+pub(crate) type CommitResultSender = oneshot::Sender<Result<(), StoreError>>;
+pub(crate) type CommitResultReceiver = oneshot::Receiver<Result<(), StoreError>>;
 
 /// When the requester learns that the execution or turn was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,20 +26,20 @@ pub(crate) enum NotifyWhen {
 
 /// An execution that may not be stored yet.
 #[derive(Debug)]
-pub struct PendingExecutionInsert(Mutex<InsertState>);
+pub struct PendingExecutionInsert(Mutex<ExecutionInsertState>);
 
 #[derive(Debug)]
-struct InsertState {
-    progress: InsertProgress,
+struct ExecutionInsertState {
+    progress: ExecutionInsertProgress,
     notify: NotifyWhen,
 }
 
 #[derive(Debug)]
-enum InsertProgress {
+enum ExecutionInsertProgress {
     /// The execution is not stored yet.
-    Waits(ExecutionCreation, CommitSender),
+    Waits(ExecutionCreation, CommitResultSender),
     /// The execution is stored; the sender is kept until the requester is informed.
-    Made(Option<CommitSender>),
+    Made(Option<CommitResultSender>),
     /// The commit failed; the execution was not accepted.
     Refused,
 }
@@ -79,21 +79,27 @@ impl PendingExecutionInsert {
         owner: Incarnation,
         idempotency: Option<(String, Digest)>,
         notify: NotifyWhen,
-    ) -> (Self, CommitReceiver) {
+    ) -> (Self, CommitResultReceiver) {
         let (answer, answered) = oneshot::channel();
         let creation = ExecutionCreation { execution: Box::new(execution), owner, idempotency };
-        (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
+        (
+            Self(Mutex::new(ExecutionInsertState {
+                progress: ExecutionInsertProgress::Waits(creation, answer),
+                notify,
+            })),
+            answered,
+        )
     }
 
     pub(crate) fn is_refused(&self) -> bool {
-        matches!(self.state().progress, InsertProgress::Refused)
+        matches!(self.state().progress, ExecutionInsertProgress::Refused)
     }
 
     /// Informs the requester that the execution is stored: at once, or as soon as the commit succeeds.
     pub(crate) fn notify_committed(&self) {
         let mut state = self.state();
         state.notify = NotifyWhen::AtOnce;
-        if let InsertProgress::Made(answer) = &mut state.progress
+        if let ExecutionInsertProgress::Made(answer) = &mut state.progress
             && let Some(answer) = answer.take()
         {
             let _ = answer.send(Ok(()));
@@ -101,14 +107,14 @@ impl PendingExecutionInsert {
     }
 
     fn waits(&self) -> bool {
-        matches!(self.state().progress, InsertProgress::Waits(..))
+        matches!(self.state().progress, ExecutionInsertProgress::Waits(..))
     }
 
     /// Takes the pending insert for a commit. Until the outcome is reported, the insert counts as refused.
-    fn take(&self) -> Option<(ExecutionCreation, CommitSender)> {
+    fn take(&self) -> Option<(ExecutionCreation, CommitResultSender)> {
         let mut state = self.state();
-        match std::mem::replace(&mut state.progress, InsertProgress::Refused) {
-            InsertProgress::Waits(creation, answer) => Some((creation, answer)),
+        match std::mem::replace(&mut state.progress, ExecutionInsertProgress::Refused) {
+            ExecutionInsertProgress::Waits(creation, answer) => Some((creation, answer)),
             other => {
                 state.progress = other;
                 None
@@ -116,9 +122,9 @@ impl PendingExecutionInsert {
         }
     }
 
-    fn mark_stored(&self, answer: CommitSender) {
+    fn mark_stored(&self, answer: CommitResultSender) {
         let mut state = self.state();
-        state.progress = InsertProgress::Made(match state.notify {
+        state.progress = ExecutionInsertProgress::Made(match state.notify {
             NotifyWhen::WhenOver => Some(answer),
             NotifyWhen::AtOnce => {
                 let _ = answer.send(Ok(()));
@@ -127,7 +133,7 @@ impl PendingExecutionInsert {
         });
     }
 
-    fn state(&self) -> MutexGuard<'_, InsertState> {
+    fn state(&self) -> MutexGuard<'_, ExecutionInsertState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -162,7 +168,7 @@ impl CallService {
         match (&outcome, again) {
             (Ok(()), _) => entry.mark_stored(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {
-                entry.state().progress = InsertProgress::Waits(creation, answer);
+                entry.state().progress = ExecutionInsertProgress::Waits(creation, answer);
             }
             (Err(error), _) => {
                 let _ = answer.send(Err(error.clone()));
@@ -182,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(notify: NotifyWhen) -> (PendingExecutionInsert, CommitReceiver) {
+    fn entry(notify: NotifyWhen) -> (PendingExecutionInsert, CommitResultReceiver) {
         let order = json!({
             "skill": "depot/pickup", "version": "1.0.0", "agent": "depot", "target": "agent", "caller": "local",
             "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00Z", "timeout_ms": 1, "keep_ms": 1,

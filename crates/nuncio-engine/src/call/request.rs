@@ -56,7 +56,7 @@ pub enum ClientDecision {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum CallOutcome {
+pub enum ToolCallOutcome {
     /// The call ended and is recorded.
     Ended(FinishedCall),
     /// The app must decide about the call first. Nothing was run or stored.

@@ -19,11 +19,11 @@ use super::request::FinishedCall;
 use super::{CallInProgress, output};
 use crate::call_failure::{CallRefusal, cancelled, denial};
 use crate::error::EngineError;
-use crate::ports::runner::{AuthorizedToolCall, HumanInbox, RunError, ToolOutput};
+use crate::ports::runner::{AuthorizedToolCall, HumanTaskInbox, ToolOutput, ToolRunError};
 use crate::ports::store::{
     AccessChange, CallChange, Change, Conflict, ExecutionChange, ResultTarget, StartedCall, StoreError,
 };
-use crate::tasks::CallInbox;
+use crate::tasks::CallTaskInbox;
 
 impl CallInProgress<'_> {
     /// Runs an admitted call. Its start is stored before it begins, its end before it is reported.
@@ -182,7 +182,7 @@ impl CallInProgress<'_> {
         };
         match result {
             Ok(output) => Ok(output::check(tool, &output).map(|()| output)),
-            Err(RunError::NoOutcome { code, message }) => Err(EngineError::new(code, message)),
+            Err(ToolRunError::NoOutcome { code, message }) => Err(EngineError::new(code, message)),
             Err(error) => Ok(Err(ExecutionFailure { code: error.code(), message: error.to_string() })),
         }
     }
@@ -192,12 +192,12 @@ impl CallInProgress<'_> {
         let Value::Object(arguments) = arguments else {
             unreachable!("the arguments were made from a map");
         };
-        let inbox = by_person.then(|| -> Arc<dyn HumanInbox> {
+        let inbox = by_person.then(|| -> Arc<dyn HumanTaskInbox> {
             let execution = match &call.target {
                 Some(ResultTarget::Execution(attempt)) => Some(attempt.execution.clone()),
                 Some(ResultTarget::Message(_)) | None => None,
             };
-            Arc::new(CallInbox { inbox: Arc::clone(&self.calls.inbox), execution, cancel: call.cancel.clone() })
+            Arc::new(CallTaskInbox { inbox: Arc::clone(&self.calls.inbox), execution, cancel: call.cancel.clone() })
         });
         let key = self.calls.access.key_of(&call.caller.principal);
         AuthorizedToolCall {

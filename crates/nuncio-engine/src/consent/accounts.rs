@@ -1,7 +1,7 @@
 //! Accounts of agents that run elsewhere, and their access tokens.
 
 use nuncio_core::Code;
-use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
+use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, AgentTokenInfo, MAX_DISPLAY_NAME};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
@@ -32,7 +32,7 @@ const SHOWN_TOKEN_CHARACTERS: usize = 12;
 const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewAgent {
+pub struct NewAgentAccount {
     pub display_name: String,
     pub description: Option<String>,
     /// Whether the agent appears in search results.
@@ -46,7 +46,7 @@ pub struct NewAgent {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct CreatedAgent {
+pub struct CreatedAgentAccount {
     pub account: AgentAccount,
     /// Access token of the new agent, returned only at its creation.
     pub token: String,
@@ -56,7 +56,7 @@ pub struct CreatedAgent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpdatedAgent {
+pub struct UpdatedAgentAccount {
     pub account: AgentAccount,
     /// Signing secret of a newly configured webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
@@ -64,7 +64,7 @@ pub struct UpdatedAgent {
 
 /// Changes to an agent account; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct AgentPatch {
+pub struct AgentAccountPatch {
     pub display_name: Option<String>,
     /// New description; an empty text removes it.
     pub description: Option<String>,
@@ -91,8 +91,8 @@ impl AgentAccountService {
         &self,
         by: &Caller,
         id: &AgentId,
-        patch: AgentPatch,
-    ) -> Result<UpdatedAgent, ConsentError> {
+        patch: AgentAccountPatch,
+    ) -> Result<UpdatedAgentAccount, ConsentError> {
         let name = |text| texts::one_line("display_name", text, MAX_DISPLAY_NAME);
         let name = patch.display_name.as_deref().map(name).transpose()?;
         let description = patch.description.as_deref().map(|text| texts::description(Some(text))).transpose()?;
@@ -116,7 +116,7 @@ impl AgentAccountService {
             };
             let besides = std::mem::take(&mut reached.changes);
             if let Some(account) = self.commit_account(account, change, besides).await? {
-                return Ok(UpdatedAgent { account, webhook_secret: self.webhooks.reconnected(reached) });
+                return Ok(UpdatedAgentAccount { account, webhook_secret: self.webhooks.reconnected(reached) });
             }
         }
     }
@@ -241,7 +241,7 @@ impl AgentAccountService {
 
 impl ManifestService {
     /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
-    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
+    pub async fn create_agent(&self, by: &Caller, new: NewAgentAccount) -> Result<CreatedAgentAccount, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());
         let most = self.context.limits.consent.agents_per_owner;
         if self.store.accounts_of(&owner, None, most).await?.len() >= most {
@@ -279,7 +279,7 @@ impl ManifestService {
         self.context.commit(changes).await?;
         let webhook_secret = self.accounts.webhooks.reconnected(reached);
         let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
-        Ok(CreatedAgent { account, token, webhook_secret, publication })
+        Ok(CreatedAgentAccount { account, token, webhook_secret, publication })
     }
 
     /// Changes that create an account and its audit record.
@@ -312,7 +312,7 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
 }
 
 /// A new agent token, and the digest and prefix of it that are stored.
-fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, TokenInfo) {
+fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, AgentTokenInfo) {
     const TOKEN_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];
@@ -324,7 +324,7 @@ fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, TokenInfo) {
         let missing = TOKEN_PREFIX.len() + TOKEN_CHARACTERS - token.len();
         token.extend(fair.take(missing));
     }
-    let mark = TokenInfo {
+    let mark = AgentTokenInfo {
         digest: Digest::of_bytes(token.as_bytes()),
         prefix: token[..SHOWN_TOKEN_CHARACTERS].to_owned(),
         created_at: now,

@@ -27,7 +27,7 @@ use crate::relay::RelayService;
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreatedInvite {
+pub struct CreatedDeviceInvite {
     pub person: PersonName,
     /// Invite code, returned only here; its digest is stored.
     pub code: String,
@@ -36,7 +36,7 @@ pub struct CreatedInvite {
 
 /// A device's enrolment request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnrolmentRequest {
+pub struct DeviceEnrolmentRequest {
     pub code: String,
     /// Device name chosen by the person.
     pub name: String,
@@ -58,12 +58,12 @@ const OWN_INVITE_LASTS: Duration = Duration::from_secs(600);
 
 impl PersonService {
     /// Invites a person, whose account is created if it does not exist, or a further device of a known person.
-    pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<CreatedInvite, ConsentError> {
+    pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<CreatedDeviceInvite, ConsentError> {
         self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
     }
 
     /// Invites a further device of the calling person, which only one of their devices may do.
-    pub async fn invite_own_device(&self, by: &Caller) -> Result<CreatedInvite, ConsentError> {
+    pub async fn invite_own_device(&self, by: &Caller) -> Result<CreatedDeviceInvite, ConsentError> {
         match (&by.principal, &by.authentication) {
             (Principal::Person(name), AuthenticationMethod::Device(_)) => {
                 self.invite_person_for(name.clone(), OWN_INVITE_LASTS, by).await
@@ -81,7 +81,7 @@ impl PersonService {
         name: PersonName,
         lasts: Duration,
         by: &Caller,
-    ) -> Result<CreatedInvite, ConsentError> {
+    ) -> Result<CreatedDeviceInvite, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
         let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
         if self.store.invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
@@ -104,11 +104,11 @@ impl PersonService {
             AuditChange::AppendEvent(record).into(),
         ];
         self.context.commit(changes).await?;
-        Ok(CreatedInvite { person: name, code, expires_at })
+        Ok(CreatedDeviceInvite { person: name, code, expires_at })
     }
 
     /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
-    pub async fn enrol_device(&self, new: EnrolmentRequest) -> Result<Device, ConsentError> {
+    pub async fn enrol_device(&self, new: DeviceEnrolmentRequest) -> Result<Device, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());

@@ -10,7 +10,7 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::{ManifestComparison, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
 use nuncio_judge::lineage::ManifestNameHistory;
-use nuncio_judge::{ChangePolicy, ChangeVerdict};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict};
 use serde_json::Value;
 
 use crate::ports::store::{AuditChange, Change, ConsentChange};
@@ -18,7 +18,7 @@ use crate::ports::store::{AuditChange, Change, ConsentChange};
 /// Verdicts on a new manifest, and the relations they affect.
 pub(super) struct ManifestPublicationImpact {
     /// Verdict on the new manifest compared with the previous one.
-    pub(super) verdict: Arc<ChangeVerdict>,
+    pub(super) verdict: Arc<ManifestChangeVerdict>,
     relations: Vec<Relation>,
     /// Changed scopes, by the manifest version that people accepted.
     changed: BTreeMap<u64, BTreeSet<ScopeId>>,
@@ -40,7 +40,7 @@ impl ManifestPublicationImpact {
         current: u64,
         new: Option<&Value>,
         before: &ManifestNameHistory,
-        policy: &ChangePolicy,
+        policy: &ChangeJudgingPolicy,
     ) -> Self {
         let history = before.as_history();
         let mut verdict = Arc::default();

@@ -17,12 +17,12 @@ const FIRST_SWEEP: usize = 1024;
 /// One `Notify` per recipient with a waiting reader.
 #[derive(Debug)]
 pub(crate) struct NotificationWaiters {
-    table: Mutex<WaiterTable>,
+    table: Mutex<NotificationWaiterTable>,
     listening: Once,
 }
 
 #[derive(Debug)]
-struct WaiterTable {
+struct NotificationWaiterTable {
     by_recipient: HashMap<RelayParty, Weak<Notify>>,
     /// Table size at which unused waiters are removed next.
     sweep_at: usize,
@@ -30,7 +30,7 @@ struct WaiterTable {
 
 impl Default for NotificationWaiters {
     fn default() -> Self {
-        let table = WaiterTable { by_recipient: HashMap::new(), sweep_at: FIRST_SWEEP };
+        let table = NotificationWaiterTable { by_recipient: HashMap::new(), sweep_at: FIRST_SWEEP };
         Self { table: Mutex::new(table), listening: Once::new() }
     }
 }

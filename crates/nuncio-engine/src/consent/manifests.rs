@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::account::{AgentAccount, MAX_CHANGE_NOTE, ManifestVersion};
+use nuncio_core::account::{AgentAccount, MAX_CHANGE_NOTE, PublishedManifest};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
-use nuncio_judge::ChangeVerdict;
+use nuncio_judge::ManifestChangeVerdict;
 use nuncio_judge::lineage::{MAX_NAMES, ManifestNameHistory};
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub struct ManifestPublicationResult {
     /// Hash of the published manifest; `None` when it was cleared.
     pub hash: Option<Digest>,
     /// Verdict of the judge on the change from the previous manifest.
-    pub verdict: ChangeVerdict,
+    pub verdict: ManifestChangeVerdict,
     /// False if the manifest is unchanged; nothing was stored then.
     pub changed: bool,
     /// Warnings about valid but probably unintended content.
@@ -125,7 +125,7 @@ impl ManifestService {
     }
 
     /// The current manifest; `None` when the agent has none.
-    pub async fn current_manifest(&self, account: &AgentAccount) -> Result<Option<ManifestVersion>, EngineError> {
+    pub async fn current_manifest(&self, account: &AgentAccount) -> Result<Option<PublishedManifest>, EngineError> {
         let version = self.store.manifest(&account.id, account.manifest_version).await?;
         Ok(version.filter(|version| version.manifest.is_some()))
     }
@@ -135,7 +135,7 @@ impl ManifestService {
         &self,
         agent: &AgentId,
         version: u64,
-    ) -> Result<Option<ManifestVersion>, EngineError> {
+    ) -> Result<Option<PublishedManifest>, EngineError> {
         Ok(self.store.manifest(agent, version).await?)
     }
 
@@ -145,7 +145,7 @@ impl ManifestService {
         agent: &AgentId,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<ManifestVersion>, EngineError> {
+    ) -> Result<Vec<PublishedManifest>, EngineError> {
         Ok(self.store.manifests(agent, before.unwrap_or(u64::MAX), limit.min(MAX_PAGE_SIZE)).await?)
     }
 
@@ -171,7 +171,7 @@ impl ManifestService {
             let publication = ManifestPublicationResult {
                 version: account.manifest_version,
                 hash,
-                verdict: ChangeVerdict::default(),
+                verdict: ManifestChangeVerdict::default(),
                 changed: false,
                 warnings,
                 affected: 0,
@@ -197,7 +197,7 @@ impl ManifestService {
             ..account.clone()
         };
         let manifest = checked.map(|checked| String::from_utf8_lossy(&checked.canonical).into_owned());
-        let published = ManifestVersion {
+        let published = PublishedManifest {
             agent: account.id.clone(),
             version,
             hash,

@@ -14,7 +14,7 @@ use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeToGrant};
+use nuncio_core::relation::{ManifestRef, Relation, RelationChangeError, ScopeToGrant};
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
@@ -417,6 +417,6 @@ fn list(scopes: &[ScopeId]) -> String {
 }
 
 /// Error for a signed entry that does not fit; cannot happen, because the entry was drafted from this relation.
-fn impossible(error: RelationError) -> ConsentError {
+fn impossible(error: RelationChangeError) -> ConsentError {
     ConsentError::new(Code::Internal, format!("the signed entry cannot be added: {error}"))
 }

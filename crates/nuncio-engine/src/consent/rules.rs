@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::manifest::ScopePresets;
-use nuncio_judge::ChangePolicy;
+use nuncio_judge::ChangeJudgingPolicy;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsentSettings {
     /// Well-known scopes with their minimum sensitivities.
     pub presets: Arc<ScopePresets>,
     /// Which manifest changes require a new consent.
-    pub policy: ChangePolicy,
+    pub policy: ChangeJudgingPolicy,
     pub invite_lasts: Duration,
     /// Maximum number of devices per person.
     pub devices_per_person: usize,
@@ -33,7 +33,7 @@ impl Default for ConsentSettings {
     fn default() -> Self {
         Self {
             presets: Arc::new(ScopePresets::default()),
-            policy: ChangePolicy::default(),
+            policy: ChangeJudgingPolicy::default(),
             invite_lasts: Duration::from_secs(7 * 24 * 3600),
             devices_per_person: 16,
             invites_per_person: 8,

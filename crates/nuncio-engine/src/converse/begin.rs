@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::event::EventLog;
+use nuncio_core::event::TurnEventLog;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::Protocol;
@@ -21,7 +21,7 @@ use super::settings::SessionSettingsPatch;
 use super::tail::HistoryTail;
 use super::turn::{PermissionAnswer, RunningTurn};
 use crate::access::Caller;
-use crate::call::{CommitSender, NotifyWhen};
+use crate::call::{CommitResultSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::not_found;
@@ -149,7 +149,7 @@ impl ConversationService {
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
         // Runs in its own task, so that a stored turn continues even if the requester disconnects
         // before the answer.
-        let (answer, begun): (CommitSender, _) = oneshot::channel();
+        let (answer, begun): (CommitResultSender, _) = oneshot::channel();
         self.context.tasks.spawn(running.begin(changes, session_lock, answer, notify).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was interrupted".to_owned())))?;
         Ok(turn)
@@ -207,7 +207,7 @@ impl ConversationService {
             return Err(missing());
         }
         let bytes = self.store.turn_events(&session.id, number).await?.ok_or_else(missing)?;
-        let log = EventLog::from_bytes(&bytes)
+        let log = TurnEventLog::from_bytes(&bytes)
             .ok_or_else(|| EngineError::new(Code::Internal, "the stored events of this turn are damaged"))?;
         Ok(Arc::new(LiveTurn::with_log(session.id.clone(), number, turn.mode, log)))
     }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use nuncio_core::message::{Extra, Message};
+use nuncio_core::message::{Message, UnknownMessageFields};
 use nuncio_core::session::HistorySummary;
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub(crate) fn compact(messages: &[StoredMessage], summary: Option<&HistorySummar
 
 pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
     let content = format!("Summary of the conversation so far:\n{}", summary.text);
-    Message::System { content, extra: Extra::new() }
+    Message::System { content, extra: UnknownMessageFields::new() }
 }
 
 /// Size of a value serialised as JSON, in bytes.
@@ -101,7 +101,7 @@ mod tests {
     use nuncio_core::message::Block;
 
     fn talk(exchanges: u64) -> Vec<StoredMessage> {
-        let mut messages = vec![Message::System { content: "be kind".into(), extra: Extra::new() }];
+        let mut messages = vec![Message::System { content: "be kind".into(), extra: UnknownMessageFields::new() }];
         for n in 0..exchanges {
             messages.push(Message::user(format!("question {n}")));
             messages.push(Message::assistant(vec![Block::text(format!("answer {n}"))]));

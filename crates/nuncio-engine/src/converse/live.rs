@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nuncio_core::event::EventLog;
+use nuncio_core::event::TurnEventLog;
 use nuncio_core::ids::SessionId;
 use nuncio_core::turn::StreamMode;
 use tokio::sync::Notify;
@@ -22,7 +22,7 @@ pub struct LiveTurn {
 
 #[derive(Debug)]
 struct LiveTurnState {
-    log: EventLog,
+    log: TurnEventLog,
     /// Whether a reader has read all events and waits for more.
     awaited: bool,
 }
@@ -30,7 +30,7 @@ struct LiveTurnState {
 impl LiveTurn {
     #[must_use]
     pub fn new(session: SessionId, number: u64, mode: StreamMode) -> Self {
-        Self::with_log(session, number, mode, EventLog::started())
+        Self::with_log(session, number, mode, TurnEventLog::started())
     }
 
     /// Cancels the turn when `closed` is cancelled.
@@ -40,20 +40,20 @@ impl LiveTurn {
 
     /// A finished turn with its stored event log.
     #[must_use]
-    pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {
+    pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: TurnEventLog) -> Self {
         let (written, ended) = (Notify::new(), Notify::new());
         let shared = Mutex::new(LiveTurnState { log, awaited: false });
         Self { session, number, mode, shared, written, ended, cancel: CancellationToken::new() }
     }
 
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut TurnEventLog) -> T) -> T {
         let outcome = self.write_quietly(write);
         self.wake();
         outcome
     }
 
     /// Writes to the event log without waking readers; call [`Self::wake`] later.
-    pub(crate) fn write_quietly<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
+    pub(crate) fn write_quietly<T>(&self, write: impl FnOnce(&mut TurnEventLog) -> T) -> T {
         write(&mut self.lock().log)
     }
 
@@ -70,7 +70,7 @@ impl LiveTurn {
         }
     }
 
-    pub fn read<T>(&self, read: impl FnOnce(&EventLog) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&TurnEventLog) -> T) -> T {
         read(&self.lock().log)
     }
 
@@ -97,7 +97,7 @@ impl LiveTurn {
         let ended = self.ended.notified();
         tokio::pin!(ended);
         ended.as_mut().enable();
-        if !self.read(EventLog::is_finished) {
+        if !self.read(TurnEventLog::is_finished) {
             ended.await;
         }
     }

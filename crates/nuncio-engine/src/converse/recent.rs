@@ -59,13 +59,13 @@ impl EncodedConversation {
 
 /// Cached conversations; the longest unused is dropped first.
 #[derive(Debug)]
-pub(crate) struct RecentConversations {
+pub(crate) struct ConversationCache {
     max_bytes: usize,
     spoken: BoundedCache<SessionId, EncodedConversation>,
     new: BoundedCache<SessionId, EncodedConversation>,
 }
 
-impl RecentConversations {
+impl ConversationCache {
     /// Creates a cache that uses at most `max_bytes` bytes.
     pub(crate) fn new(max_bytes: usize) -> Self {
         let new = max_bytes / SHARE_OF_NEW;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn cached_conversation_is_taken_once_by_its_owner_only() {
-        let recent = RecentConversations::new(MAX_BYTES);
+        let recent = ConversationCache::new(MAX_BYTES);
         recent.put(conversation("s", "hello"));
         assert!(recent.take(&id("s"), &Principal::Anonymous).is_none());
         assert!(recent.take(&id("s"), &Principal::Local).is_some());
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn forgotten_conversation_uses_no_cache_space() {
-        let recent = RecentConversations::new(MAX_BYTES);
+        let recent = ConversationCache::new(MAX_BYTES);
         recent.put(conversation("s", "hello"));
         recent.put(conversation("s", "hello again"));
         recent.forget(&id("s"));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn conversations_without_turns_do_not_evict_those_with_turns() {
-        let recent = RecentConversations::new(MAX_BYTES);
+        let recent = ConversationCache::new(MAX_BYTES);
         recent.put(conversation("old", "hello"));
         let max_new = MAX_BYTES / SHARE_OF_NEW;
         let last = max_new / OVERHEAD_BYTES;
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn conversation_comes_out_of_the_cache_as_it_was_put_in() {
-        let recent = RecentConversations::new(MAX_BYTES);
+        let recent = ConversationCache::new(MAX_BYTES);
         let settings: SessionSettings = serde_json::from_value(json!({
             "tools": [{"name": "book", "trust": true}],
             "options": {"token": {"sealed": "v1.c2VhbGVk"}},
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn full_cache_evicts_oldest_conversation_and_oversized_ones_are_not_cached() {
-        let recent = RecentConversations::new(MAX_BYTES);
+        let recent = ConversationCache::new(MAX_BYTES);
         let max_one = MAX_BYTES / SHARE_OF_ONE;
         let text = "x".repeat(max_one / 2);
         let last = 2 * MAX_BYTES / max_one;
@@ -221,7 +221,7 @@ mod tests {
             max_bytes in 0_usize..200_000,
             steps in prop::collection::vec((0_u8..20, 0_u8..4, 0_u64..2, 0_usize..12, 0_usize..3000), 0..80),
         ) {
-            let recent = RecentConversations::new(max_bytes);
+            let recent = ConversationCache::new(max_bytes);
             let mut all = HashMap::new();
             for (name, action, turns, messages, size) in steps {
                 let id = id(&name.to_string());

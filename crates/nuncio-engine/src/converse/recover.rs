@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::digest::Digest;
-use nuncio_core::event::{EventLog, OutputKind};
+use nuncio_core::event::{ModelOutputKind, TurnEventLog};
 use nuncio_core::execution::{CallAuthorization, Execution, InvocationTarget};
 use nuncio_core::ids::{CallId, Incarnation};
 use nuncio_core::message::{Block, Content, Message, ToolCall};
@@ -189,8 +189,8 @@ fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
 }
 
 /// Rebuilds the event log of a turn from its history.
-fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &TurnOutcome) -> EventLog {
-    let mut log = EventLog::rebuilt();
+fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &TurnOutcome) -> TurnEventLog {
+    let mut log = TurnEventLog::rebuilt();
     let mut spoken = false;
     for message in messages {
         spoken |= matches!(message, Message::Assistant { .. });
@@ -200,8 +200,8 @@ fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId
         }
         let retold = match message {
             Message::Assistant { content, .. } => content.blocks().iter().try_for_each(|block| match block {
-                Block::Text { text, .. } => log.delta(OutputKind::Text, text),
-                Block::Thinking { thinking, .. } => log.delta(OutputKind::Thinking, thinking),
+                Block::Text { text, .. } => log.delta(ModelOutputKind::Text, text),
+                Block::Thinking { thinking, .. } => log.delta(ModelOutputKind::Thinking, thinking),
                 Block::ToolUse { call, .. } => log.tool_call(call),
                 Block::Image { .. } => Ok(()),
             }),

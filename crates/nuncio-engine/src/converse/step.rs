@@ -8,10 +8,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::event::OutputKind;
+use nuncio_core::event::ModelOutputKind;
 use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::CallId;
-use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
+use nuncio_core::message::{Block, Content, Message, ToolCall, UnknownMessageFields};
 use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
 use nuncio_core::turn::{StopReason, TokenUsage};
 use serde_json::Value;
@@ -19,23 +19,24 @@ use serde_json::Value;
 use super::begin::PermissionResponder;
 use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
-use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use crate::call::{ClientDecision, ToolCallOutcome, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::brain::{
-    BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool, OutputPiece, text_block,
+    BrainError, BrainOutput, BrainOutputPiece, BrainStepInput, BrainStepStop, BrainWriter, HistoryNeed, OfferedTool,
+    text_block,
 };
 use crate::ports::store::{HistorySlot, ResultTarget, SessionChange, StoredMessage};
 
 /// Message blocks and tool calls of one step.
-struct StepOutput {
+struct BrainStepOutput {
     blocks: Vec<Block>,
-    calls: Vec<(ToolCall, Extra)>,
+    calls: Vec<(ToolCall, UnknownMessageFields)>,
     /// Calls that the brain runs itself and wants the app to allow.
     asked: HashSet<CallId>,
 }
 
 /// Outcome of one tool call of a step.
-pub(super) enum StepCallOutcome {
+pub(super) enum BrainStepCallOutcome {
     Ended { call: CallId, content: Content },
     AskClient(ToolCall),
 }
@@ -132,7 +133,7 @@ impl RunningTurn {
             }
             let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
             earlier.extend(exchanges);
-            let prompt = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
+            let prompt = BrainStepInput { tools: Vec::new(), ..self.prompt(earlier) };
             let text = tokio::select! {
                 biased;
                 text = self.served.brain.summarize(prompt) => text,
@@ -148,7 +149,7 @@ impl RunningTurn {
         Ok(())
     }
 
-    fn prompt(&self, history: Vec<Message>) -> BrainPrompt {
+    fn prompt(&self, history: Vec<Message>) -> BrainStepInput {
         let agent = &self.served.agent;
         let own = agent
             .tools
@@ -166,7 +167,7 @@ impl RunningTurn {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
         });
-        BrainPrompt {
+        BrainStepInput {
             agent: Arc::clone(agent),
             history,
             tools: own.chain(brought).collect(),
@@ -181,7 +182,7 @@ impl RunningTurn {
         output: BrainOutput,
         mut used: HashSet<CallId>,
     ) -> Result<Option<TurnEnding>, EngineError> {
-        let StepOutput { mut blocks, calls, asked } = self.split_output(output, &mut used);
+        let BrainStepOutput { mut blocks, calls, asked } = self.split_output(output, &mut used);
         let has_blocks = !blocks.is_empty();
         let uses = calls.iter().map(|(call, extra)| Block::ToolUse { call: call.clone(), extra: extra.clone() });
         blocks.extend(uses);
@@ -216,19 +217,19 @@ impl RunningTurn {
     }
 
     /// Splits the brain's output: blocks, a new one at each change between text and thinking, then the tool calls.
-    fn split_output(&self, output: BrainOutput, used: &mut HashSet<CallId>) -> StepOutput {
-        let mut texts: Vec<(OutputKind, String, Extra)> = Vec::new();
+    fn split_output(&self, output: BrainOutput, used: &mut HashSet<CallId>) -> BrainStepOutput {
+        let mut texts: Vec<(ModelOutputKind, String, UnknownMessageFields)> = Vec::new();
         let (mut calls, mut asked) = (Vec::new(), HashSet::new());
         for (at, piece) in output.pieces.into_iter().enumerate() {
             match piece {
-                OutputPiece::Text { kind, text, extra } => match texts.last_mut() {
+                BrainOutputPiece::Text { kind, text, extra } => match texts.last_mut() {
                     Some((last, written, written_extra)) if *last == kind => {
                         written.push_str(&text);
                         written_extra.extend(extra);
                     }
                     _ => texts.push((kind, text, extra)),
                 },
-                OutputPiece::Call { id, name, input, extra } => {
+                BrainOutputPiece::Call { id, name, input, extra } => {
                     let call = ToolCall { id: self.fresh_id(id, used), name, input };
                     if output.asked.contains(&at) {
                         asked.insert(call.id.clone());
@@ -238,7 +239,7 @@ impl RunningTurn {
             }
         }
         let blocks = texts.into_iter().map(|(kind, text, extra)| text_block(kind, text, extra)).collect();
-        StepOutput { blocks, calls, asked }
+        BrainStepOutput { blocks, calls, asked }
     }
 
     /// Runs the calls of a step concurrently. Results are logged in call order; calls that the app must answer are
@@ -270,10 +271,10 @@ impl RunningTurn {
             .collect();
         while let Some(answered) = running.next().await {
             match answered? {
-                StepCallOutcome::Ended { call, content } => {
+                BrainStepCallOutcome::Ended { call, content } => {
                     this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
                 }
-                StepCallOutcome::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
+                BrainStepCallOutcome::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
             }
         }
         Ok(pending)
@@ -298,7 +299,7 @@ impl RunningTurn {
         client: ClientDecision,
         offered: bool,
         target: ResultTarget,
-    ) -> Result<StepCallOutcome, EngineError> {
+    ) -> Result<BrainStepCallOutcome, EngineError> {
         // Boxed, so that the futures of turns stay small.
         let called = Box::pin(self.conversations.calls.call(ToolCallRequest {
             caller: &self.caller,
@@ -319,8 +320,8 @@ impl RunningTurn {
         }))
         .await?;
         Ok(match called {
-            CallOutcome::Ended(ended) => StepCallOutcome::Ended { content: ended.content(), call: call.id },
-            CallOutcome::AskClient => StepCallOutcome::AskClient(call),
+            ToolCallOutcome::Ended(ended) => BrainStepCallOutcome::Ended { content: ended.content(), call: call.id },
+            ToolCallOutcome::AskClient => BrainStepCallOutcome::AskClient(call),
         })
     }
 
@@ -366,7 +367,7 @@ impl RunningTurn {
     }
 
     async fn store_partial_output(&mut self, output: BrainOutput) -> Result<(), EngineError> {
-        let StepOutput { blocks, .. } = self.split_output(output, &mut HashSet::new());
+        let BrainStepOutput { blocks, .. } = self.split_output(output, &mut HashSet::new());
         if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
     }
 

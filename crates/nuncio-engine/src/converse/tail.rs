@@ -256,19 +256,19 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use async_trait::async_trait;
-    use nuncio_core::message::{Block, Extra};
+    use nuncio_core::message::{Block, UnknownMessageFields};
     use proptest::prelude::*;
 
     use super::*;
 
     /// Store of one session that counts the messages read from it.
     #[derive(Default)]
-    struct FakeStore {
+    struct FakeMessageStore {
         messages: Vec<EncodedMessage>,
         read: Mutex<usize>,
     }
 
-    impl FakeStore {
+    impl FakeMessageStore {
         fn add(&mut self, number: u64, turn: u64, message: Message) -> StoredMessage {
             let stored = StoredMessage { number, turn, message };
             self.messages.push(stored.encode());
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl MessageStore for FakeStore {
+    impl MessageStore for FakeMessageStore {
         async fn messages(&self, _session: &SessionId, from: u64) -> Result<Vec<EncodedMessage>, StoreError> {
             Ok(self.counted(self.messages.iter().filter(|message| message.number >= from)))
         }
@@ -323,7 +323,7 @@ mod tests {
         match role {
             0 => Message::user(text),
             1 => Message::assistant(vec![Block::text(text)]),
-            _ => Message::System { content: text.to_owned(), extra: Extra::new() },
+            _ => Message::System { content: text.to_owned(), extra: UnknownMessageFields::new() },
         }
     }
 
@@ -335,8 +335,8 @@ mod tests {
         messages.iter().filter(|message| is_system(message)).count()
     }
 
-    fn history(turns: u64) -> FakeStore {
-        let mut store = FakeStore::default();
+    fn history(turns: u64) -> FakeMessageStore {
+        let mut store = FakeMessageStore::default();
         store.add(0, 0, said(2, "be kind"));
         for turn in 1..=turns {
             store.add(turn * 2 - 1, turn, said(0, "question"));
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn system_messages_that_a_tail_drops_are_not_read_again() {
-        let mut store = FakeStore::default();
+        let mut store = FakeMessageStore::default();
         let mut tail = HistoryTail::empty(0);
         for number in 0..1000 {
             tail.push(&store.add(number, 0, said(if number % 100 == 0 { 2 } else { 0 }, "began")));
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn long_system_message_counts_towards_the_size_of_the_tail() {
-        let mut store = FakeStore::default();
+        let mut store = FakeMessageStore::default();
         store.add(0, 0, said(2, &"rule ".repeat(10_000)));
         for number in 1..100 {
             store.add(number, number, said(0, "question"));
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn only_system_messages_are_read_of_the_messages_that_the_session_began_with() {
-        let mut store = FakeStore::default();
+        let mut store = FakeMessageStore::default();
         for number in 0..100 {
             store.add(number, 0, said(if number % 10 == 0 { 2 } else { 0 }, "began"));
         }
@@ -471,7 +471,7 @@ mod tests {
             earlier in 0u64..80,
             steps in prop::collection::vec((0u8..6, 0u8..2, "[a-z]{0,40}"), 0..40),
         ) {
-            let mut store = FakeStore::default();
+            let mut store = FakeMessageStore::default();
             for number in 0..earlier {
                 let role = if number % 3 == 1 { 1 } else if number <= 3 && number % 2 == 0 { 2 } else { 0 };
                 store.add(number, u64::from(number > 3), said(role, "earlier"));

@@ -14,11 +14,11 @@ use tracing::Instrument as _;
 use super::begin::PermissionResponder;
 use super::live::LiveTurn;
 use super::recent::CachedConversation;
-use super::step::StepCallOutcome;
+use super::step::BrainStepCallOutcome;
 use super::tail::HistoryTail;
 use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
-use crate::call::{ClientDecision, CommitSender, NotifyWhen};
+use crate::call::{ClientDecision, CommitResultSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::brain::HistoryNeed;
@@ -84,7 +84,7 @@ impl RunningTurn {
         self,
         changes: Vec<Change>,
         session_lock: OwnedMutexGuard<()>,
-        answer: CommitSender,
+        answer: CommitResultSender,
         notify: NotifyWhen,
     ) {
         let begun = self.conversations.context.commit(changes).await;
@@ -158,10 +158,10 @@ impl RunningTurn {
     ) -> Result<(), EngineError> {
         let target = self.result_target(&pending.call.id);
         match self.call(pending.call, decision, offered, target).await? {
-            StepCallOutcome::Ended { call, content } => {
+            BrainStepCallOutcome::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
-            StepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+            BrainStepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
         }
     }
 
@@ -286,6 +286,6 @@ pub(super) fn failed(
     }
 }
 
-pub(super) fn too_large(full: nuncio_core::event::EventLogFull) -> EngineError {
+pub(super) fn too_large(full: nuncio_core::event::TurnEventLogFullError) -> EngineError {
     EngineError::new(Code::TurnTooLarge, full.to_string())
 }

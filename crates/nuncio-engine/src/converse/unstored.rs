@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::backoff::Backoff;
-use nuncio_core::event::EventLog;
+use nuncio_core::event::TurnEventLog;
 use nuncio_core::turn::{TurnOutcome, TurnState};
 
 use super::live::LiveTurn;
@@ -49,7 +49,7 @@ impl ConversationService {
             return Ok(());
         }
         let calls = self.call_store.started_calls(&self.context.incarnation).await?;
-        let events = live.read(EventLog::to_bytes);
+        let events = live.read(TurnEventLog::to_bytes);
         let calls = calls.iter().filter(|call| call.belongs_to(&turn)).collect();
         Ok(self.close_turn(&turn, calls, stop.clone(), Some(events)).await?)
     }

@@ -69,9 +69,9 @@ impl<const FILTERS: usize> CatalogueQuery<FILTERS> {
 
 /// Crawled documents by URL or origin, in memory.
 #[derive(Debug)]
-pub struct Catalogue<V>(RwLock<BTreeMap<String, V>>);
+pub struct CrawledCatalogue<V>(RwLock<BTreeMap<String, V>>);
 
-impl<V: Clone> Catalogue<V> {
+impl<V: Clone> CrawledCatalogue<V> {
     pub fn put(&self, key: &str, value: V) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), value);
     }
@@ -91,7 +91,7 @@ impl<V: Clone> Catalogue<V> {
     }
 }
 
-impl<V> Default for Catalogue<V> {
+impl<V> Default for CrawledCatalogue<V> {
     fn default() -> Self {
         Self(RwLock::default())
     }

@@ -66,14 +66,14 @@ pub enum ExpectedValidity {
 #[serde(deny_unknown_fields)]
 struct UncheckedProtocolDefinition {
     description: String,
-    methods: Vec<UncheckedMethod>,
+    methods: Vec<UncheckedProtocolMethod>,
     examples: Vec<ProtocolExample>,
     test_cases: Vec<ProtocolTestCase>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UncheckedMethod {
+struct UncheckedProtocolMethod {
     name: String,
     #[serde(default)]
     description: String,

@@ -13,7 +13,7 @@ use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
 use super::queue::{LiveExecution, ends};
-use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
+use crate::call::{ClientDecision, PendingExecutionInsert, ToolCallOutcome, ToolCallRequest};
 use crate::call_failure::cancelled;
 use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
@@ -25,7 +25,7 @@ use crate::skills::PublishedSkill;
 /// do not count; the deadline bounds them.
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 
-enum AttemptEnd {
+enum ExecutionAttemptEnd {
     /// The execution ended and is stored.
     Over(ExecutionState, Timestamp),
     /// The backend is unavailable; retry after this delay.
@@ -62,12 +62,12 @@ impl ExecutionService {
             let mut failures = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30)).start();
             loop {
                 match self.attempt(live, pending_insert).await {
-                    Ok(AttemptEnd::Over(state, at)) => {
+                    Ok(ExecutionAttemptEnd::Over(state, at)) => {
                         live.update(|execution| ends(execution, state, at));
                         break;
                     }
-                    Ok(AttemptEnd::Left) => break,
-                    Ok(AttemptEnd::Again(after)) => self.pause(live, after).await,
+                    Ok(ExecutionAttemptEnd::Left) => break,
+                    Ok(ExecutionAttemptEnd::Again(after)) => self.pause(live, after).await,
                     // The submitter received the error.
                     Err(_) if pending_insert.is_some_and(PendingExecutionInsert::is_refused) => break,
                     Err(error) => {
@@ -101,11 +101,11 @@ impl ExecutionService {
         &self,
         live: &LiveExecution,
         pending_insert: Option<&PendingExecutionInsert>,
-    ) -> Result<AttemptEnd, EngineError> {
+    ) -> Result<ExecutionAttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
             return match self.context.closed.is_cancelled() {
-                true => Ok(AttemptEnd::Left),
+                true => Ok(ExecutionAttemptEnd::Left),
                 false => self.give_up(pending_insert, &execution, cancelled()).await,
             };
         }
@@ -114,7 +114,7 @@ impl ExecutionService {
             return self.give_up(pending_insert, &execution, late(&execution)).await;
         }
         if self.context.is_closing() {
-            return Ok(AttemptEnd::Left);
+            return Ok(ExecutionAttemptEnd::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
@@ -139,7 +139,7 @@ impl ExecutionService {
         execution: &Execution,
         offered: &PublishedSkill,
         tool: &ToolName,
-    ) -> Result<AttemptEnd, EngineError> {
+    ) -> Result<ExecutionAttemptEnd, EngineError> {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
@@ -167,19 +167,21 @@ impl ExecutionService {
             })
             .await;
         let ended = match called {
-            Ok(CallOutcome::Ended(ended)) => ended,
-            Ok(CallOutcome::AskClient) => {
+            Ok(ToolCallOutcome::Ended(ended)) => ended,
+            Ok(ToolCallOutcome::AskClient) => {
                 return Err(EngineError::new(Code::Internal, "an execution has no app to ask"));
             }
-            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => return Ok(AttemptEnd::Left),
+            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => {
+                return Ok(ExecutionAttemptEnd::Left);
+            }
             Err(error) => return Err(error),
         };
         Ok(match ended.end {
-            Some(state) => AttemptEnd::Over(state, ended.at),
-            None if self.context.closed.is_cancelled() => AttemptEnd::Left,
+            Some(state) => ExecutionAttemptEnd::Over(state, ended.at),
+            None if self.context.closed.is_cancelled() => ExecutionAttemptEnd::Left,
             None => {
                 let first = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
-                AttemptEnd::Again(Backoff::doubling(first, Duration::MAX).after(attempt))
+                ExecutionAttemptEnd::Again(Backoff::doubling(first, Duration::MAX).after(attempt))
             }
         })
     }
@@ -189,7 +191,7 @@ impl ExecutionService {
         live: &LiveExecution,
         execution: &Execution,
         offered: &PublishedSkill,
-    ) -> Result<AttemptEnd, EngineError> {
+    ) -> Result<ExecutionAttemptEnd, EngineError> {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let at = self.context.now();
@@ -198,12 +200,12 @@ impl ExecutionService {
         let authorization = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = ExecutionChange::Start { id, owner, attempt, at, call: Some(authorization) };
         if !self.context.commit_one(start).await.made_unless(Conflict::OwnerChanged)? {
-            return Ok(AttemptEnd::Left);
+            return Ok(ExecutionAttemptEnd::Left);
         }
         mark_running(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
         if self.context.is_closing() && !matches!(answer, Ok(Ok(_))) {
-            return Ok(AttemptEnd::Left);
+            return Ok(ExecutionAttemptEnd::Left);
         }
         let state = match answer {
             Ok(Ok(output)) => ExecutionState::Completed { output },
@@ -219,23 +221,27 @@ impl ExecutionService {
         pending_insert: Option<&PendingExecutionInsert>,
         execution: &Execution,
         failure: ExecutionFailure,
-    ) -> Result<AttemptEnd, EngineError> {
+    ) -> Result<ExecutionAttemptEnd, EngineError> {
         self.calls.ensure_committed(pending_insert).await?;
         self.end_execution(execution, ExecutionState::of_failure(failure)).await
     }
 
-    async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<AttemptEnd, EngineError> {
+    async fn end_execution(
+        &self,
+        execution: &Execution,
+        state: ExecutionState,
+    ) -> Result<ExecutionAttemptEnd, EngineError> {
         let at = self.context.now();
         let attempt = last_attempt(execution, execution.attempt);
         let changes = self.calls.end_of_execution(&attempt, execution.attempt, state.clone(), at);
         let made = self.context.commit(changes).await.made_unless(Conflict::OwnerChanged)?;
-        Ok(if made { AttemptEnd::Over(state, at) } else { AttemptEnd::Left })
+        Ok(if made { ExecutionAttemptEnd::Over(state, at) } else { ExecutionAttemptEnd::Left })
     }
 
     /// Ends an execution that was removed from the queue before it began.
     pub(super) async fn end_unbegun(&self, live: &LiveExecution, failure: ExecutionFailure) -> Result<(), EngineError> {
         let ended = self.give_up(None, &live.now(), failure).await;
-        if let Ok(AttemptEnd::Over(state, at)) = &ended {
+        if let Ok(ExecutionAttemptEnd::Over(state, at)) = &ended {
             live.update(|execution| ends(execution, state.clone(), *at));
             self.context.meter.execution_ended(&live.now());
         }

@@ -15,7 +15,7 @@ use url::Url;
 use super::agent;
 use super::queue::{LiveExecution, QueueLimitReached};
 use crate::access::Caller;
-use crate::call::{CommitReceiver, NotifyWhen, PendingExecutionInsert};
+use crate::call::{CommitResultReceiver, NotifyWhen, PendingExecutionInsert};
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::ExecutionService;
@@ -47,13 +47,13 @@ pub struct SubmittedExecution {
 
 /// Why an execution was not accepted. Nothing was stored.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SubmitError {
+pub enum ExecutionSubmitError {
     Inputs(Vec<SchemaViolation>),
     Full(QueueLimitReached),
     Engine(EngineError),
 }
 
-impl<E: Into<EngineError>> From<E> for SubmitError {
+impl<E: Into<EngineError>> From<E> for ExecutionSubmitError {
     fn from(error: E) -> Self {
         Self::Engine(error.into())
     }
@@ -67,7 +67,7 @@ impl ExecutionService {
         permit: &SkillPermit,
         submission: ExecutionRequest,
         until: Option<Timestamp>,
-    ) -> Result<SubmittedExecution, SubmitError> {
+    ) -> Result<SubmittedExecution, ExecutionSubmitError> {
         let submitted = self.submit_once(permit, submission, until).await?;
         let Some(until) = until.filter(|_| submitted.again) else { return Ok(submitted) };
         let execution = self.execution_until(&permit.caller, submitted.execution.id.as_str(), until).await?;
@@ -80,7 +80,7 @@ impl ExecutionService {
         SkillPermit { caller, offered }: &SkillPermit,
         submission: ExecutionRequest,
         until: Option<Timestamp>,
-    ) -> Result<SubmittedExecution, SubmitError> {
+    ) -> Result<SubmittedExecution, ExecutionSubmitError> {
         self.context.check_not_closing()?;
         if let Some(before) = self.submitted_before(caller, offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
@@ -92,7 +92,7 @@ impl ExecutionService {
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller.principal, &execution.order.skill);
 
-        self.queue.reserve(who, skill).map_err(SubmitError::Full)?;
+        self.queue.reserve(who, skill).map_err(ExecutionSubmitError::Full)?;
         match self.accept(execution, Arc::clone(offered), idempotency.clone(), until).await {
             Ok(execution) => Ok(SubmittedExecution { execution, again: false }),
             // A concurrent copy of the same request was stored first.
@@ -151,7 +151,7 @@ impl ExecutionService {
         &self,
         live: &LiveExecution,
         pending_insert: &Weak<PendingExecutionInsert>,
-        mut accepted: CommitReceiver,
+        mut accepted: CommitResultReceiver,
         until: Timestamp,
     ) -> Result<(), StoreError> {
         tokio::select! {
@@ -201,16 +201,16 @@ impl ExecutionService {
         caller: &Caller,
         offered: &PublishedSkill,
         submission: ExecutionRequest,
-    ) -> Result<AcceptedInvocation, SubmitError> {
+    ) -> Result<AcceptedInvocation, ExecutionSubmitError> {
         let skill = offered.skill();
         let inputs = match &offered.tool {
             Some(tool) => {
                 let inputs = Value::Object(with_defaults(tool.input.source(), submission.inputs));
-                tool.input.check(&inputs).map_err(SubmitError::Inputs)?;
+                tool.input.check(&inputs).map_err(ExecutionSubmitError::Inputs)?;
                 let Value::Object(inputs) = inputs else { unreachable!("it was made from a map") };
                 inputs
             }
-            None => agent::check_inputs(submission.inputs).map_err(SubmitError::Inputs)?,
+            None => agent::check_inputs(submission.inputs).map_err(ExecutionSubmitError::Inputs)?,
         };
         let limits = self.queue.limits();
         let timeout = self.skills.execution_timeout(offered);

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Agent;
-use nuncio_core::event::{EventLog, EventLogFull, OutputKind};
+use nuncio_core::event::{ModelOutputKind, TurnEventLog, TurnEventLogFullError};
 use nuncio_core::ids::{CallId, OptionName, SessionId, ToolName};
-use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
+use nuncio_core::message::{Block, Content, Message, ToolCall, UnknownMessageFields};
 use nuncio_core::turn::{CallAnswer, StopReason, TokenUsage};
 use serde_json::{Map, Value};
 
 use crate::converse::LiveTurn;
 
-/// Input of one step of a brain.
 #[derive(Debug, Clone)]
-pub struct BrainPrompt {
+pub struct BrainStepInput {
     pub agent: Arc<Agent>,
     /// The part of the conversation that [`Brain::history_need`] names.
     pub history: Vec<Message>,
@@ -60,7 +59,7 @@ pub enum BrainError {
     #[error("the agent's program failed; the log of its server says why")]
     ProgramFailed { details: String },
     #[error(transparent)]
-    TooMuch(#[from] EventLogFull),
+    TooMuch(#[from] TurnEventLogFullError),
 }
 
 /// Part of a history that a brain needs for a step. What it does not need is not read from the store.
@@ -82,10 +81,10 @@ pub enum HistoryNeed {
 #[async_trait]
 pub trait Brain: fmt::Debug + Send + Sync + 'static {
     /// Runs one step and writes its output to `writer`.
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError>;
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError>;
 
     /// Summarises messages that no longer fit the context window; `None` if the brain cannot, and they are dropped.
-    async fn summarize(&self, _prompt: BrainPrompt) -> Option<String> {
+    async fn summarize(&self, _prompt: BrainStepInput) -> Option<String> {
         None
     }
 
@@ -115,7 +114,7 @@ pub struct BrainWriter {
 #[derive(Debug, Default)]
 pub(crate) struct BrainOutput {
     /// Pieces of output, in the order in which they began.
-    pub(crate) pieces: Vec<OutputPiece>,
+    pub(crate) pieces: Vec<BrainOutputPiece>,
     /// Indexes of calls that the brain runs itself, if the app allows it.
     pub(crate) asked: HashSet<usize>,
     /// Results of calls that the brain ran itself.
@@ -123,12 +122,12 @@ pub(crate) struct BrainOutput {
 }
 
 #[derive(Debug)]
-pub(crate) enum OutputPiece {
+pub(crate) enum BrainOutputPiece {
     Text {
-        kind: OutputKind,
+        kind: ModelOutputKind,
         text: String,
         /// Extra fields that the brain needs back in the history.
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
     Call {
         /// Call id chosen by the brain, if it gave one.
@@ -136,7 +135,7 @@ pub(crate) enum OutputPiece {
         name: ToolName,
         input: Map<String, Value>,
         /// Extra fields that the brain needs back in the history.
-        extra: Extra,
+        extra: UnknownMessageFields,
     },
 }
 
@@ -153,8 +152,8 @@ impl BrainWriter {
     #[must_use]
     pub fn message(&self) -> Message {
         let blocks = self.output.pieces.iter().enumerate().map(|(index, piece)| match piece {
-            OutputPiece::Text { kind, text, extra } => text_block(*kind, text.clone(), extra.clone()),
-            OutputPiece::Call { id, name, input, extra } => {
+            BrainOutputPiece::Text { kind, text, extra } => text_block(*kind, text.clone(), extra.clone()),
+            BrainOutputPiece::Call { id, name, input, extra } => {
                 let nameless = || CallId::parse(&format!("call-{index}")).expect("a number is a call id");
                 let id = id.clone().unwrap_or_else(nameless);
                 let call = ToolCall { id, name: name.clone(), input: input.clone() };
@@ -165,16 +164,16 @@ impl BrainWriter {
     }
 
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.write(OutputKind::Text, piece).await
+        self.write(ModelOutputKind::Text, piece).await
     }
 
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.write(OutputKind::Thinking, piece).await
+        self.write(ModelOutputKind::Thinking, piece).await
     }
 
     /// Adds a tool call. All calls are announced when the step ends.
     pub fn call(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
-        self.output.pieces.push(OutputPiece::Call { id, name, input, extra: Extra::new() });
+        self.output.pieces.push(BrainOutputPiece::Call { id, name, input, extra: UnknownMessageFields::new() });
     }
 
     /// Asks the app to allow a call that the brain runs itself, with a tool that is not the agent's. The answer is in
@@ -192,7 +191,7 @@ impl BrainWriter {
 
     /// Reports the result of a call that the brain ran itself.
     pub fn result(&mut self, call: CallId, content: Content) -> Result<(), BrainError> {
-        self.turn.write(|log: &mut EventLog| log.tool_result(call.as_str(), &content))?;
+        self.turn.write(|log: &mut TurnEventLog| log.tool_result(call.as_str(), &content))?;
         self.output.results.push((call, content));
         Ok(())
     }
@@ -209,21 +208,27 @@ impl BrainWriter {
     }
 
     /// Attaches fields, such as a signature, to the last block, so that they are in the history. They are not streamed.
-    pub fn keep(&mut self, fields: Extra) {
-        if let Some(OutputPiece::Text { extra, .. } | OutputPiece::Call { extra, .. }) = self.output.pieces.last_mut() {
+    pub fn keep(&mut self, fields: UnknownMessageFields) {
+        if let Some(BrainOutputPiece::Text { extra, .. } | BrainOutputPiece::Call { extra, .. }) =
+            self.output.pieces.last_mut()
+        {
             extra.extend(fields);
         }
     }
 
-    async fn write(&mut self, kind: OutputKind, piece: &str) -> Result<(), BrainError> {
+    async fn write(&mut self, kind: ModelOutputKind, piece: &str) -> Result<(), BrainError> {
         if piece.is_empty() {
             return Ok(());
         }
         // Readers are woken once, when the brain pauses.
-        self.turn.write_quietly(|log: &mut EventLog| log.delta(kind, piece))?;
+        self.turn.write_quietly(|log: &mut TurnEventLog| log.delta(kind, piece))?;
         match self.output.pieces.last_mut() {
-            Some(OutputPiece::Text { kind: last, text, .. }) if *last == kind => text.push_str(piece),
-            _ => self.output.pieces.push(OutputPiece::Text { kind, text: piece.to_owned(), extra: Extra::new() }),
+            Some(BrainOutputPiece::Text { kind: last, text, .. }) if *last == kind => text.push_str(piece),
+            _ => self.output.pieces.push(BrainOutputPiece::Text {
+                kind,
+                text: piece.to_owned(),
+                extra: UnknownMessageFields::new(),
+            }),
         }
         self.since_pause += 1;
         if self.since_pause >= PAUSE_EVERY {
@@ -238,9 +243,9 @@ impl BrainWriter {
     }
 }
 
-pub(crate) fn text_block(kind: OutputKind, text: String, extra: Extra) -> Block {
+pub(crate) fn text_block(kind: ModelOutputKind, text: String, extra: UnknownMessageFields) -> Block {
     match kind {
-        OutputKind::Text => Block::Text { text, extra },
-        OutputKind::Thinking => Block::Thinking { thinking: text, extra },
+        ModelOutputKind::Text => Block::Text { text, extra },
+        ModelOutputKind::Thinking => Block::Thinking { thinking: text, extra },
     }
 }

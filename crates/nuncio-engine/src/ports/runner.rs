@@ -36,26 +36,26 @@ pub struct AuthorizedToolCall {
     pub deadline: Timestamp,
     /// Identifiers to forward, such as a trace id.
     pub trace: BTreeMap<&'static str, String>,
-    pub program_start: StartSignal,
+    pub program_start: ProgramStartSignal,
     /// Collects the messages that carry the call to a person's device.
     pub sent: SentCallMessages,
     /// Inbox for tools that people run; `None` for other tools.
-    pub inbox: Option<Arc<dyn HumanInbox>>,
+    pub inbox: Option<Arc<dyn HumanTaskInbox>>,
 }
 
 /// Tasks for people. The inbox withdraws a task at its deadline and when its call is cancelled.
 #[async_trait]
-pub trait HumanInbox: fmt::Debug + Send + Sync {
+pub trait HumanTaskInbox: fmt::Debug + Send + Sync {
     /// Creates the task of a call and waits for its result.
-    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, RunError>;
+    async fn run_by_person(&self, call: &AuthorizedToolCall, instructions: String) -> Result<ToolOutput, ToolRunError>;
 }
 
 /// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
 /// sent; an execution interrupted before has not used an attempt.
 #[derive(Debug, Clone, Default)]
-pub struct StartSignal(Arc<SetOnce<()>>);
+pub struct ProgramStartSignal(Arc<SetOnce<()>>);
 
-impl StartSignal {
+impl ProgramStartSignal {
     /// Reports that the program has started; further calls change nothing.
     pub fn report(&self) {
         let _ = self.0.set(());
@@ -139,7 +139,7 @@ impl ToolOutput {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
+pub enum ToolRunError {
     /// The tool ran and reported a failure.
     #[error("{0}")]
     Failed(String),
@@ -154,7 +154,7 @@ pub enum RunError {
     NoOutcome { code: Code, message: String },
 }
 
-impl RunError {
+impl ToolRunError {
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -167,7 +167,7 @@ impl RunError {
 
 #[async_trait]
 pub trait Runner: fmt::Debug + Send + Sync + 'static {
-    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError>;
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError>;
 
     /// Adds imported tools to an agent before it is served; `Err` says what is wrong and what to do.
     async fn resolve(&self, agent: Agent) -> Result<Agent, String>;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nuncio_core::audit::references::{ApprovalReference, LedgerReference, PermissionSource, SealedMessageReference};
-use nuncio_core::audit::{AuditRecord, ChainBreak, ChainLink};
+use nuncio_core::audit::{AuditChainBreak, AuditChainLink, AuditRecord};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, GrantId};
@@ -38,16 +38,16 @@ pub struct ExplainedRecord {
     pub seq: u64,
     pub record: Value,
     /// The audit record first, then each record that it refers to.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<ReferencedRecord>,
 }
 
 /// A record, compared with the hash by which another refers to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct ReferencedRecord {
     /// Kind of record: `audit`, `grant`, `ledger`, `approval`, `relay` or `device`.
     pub kept_by: Cow<'static, str>,
     pub name: String,
-    pub state: EvidenceState,
+    pub state: ReferencedRecordState,
     /// Content of the record, or why it could not be verified.
     pub says: String,
     /// Hashes of the ledger entries, from the first.
@@ -55,8 +55,8 @@ pub struct Evidence {
     pub hashes: Vec<Digest>,
 }
 
-impl Evidence {
-    fn new(kept_by: &'static str, name: String, state: EvidenceState, says: String) -> Self {
+impl ReferencedRecord {
+    fn new(kept_by: &'static str, name: String, state: ReferencedRecordState, says: String) -> Self {
         Self { kept_by: kept_by.into(), name, state, says, hashes: Vec::new() }
     }
 }
@@ -64,7 +64,7 @@ impl Evidence {
 /// Result of comparing a record with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EvidenceState {
+pub enum ReferencedRecordState {
     Holds,
     Changed,
     /// The record is missing, although the server never deletes such records.
@@ -92,8 +92,8 @@ impl AuditChainService {
 
     async fn explain_link(
         &self,
-        link: &ChainLink,
-        broken: Option<&ChainBreak>,
+        link: &AuditChainLink,
+        broken: Option<&AuditChainBreak>,
     ) -> Result<ExplainedRecord, EngineError> {
         let mut evidence = vec![own_evidence(link, broken)];
         if let Ok(record) = serde_json::from_str::<AuditRecord>(&link.record) {
@@ -106,8 +106,9 @@ impl AuditChainService {
             }
             if let Some(approval) = &record.references.approval {
                 let mut one = self.approval_evidence(approval).await?;
-                if one.state == EvidenceState::Missing && link.redaction.is_some() {
-                    (one.state, one.says) = (EvidenceState::NotKept, "it was erased with the person".to_owned());
+                if one.state == ReferencedRecordState::Missing && link.redaction.is_some() {
+                    (one.state, one.says) =
+                        (ReferencedRecordState::NotKept, "it was erased with the person".to_owned());
                 }
                 evidence.push(one);
             }
@@ -119,51 +120,57 @@ impl AuditChainService {
         Ok(ExplainedRecord { seq: link.seq, record, evidence })
     }
 
-    async fn grant_evidence(&self, id: &GrantId, hash: Digest) -> Result<Evidence, EngineError> {
+    async fn grant_evidence(&self, id: &GrantId, hash: Digest) -> Result<ReferencedRecord, EngineError> {
         let grants = self.store.grants().await?;
         let found = grants.iter().find(|grant| grant.id == *id);
         let (state, says) = match found {
             Some(grant) if Digest::of_bytes(&canonical(grant)) == hash => {
-                (EvidenceState::Holds, format!("given by {} at {}", grant.given_by, grant.given_at))
+                (ReferencedRecordState::Holds, format!("given by {} at {}", grant.given_by, grant.given_at))
             }
-            Some(_) => (EvidenceState::Changed, "it is not the grant that the call used".to_owned()),
-            None => (EvidenceState::NotKept, "it was used up or revoked".to_owned()),
+            Some(_) => (ReferencedRecordState::Changed, "it is not the grant that the call used".to_owned()),
+            None => (ReferencedRecordState::NotKept, "it was used up or revoked".to_owned()),
         };
-        Ok(Evidence::new("grant", id.to_string(), state, says))
+        Ok(ReferencedRecord::new("grant", id.to_string(), state, says))
     }
 
-    async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
+    async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<ReferencedRecord, EngineError> {
         let (state, says) = match self.store.approval(&reference.id).await {
             // A record that cannot be read counts as changed.
-            Err(error @ StoreError::Damaged(_)) => (EvidenceState::Changed, format!("it cannot be read: {error}")),
+            Err(error @ StoreError::Damaged(_)) => {
+                (ReferencedRecordState::Changed, format!("it cannot be read: {error}"))
+            }
             Err(error) => return Err(error.into()),
             Ok(Some(approval)) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
-                (EvidenceState::Holds, approval.state.as_str().to_owned())
+                (ReferencedRecordState::Holds, approval.state.as_str().to_owned())
             }
-            Ok(Some(_)) => (EvidenceState::Changed, "it is not the approval that the call used".to_owned()),
-            Ok(None) => (EvidenceState::Missing, "it was removed".to_owned()),
+            Ok(Some(_)) => (ReferencedRecordState::Changed, "it is not the approval that the call used".to_owned()),
+            Ok(None) => (ReferencedRecordState::Missing, "it was removed".to_owned()),
         };
-        Ok(Evidence::new("approval", reference.id.to_string(), state, says))
+        Ok(ReferencedRecord::new("approval", reference.id.to_string(), state, says))
     }
 
-    async fn message_evidence(&self, reference: &SealedMessageReference) -> Result<Evidence, EngineError> {
+    async fn message_evidence(&self, reference: &SealedMessageReference) -> Result<ReferencedRecord, EngineError> {
         let posted = match MessageRef::of(&reference.id) {
             Some(place) => self.store.relayed(&place).await?,
             None => None,
         };
         let (state, says) = match posted.map(|posted| Digest::of_bytes(&posted.post.envelope)) {
-            Some(digest) if digest == reference.envelope => (EvidenceState::Holds, format!("envelope {digest}")),
-            Some(digest) => (EvidenceState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope)),
-            None => (EvidenceState::NotKept, "it is on another relay, or it has expired".to_owned()),
+            Some(digest) if digest == reference.envelope => {
+                (ReferencedRecordState::Holds, format!("envelope {digest}"))
+            }
+            Some(digest) => {
+                (ReferencedRecordState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope))
+            }
+            None => (ReferencedRecordState::NotKept, "it is on another relay, or it has expired".to_owned()),
         };
-        Ok(Evidence::new("relay", reference.id.to_string(), state, says))
+        Ok(ReferencedRecord::new("relay", reference.id.to_string(), state, says))
     }
 
-    async fn ledger_evidence(&self, reference: &LedgerReference) -> Result<Evidence, EngineError> {
+    async fn ledger_evidence(&self, reference: &LedgerReference) -> Result<ReferencedRecord, EngineError> {
         let LedgerReference { hash, relation, seq } = reference;
         let evidence = |state, seq: u64, says: String, hashes| {
             let name = format!("entry {seq} of {relation}");
-            Evidence { hashes, ..Evidence::new("ledger", name, state, says) }
+            ReferencedRecord { hashes, ..ReferencedRecord::new("ledger", name, state, says) }
         };
         let mut entries: Vec<LedgerEntry> = Vec::new();
         loop {
@@ -173,7 +180,7 @@ impl AuditChainService {
                 Ok(page) => entries.extend(page),
                 Err(error) => {
                     let says = format!("it cannot be read: {error}");
-                    return Ok(evidence(EvidenceState::Changed, last + 1, says, Vec::new()));
+                    return Ok(evidence(ReferencedRecordState::Changed, last + 1, says, Vec::new()));
                 }
             }
         }
@@ -182,7 +189,7 @@ impl AuditChainService {
             let hashes: Vec<_> = erased.iter().map(|entry| entry.hash).collect();
             // The signatures of redacted ledger entries are checked with the audit chain.
             if let Some(used) = erased.iter().find(|entry| entry.seq == *seq && entry.hash == *hash) {
-                return Ok(evidence(EvidenceState::Holds, *seq, used.entry.clone(), hashes));
+                return Ok(evidence(ReferencedRecordState::Holds, *seq, used.entry.clone(), hashes));
             }
         }
         let hashes: Vec<_> = entries.iter().map(LedgerEntry::hash).collect();
@@ -198,27 +205,30 @@ impl AuditChainService {
             None => Vec::new(),
         };
         Ok(match ledger::verify(&entries, &devices, &Ed25519Verifier) {
-            Ok(_) => evidence(EvidenceState::Holds, *seq, says, hashes),
-            Err(refused) => {
-                evidence(EvidenceState::Changed, *seq, format!("the ledger could not be verified: {refused}"), hashes)
-            }
+            Ok(_) => evidence(ReferencedRecordState::Holds, *seq, says, hashes),
+            Err(refused) => evidence(
+                ReferencedRecordState::Changed,
+                *seq,
+                format!("the ledger could not be verified: {refused}"),
+                hashes,
+            ),
         })
     }
 }
 
 /// Evidence for the audit record itself. A forged hash shows at the next record or at a checkpoint.
-fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
-    let is_its_own = |broken: &&ChainBreak| match broken {
-        ChainBreak::Altered { seq } | ChainBreak::Replaced { seq } => *seq == link.seq,
-        ChainBreak::Detached { seq } => *seq == link.seq || *seq == link.seq + 1,
+fn own_evidence(link: &AuditChainLink, broken: Option<&AuditChainBreak>) -> ReferencedRecord {
+    let is_its_own = |broken: &&AuditChainBreak| match broken {
+        AuditChainBreak::Altered { seq } | AuditChainBreak::Replaced { seq } => *seq == link.seq,
+        AuditChainBreak::Detached { seq } => *seq == link.seq || *seq == link.seq + 1,
         _ => false,
     };
     let redacted = if link.redaction.is_some() { ", of the record before a person was erased" } else { "" };
     let (state, says) = match broken.filter(is_its_own) {
-        Some(broken) => (EvidenceState::Changed, broken.to_string()),
-        None => (EvidenceState::Holds, format!("hash {}{redacted}", link.hash)),
+        Some(broken) => (ReferencedRecordState::Changed, broken.to_string()),
+        None => (ReferencedRecordState::Holds, format!("hash {}{redacted}", link.hash)),
     };
-    Evidence::new("audit", format!("record {}", link.seq), state, says)
+    ReferencedRecord::new("audit", format!("record {}", link.seq), state, says)
 }
 
 /// First changed ledger entry, going back from the one that the audit record names: each entry contains the hash of the
@@ -228,14 +238,18 @@ fn first_change(
     hashes: &[Digest],
     seq: u64,
     hash: Digest,
-) -> Option<(EvidenceState, u64, String)> {
+) -> Option<(ReferencedRecordState, u64, String)> {
     let mut expected = hash;
     for number in (1..=seq).rev() {
         let Some(at) = entries.iter().position(|entry| entry.seq == number) else {
-            return Some((EvidenceState::Missing, number, "it was removed".to_owned()));
+            return Some((ReferencedRecordState::Missing, number, "it was removed".to_owned()));
         };
         if hashes[at] != expected {
-            return Some((EvidenceState::Changed, number, format!("its hash is {}, but was {expected}", hashes[at])));
+            return Some((
+                ReferencedRecordState::Changed,
+                number,
+                format!("its hash is {}, but was {expected}", hashes[at]),
+            ));
         }
         expected = entries[at].prev_hash;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nuncio_core::audit::ChainLink;
+use nuncio_core::audit::AuditChainLink;
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -26,7 +26,7 @@ pub struct AuditFilter {
 /// A stored audit record, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedAuditRecord {
-    pub link: ChainLink,
+    pub link: AuditChainLink,
     /// The record; `None` if it is not JSON.
     pub record: Option<Value>,
     /// Name of the caller's key, if the caller has a key with a name.
@@ -78,7 +78,7 @@ impl AuditChainService {
     }
 }
 
-fn parse(link: ChainLink, names: &HashMap<KeyId, String>) -> ListedAuditRecord {
+fn parse(link: AuditChainLink, names: &HashMap<KeyId, String>) -> ListedAuditRecord {
     let record: Option<Value> = serde_json::from_str(&link.record).ok();
     let caller_name = match record.as_ref().and_then(caller_of).and_then(Principal::parse) {
         Some(Principal::Key(id)) => names.get(&id).cloned(),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn listed(record: &Value) -> ListedAuditRecord {
-        let link = ChainLink {
+        let link = AuditChainLink {
             seq: 1,
             record: record.to_string(),
             previous: Digest::ZERO,

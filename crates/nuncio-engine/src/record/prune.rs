@@ -1,6 +1,6 @@
 //! Deletion of old audit records and sessions, which is itself recorded.
 
-use nuncio_core::audit::{AuditEvent, AuditEventRecord, ChainHead, ChainLink};
+use nuncio_core::audit::{AuditChainLink, AuditEvent, AuditEventRecord, ChainHead};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl AuditChainService {
 }
 
 /// End time of a record; `None` if it cannot be read, in which case it is kept.
-fn ended_at(link: &ChainLink) -> Option<Timestamp> {
+fn ended_at(link: &AuditChainLink) -> Option<Timestamp> {
     let record: Value = serde_json::from_str(&link.record).ok()?;
     let at = record.get("ended_at").or_else(|| record.get("at"))?.as_str()?;
     Timestamp::try_from(at.to_owned()).ok()

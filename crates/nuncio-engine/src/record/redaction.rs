@@ -1,7 +1,7 @@
 //! Signatures of redacted records. A redacted record keeps its original hash, so that the chain stays valid, and the
 //! server signs the redacted text.
 
-use nuncio_core::audit::{ChainBreak, ChainLink};
+use nuncio_core::audit::{AuditChainBreak, AuditChainLink};
 use nuncio_core::digest::Digest;
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 
@@ -35,10 +35,10 @@ pub(super) fn is_signed(message: &[u8], signature: &str, public_key: &[u8]) -> b
 }
 
 /// Verifies the signature of a redacted audit record.
-pub(super) fn check_link(link: &ChainLink, redaction: &str, public_key: &[u8]) -> Result<(), ChainBreak> {
+pub(super) fn check_link(link: &AuditChainLink, redaction: &str, public_key: &[u8]) -> Result<(), AuditChainBreak> {
     match is_signed(&link_message(link.seq, link.hash, &link.record), redaction, public_key) {
         true => Ok(()),
-        false => Err(ChainBreak::Altered { seq: link.seq }),
+        false => Err(AuditChainBreak::Altered { seq: link.seq }),
     }
 }
 

@@ -25,7 +25,7 @@ const CONVERSATIONS_PER_READ: usize = 100;
 const MAX_BACKUP: usize = 16 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyUpload {
+pub struct KeyBundleUpload {
     /// New key bundle; `None` leaves the stored one unchanged.
     pub bundle: Option<KeyBundle>,
     /// One-time keys with which others encrypt their first message to the device.
@@ -33,7 +33,7 @@ pub struct KeyUpload {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyUploadResult {
+pub struct KeyBundleUploadResult {
     pub seq: u64,
     /// Number of unused one-time keys at the server.
     pub one_time_keys: usize,
@@ -54,7 +54,11 @@ pub struct DeviceKeyService {
 impl DeviceKeyService {
     /// Stores the keys of the caller's own device or of the calling agent, and notifies conversation partners of a new
     /// bundle.
-    pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
+    pub async fn register_keys(
+        &self,
+        by: &Caller,
+        mut upload: KeyBundleUpload,
+    ) -> Result<KeyBundleUploadResult, ConsentError> {
         let me = member(by)?;
         let device = match (&upload.bundle, &by.authentication) {
             (Some(bundle), _) => Some(&bundle.keys.device_id),
@@ -96,7 +100,7 @@ impl DeviceKeyService {
             return Err(refused("its seq is not greater than that of the stored bundle"));
         }
         let one_time_keys = self.store.one_time_keys_left(&id).await?;
-        Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
+        Ok(KeyBundleUploadResult { seq: bundle.keys.seq, one_time_keys })
     }
 
     async fn check_bundle(&self, by: &Caller, me: &RelayParty, bundle: &KeyBundle) -> Result<(), ConsentError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{
-    ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, NewMessage, ToolCallClaim,
+    ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, SubmittedMessage, ToolCallClaim,
 };
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use nuncio_core::notification::{Notification, RelayParty};
@@ -60,7 +60,7 @@ impl RelayService {
             _ => None,
         };
         let MessageToPost { client_id, content_type, subtype, envelope } = new;
-        let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
+        let post = SubmittedMessage { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not accepted: {why}")))?;
         self.context.check_quota(by).await?;
         loop {
@@ -100,7 +100,7 @@ impl RelayService {
     async fn commit_post(
         &self,
         held: &MemberConversation,
-        post: &NewMessage,
+        post: &SubmittedMessage,
         at: Timestamp,
     ) -> Result<Option<Conflict>, ConsentError> {
         let conversation = &held.conversation;
@@ -130,7 +130,7 @@ impl RelayService {
 
     /// Counts a tool call. The result is the time of the message, which is stored with it, so that the window is the
     /// same after a restart.
-    fn take_call(&self, post: &NewMessage) -> Result<Timestamp, ConsentError> {
+    fn take_call(&self, post: &SubmittedMessage) -> Result<Timestamp, ConsentError> {
         let now = self.context.now();
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(now) };
         let per_minute = self.context.limits.relay.tool_calls_per_minute.max(1);
@@ -142,7 +142,7 @@ impl RelayService {
         })
     }
 
-    fn return_call(&self, post: &NewMessage, at: Timestamp) {
+    fn return_call(&self, post: &SubmittedMessage, at: Timestamp) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
             self.tool_calls.give_back(agent, at);
         }

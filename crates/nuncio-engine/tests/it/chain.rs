@@ -9,7 +9,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::text::TextByLanguage;
-use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use nuncio_engine::call::{ClientDecision, ToolCallOutcome, ToolCallRequest};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::{Caller, Engine};
 use serde_json::{Map, Value};
@@ -81,7 +81,7 @@ pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), Code
         deadline: engine.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
-    let CallOutcome::Ended(ended) = engine.calls().call(call).await.unwrap() else {
+    let ToolCallOutcome::Ended(ended) = engine.calls().call(call).await.unwrap() else {
         panic!("the call must not ask an approver")
     };
     ended.result.map(|_| ()).map_err(|failure| failure.code)

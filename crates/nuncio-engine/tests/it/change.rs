@@ -9,7 +9,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::Relation;
 use nuncio_engine::consent::ConsentSettings;
-use nuncio_judge::ChangePolicy;
+use nuncio_judge::ChangeJudgingPolicy;
 use serde_json::{Value, json};
 
 use super::world::{
@@ -89,7 +89,7 @@ async fn compatible_manifest_change_requires_no_new_consent() {
 #[tokio::test]
 async fn operator_policy_decides_if_widened_schema_needs_new_consent() {
     for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
-        let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
+        let policy = ChangeJudgingPolicy { reauth_on_widening, ..ChangeJudgingPolicy::default() };
         let world = TestEngine::with(ConsentSettings { policy, ..ConsentSettings::default() }).await;
         let (owner, bob) = (world.person("ada").await, world.person("bob").await);
         let id = world.agent(&owner, &broken_version(&["path", "limit"])).await;

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use nuncio_bus::LocalBus;
 use nuncio_core::agent::Agent;
 use nuncio_core::audit::AuditRecord;
-use nuncio_core::event::EventLog;
+use nuncio_core::event::TurnEventLog;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::{AgentName, Incarnation, SessionId};
-use nuncio_core::message::{Block, Extra, Message};
+use nuncio_core::message::{Block, Message, UnknownMessageFields};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{Session, SessionSettings};
@@ -21,7 +21,7 @@ use nuncio_core::turn::{StopReason, StreamMode, TurnInput, TurnOutcome, turn_id}
 use nuncio_engine::converse::{PermissionResponder, SessionSettingsPatch, TurnRequest};
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::brain::{
-    Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter, HistoryNeed,
+    Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter, HistoryNeed,
 };
 use nuncio_engine::ports::store::{Change, SessionChange, Store as _};
 use nuncio_engine::secret_cipher::SecretCipher;
@@ -46,13 +46,13 @@ struct RecordingBrain {
 
 #[async_trait]
 impl Brain for RecordingBrain {
-    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, prompt: BrainStepInput, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         self.histories.lock().unwrap().push(prompt.history);
         writer.text("answer").await?;
         Ok(BrainStepStop::ended(StopReason::EndTurn))
     }
 
-    async fn summarize(&self, prompt: BrainPrompt) -> Option<String> {
+    async fn summarize(&self, prompt: BrainStepInput) -> Option<String> {
         self.summarizes.then(|| format!("{} messages", prompt.history.len()))
     }
 
@@ -134,7 +134,7 @@ impl LongConversation {
         };
         let caller = Caller::new(Principal::Local);
         let turn = self.engine.conversations().run_turn(&caller, SESSION, request, None).await.unwrap();
-        assert_eq!(turn.read(EventLog::stop).map(|stop| stop.stop_reason), Some(StopReason::EndTurn));
+        assert_eq!(turn.read(TurnEventLog::stop).map(|stop| stop.stop_reason), Some(StopReason::EndTurn));
         (self.reads.messages.swap(0, Ordering::Relaxed), self.reads.bytes.swap(0, Ordering::Relaxed))
     }
 
@@ -155,7 +155,7 @@ impl LongConversation {
 /// A store with a session that had `earlier` turns.
 async fn stored(file: &Path, earlier: u64) -> Arc<SqliteStore> {
     let id = SessionId::parse(SESSION).unwrap();
-    let system = Message::System { content: "be kind".to_owned(), extra: Extra::new() };
+    let system = Message::System { content: "be kind".to_owned(), extra: UnknownMessageFields::new() };
     let session = Session {
         id: id.clone(),
         owner: Principal::Local,

@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::invoke::ExecutionRequest;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, Runner, ToolOutput, ToolRunError};
 use serde_json::{Map, json};
 
 use super::world::TestEngine;
@@ -41,7 +41,7 @@ struct StoreBreakingRunner {
 
 #[async_trait]
 impl Runner for StoreBreakingRunner {
-    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         if self.runs.fetch_add(1, Ordering::SeqCst) == 0 {
             let refuse =
                 "CREATE TRIGGER refuse BEFORE UPDATE ON executions BEGIN SELECT RAISE(ABORT, 'no writes'); END";

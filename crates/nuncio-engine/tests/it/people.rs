@@ -8,7 +8,7 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::DeviceAssertion;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::Signature;
-use nuncio_engine::consent::{ConsentSettings, EnrolmentRequest};
+use nuncio_engine::consent::{ConsentSettings, DeviceEnrolmentRequest};
 use nuncio_engine::ports::store::{StoreInfoChange, info};
 use nuncio_engine::ports::{Clock as _, Store as _};
 use nuncio_engine::{AuthenticationMethod, Caller};
@@ -59,22 +59,22 @@ async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
     let other = enrolment(&pair(2), &code);
-    let refused: [(&str, EnrolmentRequest, Code); 5] = [
+    let refused: [(&str, DeviceEnrolmentRequest, Code); 5] = [
         ("an unknown code", enrolment(&pair(1), "inv_nope"), Code::InviteInvalid),
-        ("a key of another device", EnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
+        ("a key of another device", DeviceEnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
         (
             "a signature of zeros",
-            EnrolmentRequest { signature: Signature::new([0; 64]), ..good.clone() },
+            DeviceEnrolmentRequest { signature: Signature::new([0; 64]), ..good.clone() },
             Code::DeviceRefused,
         ),
         (
             "another name than the signed one",
-            EnrolmentRequest { name: "other".into(), ..good.clone() },
+            DeviceEnrolmentRequest { name: "other".into(), ..good.clone() },
             Code::DeviceRefused,
         ),
         (
             "a name with an invisible character",
-            EnrolmentRequest { name: "lap\u{202e}top".into(), ..good.clone() },
+            DeviceEnrolmentRequest { name: "lap\u{202e}top".into(), ..good.clone() },
             Code::BadRequest,
         ),
     ];

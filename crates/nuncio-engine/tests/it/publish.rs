@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{AgentPatch, ConsentSettings, NewAgent};
+use nuncio_engine::consent::{AgentAccountPatch, ConsentSettings, NewAgentAccount};
 use serde_json::json;
 
 use super::world::{FILES, TestEngine, broken_version, first_version, manifest, new_agent, object, renumbered};
@@ -140,7 +140,7 @@ async fn only_the_owner_may_publish_judge_or_update_an_agent() {
             world.engine.manifests().judge_manifest(&by, &id, Some(&bytes)).await.unwrap_err().code,
             Code::NotOwner
         );
-        let patch = AgentPatch { public: Some(false), ..AgentPatch::default() };
+        let patch = AgentAccountPatch { public: Some(false), ..AgentAccountPatch::default() };
         assert_eq!(world.engine.accounts().update_agent(&by, &id, patch).await.unwrap_err().code, Code::NotOwner);
     }
     assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 1);
@@ -157,7 +157,7 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
     wrong["schema_version"] = json!("2.0");
     wrong["tools"][0]["name"] = json!("Not A Name");
     wrong["permission_scopes"][0]["id"] = json!("system:root");
-    let new = NewAgent { manifest: Some(wrong.to_string().into_bytes()), ..new_agent() };
+    let new = NewAgentAccount { manifest: Some(wrong.to_string().into_bytes()), ..new_agent() };
     let error = world.engine.manifests().create_agent(&owner.caller(), new).await.unwrap_err();
     let params = error.params();
     let pointers: Vec<_> =
@@ -246,14 +246,14 @@ async fn search_finds_public_agents_by_name_and_capability() {
     let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.publish(&owner, &id, &only_files).await;
     assert_eq!(found("clipboard:read").await, 0, "the removed scope is no longer found");
-    let patch = AgentPatch {
+    let patch = AgentAccountPatch {
         display_name: Some("Archivist".into()),
         description: Some("Keeps 档案.".into()),
-        ..AgentPatch::default()
+        ..AgentAccountPatch::default()
     };
     world.engine.accounts().update_agent(&owner.caller(), &id, patch).await.unwrap();
     assert_eq!((found("helper").await, found("档案 archivist").await, found("read_file").await), (0, 1, 1));
-    let hide = AgentPatch { public: Some(false), ..AgentPatch::default() };
+    let hide = AgentAccountPatch { public: Some(false), ..AgentAccountPatch::default() };
     world.engine.accounts().update_agent(&owner.caller(), &id, hide).await.unwrap();
     assert_eq!(found("").await, 0);
     assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 2);
@@ -273,7 +273,7 @@ async fn only_people_may_create_agents_and_only_up_to_the_limit() {
     let local = Caller::new(Principal::Local);
     assert_eq!(world.engine.manifests().create_agent(&local, new_agent()).await.unwrap_err().code, Code::Unauthorized);
     let eve = world.person("eve").await;
-    let hidden = NewAgent { display_name: "a\u{200b}".into(), ..new_agent() };
+    let hidden = NewAgentAccount { display_name: "a\u{200b}".into(), ..new_agent() };
     assert_eq!(world.engine.manifests().create_agent(&eve.caller(), hidden).await.unwrap_err().code, Code::BadRequest);
     world.engine.manifests().create_agent(&eve.caller(), new_agent()).await.unwrap();
 }

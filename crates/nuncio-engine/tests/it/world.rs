@@ -21,12 +21,12 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentSettings, EnrolmentRequest, ManifestPublicationResult, NewAgent,
-    NewConsent, NewRelation,
+    ConsentError, ConsentErrorDetails, ConsentSettings, DeviceEnrolmentRequest, ManifestPublicationResult,
+    NewAgentAccount, NewConsent, NewRelation,
 };
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, Runner, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineLimits, EnginePorts};
@@ -112,7 +112,7 @@ impl TestEngine {
     }
 
     pub(crate) async fn agent_with_token(&self, owner: &EnrolledPhone, manifest: &Value) -> (AgentId, String) {
-        let new = NewAgent { manifest: Some(manifest.to_string().into_bytes()), ..new_agent() };
+        let new = NewAgentAccount { manifest: Some(manifest.to_string().into_bytes()), ..new_agent() };
         let made = self.engine.manifests().create_agent(&owner.caller(), new).await.unwrap();
         (made.account.id, made.token)
     }
@@ -144,8 +144,8 @@ impl TestEngine {
     }
 }
 
-pub(crate) fn new_agent() -> NewAgent {
-    NewAgent {
+pub(crate) fn new_agent() -> NewAgentAccount {
+    NewAgentAccount {
         display_name: "Helper".to_owned(),
         description: None,
         public: true,
@@ -156,11 +156,11 @@ pub(crate) fn new_agent() -> NewAgent {
     }
 }
 
-pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> EnrolmentRequest {
+pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> DeviceEnrolmentRequest {
     let key = PublicKey::new(pair.public_key().as_ref().try_into().unwrap()).unwrap();
     let enrolment = EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key, name: "laptop".to_owned() };
     let signature = sign(pair, &enrolment.message());
-    EnrolmentRequest { code: code.to_owned(), name: enrolment.name, key, signature }
+    DeviceEnrolmentRequest { code: code.to_owned(), name: enrolment.name, key, signature }
 }
 
 pub(crate) fn sign(pair: &Ed25519KeyPair, message: &[u8]) -> Signature {
@@ -390,7 +390,7 @@ pub(crate) struct SilentBackend;
 
 #[async_trait]
 impl Brain for SilentBackend {
-    async fn think(&self, _prompt: BrainPrompt, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, _prompt: BrainStepInput, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         Ok(BrainStepStop::ended(StopReason::EndTurn))
     }
 }
@@ -403,7 +403,7 @@ impl BrainFactory for SilentBackend {
 
 #[async_trait]
 impl Runner for SilentBackend {
-    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, _call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         Ok(ToolOutput::json(json!({"ran": true})))
     }
 

@@ -12,10 +12,10 @@ pub struct PathRules {
     /// Whether public documents show more to some callers, so that callers are identified there too.
     pub public_varies: bool,
     /// Kinds of tokens issued by this server that are accepted on these paths.
-    pub tokens: &'static [TokenKind],
-    pub did_signatures: SignatureRule,
+    pub tokens: &'static [ServerTokenKind],
+    pub did_signatures: PathSignatureRule,
     /// Rule for signatures by a signing key (`X-Signature`) on requests that no DID signed.
-    pub key_signatures: SignatureRule,
+    pub key_signatures: PathSignatureRule,
     /// Whether routes also accept a key in a form or body, or the session of a cookie.
     pub takes_keys_elsewhere: bool,
     /// Whether requests without credentials may count as those of the caller `local`.
@@ -26,7 +26,7 @@ pub struct PathRules {
 
 /// A kind of token that this server issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenKind {
+pub enum ServerTokenKind {
     /// A token issued in response to a request that a DID signed.
     Did,
     /// A token of a person's device.
@@ -36,7 +36,7 @@ pub enum TokenKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignatureRule {
+pub enum PathSignatureRule {
     /// The server checks the signature before the route runs.
     Checked,
     /// The route checks the signature, or serves everyone.
@@ -54,8 +54,8 @@ impl PathRules {
             is_public: |_| false,
             public_varies: false,
             tokens: &[],
-            did_signatures: SignatureRule::LeftToRoute,
-            key_signatures: SignatureRule::LeftToRoute,
+            did_signatures: PathSignatureRule::LeftToRoute,
+            key_signatures: PathSignatureRule::LeftToRoute,
             takes_keys_elsewhere: false,
             serves_local: true,
             is_page: false,

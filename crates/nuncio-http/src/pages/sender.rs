@@ -88,14 +88,14 @@ pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
 
 /// Cookie that browsers send only to pages below `path`.
 #[derive(Debug, Clone, Copy)]
-pub struct Cookie<'a> {
+pub struct PathCookie<'a> {
     /// Prefix of the cookie name. The port is appended, because cookies are shared between ports and several servers
     /// may run on one host.
     pub name: &'a str,
     pub path: &'a str,
 }
 
-impl Cookie<'_> {
+impl PathCookie<'_> {
     fn full_name(self, headers: &HeaderMap) -> String {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let port = host.and_then(|host| host.rsplit_once(':')).and_then(|(_, port)| port.parse::<u16>().ok());
@@ -111,7 +111,8 @@ impl Cookie<'_> {
         pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
     }
 
-    /// `Set-Cookie` header; an empty value deletes the cookie. It is `Secure` if the request's `Origin` is `https:`.
+    /// `Set-PathCookie` header; an empty value deletes the cookie. It is `Secure` if the request's `Origin` is
+    /// `https:`.
     #[must_use]
     pub fn set(self, headers: &HeaderMap, value: &str) -> String {
         // A page that was reached by TLS, here or at a proxy, has `https` in its origin.
@@ -127,7 +128,7 @@ impl Cookie<'_> {
 mod tests {
     use super::*;
 
-    const CONSOLE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
+    const CONSOLE: PathCookie<'static> = PathCookie { name: "nuncio-console", path: "/console" };
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()

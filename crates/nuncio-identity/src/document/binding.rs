@@ -4,10 +4,10 @@
 use nuncio_core::time::Timestamp;
 
 use super::DidDocument;
-use crate::did::{Did, DidUrl, Fingerprint};
-use crate::error::AuthError;
+use crate::did::{Did, DidKeyFingerprint, DidUrl};
+use crate::error::DidAuthError;
 use crate::keys::VerifyingKey;
-use crate::proof::{Proof, ProofError, ProofSuite};
+use crate::proof::{ProofError, ProofSuite, UnverifiedProof};
 
 /// A document that was fetched for a DID and verified to belong to it.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ pub enum BindingError {
     Fingerprint,
 }
 
-impl From<BindingError> for AuthError {
+impl From<BindingError> for DidAuthError {
     fn from(error: BindingError) -> Self {
         Self::Did(error.to_string())
     }
@@ -75,12 +75,12 @@ impl DidDocument {
             return Err(BindingError::OtherDid { expected: expected.clone(), found: self.id });
         }
         let binding = match expected.fingerprint() {
-            Fingerprint::None => DidDocumentBinding::Domain,
-            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => {
+            DidKeyFingerprint::None => DidDocumentBinding::Domain,
+            DidKeyFingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => {
                 DidDocumentBinding::Publisher
             }
-            Fingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,
-            Fingerprint::K1(thumbprint) => self.bind_k1(&thumbprint, now, k1)?,
+            DidKeyFingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,
+            DidKeyFingerprint::K1(thumbprint) => self.bind_k1(&thumbprint, now, k1)?,
         };
         Ok(BoundDidDocument { document: self, binding })
     }
@@ -89,7 +89,7 @@ impl DidDocument {
         if !self.whole.contains_key("proof") {
             return Err(BindingError::ProofMissing);
         }
-        let proof = Proof::read(&self.whole)?;
+        let proof = UnverifiedProof::read(&self.whole)?;
         if proof.suite != ProofSuite::EddsaJcs2022 || proof.purpose != "assertionMethod" {
             return Err(BindingError::ProofKind("eddsa-jcs-2022"));
         }
@@ -120,7 +120,7 @@ impl DidDocument {
             return Err(BindingError::KeyNotListed("authentication"));
         }
         if k1 == K1ProofRule::Required {
-            let proof = Proof::read(&self.whole)?;
+            let proof = UnverifiedProof::read(&self.whole)?;
             if proof.suite != ProofSuite::Secp256k1Jcs2025 || proof.purpose != "assertionMethod" {
                 return Err(BindingError::ProofKind("didwba-jcs-ecdsa-secp256k1-2025"));
             }
@@ -162,25 +162,25 @@ impl BoundDidDocument {
     ///
     /// # Errors
     /// The DID is deactivated or superseded, or the key is missing, unusable or not listed under `authentication`.
-    pub fn authentication_key(&self, id: &DidUrl) -> Result<&VerifyingKey, AuthError> {
+    pub fn authentication_key(&self, id: &DidUrl) -> Result<&VerifyingKey, DidAuthError> {
         let document = &self.document;
         if *id.did() != document.id {
-            return Err(AuthError::Did(format!("the document is for {}, not for {}", document.id, id.did())));
+            return Err(DidAuthError::Did(format!("the document is for {}, not for {}", document.id, id.did())));
         }
         match &document.successor {
             Some(current) if document.deactivated => {
-                return Err(AuthError::Superseded { requested: document.id.clone(), current: current.clone() });
+                return Err(DidAuthError::Superseded { requested: document.id.clone(), current: current.clone() });
             }
-            _ if document.deactivated => return Err(AuthError::Did(format!("{} is deactivated", document.id))),
+            _ if document.deactivated => return Err(DidAuthError::Did(format!("{} is deactivated", document.id))),
             _ => {}
         }
         let Some(method) = document.method(id) else {
-            return Err(AuthError::VerificationMethod(format!("the document has no key {id}")));
+            return Err(DidAuthError::VerificationMethod(format!("the document has no key {id}")));
         };
         if !document.may_authenticate(id) {
-            return Err(AuthError::KeyNotAuthorised(id.to_string()));
+            return Err(DidAuthError::KeyNotAuthorised(id.to_string()));
         }
-        let unusable = || AuthError::VerificationMethod(format!("the key {id} cannot verify these signatures"));
+        let unusable = || DidAuthError::VerificationMethod(format!("the key {id} cannot verify these signatures"));
         method.verifying_key().ok_or_else(unusable)
     }
 

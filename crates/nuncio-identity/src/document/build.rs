@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::DidService;
-use crate::did::{Did, DidError};
+use crate::did::{Did, DidParseError};
 use crate::keys::SigningKey;
 use crate::proof::{self, ProofEncoding, ProofOptions};
 
@@ -85,7 +85,7 @@ impl<'a> NewDidDocument<'a> {
 
 impl Did {
     /// Builds a DID from a path and the fingerprint of a key as its last segment.
-    pub fn for_key(host: &str, port: Option<u16>, path: &[&str], key: &SigningKey) -> Result<Self, DidError> {
+    pub fn for_key(host: &str, port: Option<u16>, path: &[&str], key: &SigningKey) -> Result<Self, DidParseError> {
         let fingerprint = key.fingerprint();
         let segments: Vec<&str> = path.iter().copied().chain([fingerprint.as_str()]).collect();
         Self::new(host, port, &segments)

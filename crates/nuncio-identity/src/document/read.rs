@@ -108,7 +108,7 @@ impl DidDocument {
         };
         if let Some(successor) = whole.get("successorDid") {
             let text = successor.as_str().ok_or_else(|| DidDocumentError::new("/successorDid", "must be a DID"))?;
-            let fault = |fault: crate::did::DidError| DidDocumentError::new("/successorDid", fault.to_string());
+            let fault = |fault: crate::did::DidParseError| DidDocumentError::new("/successorDid", fault.to_string());
             document.successor = Some(Did::parse(text).map_err(fault)?);
         }
         document.whole = whole;

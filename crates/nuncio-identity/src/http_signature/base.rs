@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::SignedRequest;
+use super::SignableRequest;
 
 /// The form of `@authority` in the signature base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum AuthorityForm {
 /// # Errors
 /// A covered component is missing from the request, or is unknown.
 pub fn signature_base<S: AsRef<str>>(
-    request: &SignedRequest<'_>,
+    request: &SignableRequest<'_>,
     components: &[S],
     parameters: &str,
     authority: AuthorityForm,
@@ -35,7 +35,7 @@ pub fn signature_base<S: AsRef<str>>(
 }
 
 fn component_value<'a>(
-    request: &SignedRequest<'a>,
+    request: &SignableRequest<'a>,
     name: &str,
     authority: AuthorityForm,
 ) -> Result<Cow<'a, str>, String> {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::encoding::from_base64;
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::keys::VerifyingKey;
 
 const MAX_FIELD_BYTES: usize = 8 * 1024;
@@ -67,9 +67,9 @@ impl SignatureInput {
     }
 
     /// Checks that `alg`, if given, is the algorithm of the key.
-    pub(crate) fn check_algorithm(&self, key: &VerifyingKey) -> Result<(), AuthError> {
+    pub(crate) fn check_algorithm(&self, key: &VerifyingKey) -> Result<(), DidAuthError> {
         match self.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
-            true => Err(AuthError::Signature("alg is not the algorithm of the key")),
+            true => Err(DidAuthError::Signature("alg is not the algorithm of the key")),
             false => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use nuncio_core::time::Timestamp;
 
-use super::{AuthorityForm, LABEL, SignatureInput, SignedRequest, content_digest, signature_base};
+use super::{AuthorityForm, LABEL, SignableRequest, SignatureInput, content_digest, signature_base};
 use crate::encoding::base64;
 use crate::fields::HeaderFields;
 use crate::keys::SigningKey;
@@ -48,7 +48,7 @@ pub const fn default_components(body: &[u8]) -> &'static [&'static str] {
 /// # Errors
 /// The target is not a URI with a host.
 pub fn sign(
-    request: &SignedRequest<'_>,
+    request: &SignableRequest<'_>,
     key: &SigningKey,
     options: &SignatureParameters<'_>,
 ) -> Result<SignatureHeaders, String> {
@@ -61,14 +61,14 @@ pub fn sign(
 /// # Errors
 /// A covered component is missing from the request.
 pub fn sign_covering(
-    request: &SignedRequest<'_>,
+    request: &SignableRequest<'_>,
     components: &[&str],
     key: &SigningKey,
     options: &SignatureParameters<'_>,
 ) -> Result<SignatureHeaders, String> {
     let content_digest = (!request.body.is_empty()).then(|| content_digest(request.body));
     let headers = HeadersWithDigest { headers: request.headers, digest: content_digest.as_deref() };
-    let request = SignedRequest { headers: &headers, ..*request };
+    let request = SignableRequest { headers: &headers, ..*request };
     let created = rfc3339::seconds(options.created);
     let expires = options.expires.map(rfc3339::seconds);
     let parameters = SignatureInput::write(components, created, expires, options.nonce, options.key_id);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 
 use super::parameters::{SignatureInput, read_signature};
-use super::{AuthorityForm, SignedRequest, check_content_digest, signature_base};
+use super::{AuthorityForm, SignableRequest, check_content_digest, signature_base};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDidDocument;
-use crate::error::AuthError;
+use crate::error::DidAuthError;
 use crate::rfc3339;
 
 /// Limits on the age of a signature, and whether it needs a nonce.
@@ -29,17 +29,17 @@ impl Default for SignaturePolicy {
 
 impl SignaturePolicy {
     /// Checks the times of a signature, given in seconds since the Unix epoch.
-    pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), AuthError> {
+    pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), DidAuthError> {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let now = rfc3339::seconds(now);
         if created > now.saturating_add(seconds(self.ahead)) {
-            return Err(AuthError::Timestamp("the signature was made in the future; check the clock"));
+            return Err(DidAuthError::Timestamp("the signature was made in the future; check the clock"));
         }
         if now.saturating_sub(created) > seconds(self.max_age) {
-            return Err(AuthError::Timestamp("the signature is too old; sign again"));
+            return Err(DidAuthError::Timestamp("the signature is too old; sign again"));
         }
         if expires.is_some_and(|expires| expires < now || expires < created) {
-            return Err(AuthError::Timestamp("the signature has expired; sign again"));
+            return Err(DidAuthError::Timestamp("the signature has expired; sign again"));
         }
         Ok(())
     }
@@ -88,13 +88,13 @@ impl UnverifiedSignature {
     ///
     /// # Errors
     /// A field is malformed, or `keyid` is not a DID URL.
-    pub fn read(signature_input: &str, signature: &str) -> Result<Self, AuthError> {
-        let refused = |fault: &str| AuthError::Request(format!("the signature fields are not usable: {fault}"));
+    pub fn read(signature_input: &str, signature: &str) -> Result<Self, DidAuthError> {
+        let refused = |fault: &str| DidAuthError::Request(format!("the signature fields are not usable: {fault}"));
         let input = SignatureInput::read(signature_input).map_err(refused)?;
         let signature = read_signature(signature, &input.label).map_err(refused)?;
-        let unnamed = || AuthError::VerificationMethod("keyid must be a DID, '#' and the name of a key".to_owned());
+        let unnamed = || DidAuthError::VerificationMethod("keyid must be a DID, '#' and the name of a key".to_owned());
         let keyid = input.keyid.as_deref().filter(|keyid| keyid.contains('#')).ok_or_else(unnamed)?;
-        let key_id = DidUrl::parse(keyid).map_err(|fault| AuthError::Did(format!("keyid: {fault}")))?;
+        let key_id = DidUrl::parse(keyid).map_err(|fault| DidAuthError::Did(format!("keyid: {fault}")))?;
         let created = input.created.ok_or_else(|| refused("created is missing"))?;
         Ok(Self { input, signature, key_id, created })
     }
@@ -118,33 +118,33 @@ impl UnverifiedSignature {
     /// Makes the checks that need no DID document: coverage, times, presence of the nonce, and the body digest.
     pub fn check(
         &self,
-        request: &SignedRequest<'_>,
+        request: &SignableRequest<'_>,
         now: Timestamp,
         policy: &SignaturePolicy,
-    ) -> Result<(), AuthError> {
+    ) -> Result<(), DidAuthError> {
         let covers = |name: &str| self.input.components.iter().any(|component| component == name);
         for name in ["@method", "@target-uri"] {
             if !covers(name) {
-                return Err(AuthError::Request(format!("the signature must cover {name}")));
+                return Err(DidAuthError::Request(format!("the signature must cover {name}")));
             }
         }
         policy.check(self.created, self.input.expires, now)?;
         match &self.input.nonce {
-            None if policy.nonce_required => return Err(AuthError::Nonce("a nonce is required")),
+            None if policy.nonce_required => return Err(DidAuthError::Nonce("a nonce is required")),
             Some(nonce) if nonce.is_empty() || nonce.len() > 256 => {
-                return Err(AuthError::Nonce("a nonce must have 1 to 256 characters"));
+                return Err(DidAuthError::Nonce("a nonce must have 1 to 256 characters"));
             }
             _ => {}
         }
         match request.headers.field("content-digest") {
-            Some(digest) => check_content_digest(&digest, request.body).map_err(AuthError::ContentDigest)?,
+            Some(digest) => check_content_digest(&digest, request.body).map_err(DidAuthError::ContentDigest)?,
             None if covers("content-digest") || !request.body.is_empty() => {
-                return Err(AuthError::ContentDigest("a body needs Content-Digest"));
+                return Err(DidAuthError::ContentDigest("a body needs Content-Digest"));
             }
             None => {}
         }
         if !request.body.is_empty() && !covers("content-digest") {
-            return Err(AuthError::ContentDigest("the signature must cover content-digest"));
+            return Err(DidAuthError::ContentDigest("the signature must cover content-digest"));
         }
         Ok(())
     }
@@ -153,16 +153,16 @@ impl UnverifiedSignature {
     /// [`UnverifiedSignature::check`].
     pub fn verify(
         &self,
-        request: &SignedRequest<'_>,
+        request: &SignableRequest<'_>,
         document: &BoundDidDocument,
-    ) -> Result<VerifiedSigner, AuthError> {
+    ) -> Result<VerifiedSigner, DidAuthError> {
         let key = document.authentication_key(&self.key_id)?;
         self.input.check_algorithm(key)?;
         let fits = |authority| {
             let base = signature_base(request, &self.input.components, &self.input.raw, authority)
-                .map_err(AuthError::Request)?;
+                .map_err(DidAuthError::Request)?;
             key.verify(base.as_bytes(), &self.signature)
-                .map_err(|_| AuthError::Signature("the signature does not match the request"))
+                .map_err(|_| DidAuthError::Signature("the signature does not match the request"))
         };
         // The target URI is covered byte for byte, so accepting the host as written does not weaken the signature.
         fits(AuthorityForm::Normal).or_else(|fault| {
@@ -172,7 +172,7 @@ impl UnverifiedSignature {
     }
 
     /// Returns whether `@authority` is covered and the host is not written in its normal form.
-    fn spells_authority(&self, request: &SignedRequest<'_>) -> bool {
+    fn spells_authority(&self, request: &SignableRequest<'_>) -> bool {
         let written = super::normal_authority(request.target_uri);
         self.input.components.iter().any(|component| component == "@authority")
             && written.is_some_and(|normal| {
@@ -184,13 +184,13 @@ impl UnverifiedSignature {
 
 /// Parses, checks and verifies a signed request in one call. The caller must still record the nonce.
 pub fn verify_request(
-    request: &SignedRequest<'_>,
+    request: &SignableRequest<'_>,
     document: &BoundDidDocument,
     now: Timestamp,
     policy: &SignaturePolicy,
-) -> Result<VerifiedSigner, AuthError> {
+) -> Result<VerifiedSigner, DidAuthError> {
     let field = |name: &'static str| {
-        let missing = || AuthError::Request(format!("{name} is missing"));
+        let missing = || DidAuthError::Request(format!("{name} is missing"));
         request.headers.field(name).ok_or_else(missing)
     };
     let claim = UnverifiedSignature::read(&field("signature-input")?, &field("signature")?)?;

@@ -4,7 +4,7 @@
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Proof, ProofError, literal};
+use super::{ProofError, UnverifiedProof, literal};
 use crate::did::DidUrl;
 use crate::document::BoundDidDocument;
 
@@ -17,7 +17,7 @@ pub struct DescriptionProofRules<'a> {
     pub host: Option<&'a str>,
     /// The challenge that the verifier sent, which the proof must contain; `None` requires none.
     pub challenge: Option<&'a str>,
-    pub signer: AllowedSigner,
+    pub signer: AllowedProofSigner,
     pub forms: AcceptedProofForms,
 }
 
@@ -42,7 +42,7 @@ pub enum AcceptedProofForms {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowedSigner {
+pub enum AllowedProofSigner {
     /// Only the DID that the description is about.
     Subject,
     /// Any DID whose document was passed in.
@@ -57,7 +57,7 @@ impl DescriptionProofRules<'_> {
             now,
             host: None,
             challenge: None,
-            signer: AllowedSigner::Subject,
+            signer: AllowedProofSigner::Subject,
             forms: AcceptedProofForms::DataIntegrity,
         }
     }
@@ -77,14 +77,14 @@ pub fn verify_description(
     if purpose != "assertionMethod" {
         return Err(ProofError::Purpose(purpose.to_owned()));
     }
-    if rules.signer == AllowedSigner::Subject
+    if rules.signer == AllowedProofSigner::Subject
         && description.get("did").and_then(Value::as_str) != Some(id.did().as_str())
     {
         return Err(ProofError::IssuerMismatch);
     }
     check_audience(members, rules)?;
     let key = signer.assertion_key(&id)?;
-    let verified = Proof::read(description).and_then(|proof| proof.verify(description, key, rules.now));
+    let verified = UnverifiedProof::read(description).and_then(|proof| proof.verify(description, key, rules.now));
     if verified.is_ok() || rules.forms == AcceptedProofForms::DataIntegrity {
         return verified.map(|()| id);
     }

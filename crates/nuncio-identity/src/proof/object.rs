@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::sign::sign_in;
-use super::{Proof, ProofContextRule, ProofEncoding, ProofError, ProofOptions, ProofSuite};
+use super::{ProofContextRule, ProofEncoding, ProofError, ProofOptions, ProofSuite, UnverifiedProof};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDidDocument;
 use crate::encoding::from_multibase;
@@ -25,7 +25,7 @@ pub fn verify_object(
     if document.did() != issuer {
         return Err(ProofError::IssuerDocument);
     }
-    let proof = Proof::read(object)?;
+    let proof = UnverifiedProof::read(object)?;
     if proof.suite != ProofSuite::EddsaJcs2022 {
         return Err(ProofError::Type("anything but eddsa-jcs-2022".to_owned()));
     }

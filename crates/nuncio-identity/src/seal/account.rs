@@ -8,8 +8,8 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use vodozemac::olm::{Account, AccountPickle};
 
-use super::secrets::Secrets;
-use super::vault::{RecordChange, SealedRecords};
+use super::secrets::SealPrivateKeys;
+use super::vault::{SealedRecordChange, SealedRecords};
 
 /// Number of one-time keys that should be available for other devices at the relay.
 pub(super) const TARGET: usize = 50;
@@ -49,7 +49,7 @@ impl OlmAccount {
         Ok(stored.map(|stored| Self { account: Account::from_pickle(stored.pickle), fallback: stored.fallback }))
     }
 
-    pub(super) fn to_record(&self, vault: &SealedRecords) -> RecordChange {
+    pub(super) fn to_record(&self, vault: &SealedRecords) -> SealedRecordChange {
         let stored = StoredOlmAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
         vault.put_large(NAME.to_owned(), &stored, 64 * 1024)
     }
@@ -58,7 +58,7 @@ impl OlmAccount {
     /// and the fallback key, which is replaced after seven days. None if neither is due.
     pub(super) fn top_up(
         &mut self,
-        secrets: &Secrets,
+        secrets: &SealPrivateKeys,
         device: &DeviceId,
         have: usize,
         now: Timestamp,

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
 use super::identity::SealIdentity;
-use super::secrets::Secrets;
+use super::secrets::SealPrivateKeys;
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
@@ -28,21 +28,21 @@ pub(super) fn derive(
     params: Argon2Params,
     passphrase: &str,
     salt: &[u8; SALT],
-) -> Result<Zeroizing<[u8; 32]>, BackupError> {
+) -> Result<Zeroizing<[u8; 32]>, KeyBackupError> {
     if !params.is_safe() {
-        return Err(BackupError::Params(params));
+        return Err(KeyBackupError::Params(params));
     }
     let costs = Params::new(params.m.get(), params.t.get(), params.p.get(), Some(32));
-    let costs = costs.map_err(|_| BackupError::Params(params))?;
+    let costs = costs.map_err(|_| KeyBackupError::Params(params))?;
     let mut key = Zeroizing::new([0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, costs)
         .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
-        .map_err(|_| BackupError::Params(params))?;
+        .map_err(|_| KeyBackupError::Params(params))?;
     Ok(key)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BackupError {
+pub enum KeyBackupError {
     /// The device to back up has no device id yet.
     #[error("this device is not enrolled yet: enrol it first")]
     Unnamed,
@@ -58,7 +58,7 @@ pub enum BackupError {
     Refused,
 }
 
-impl BackupError {
+impl KeyBackupError {
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -74,7 +74,7 @@ pub const SHORTEST: usize = 12;
 
 /// Decrypted keys of a backup, for [`SealIdentity::restore`].
 pub struct RestoredKeys {
-    secrets: Secrets,
+    secrets: SealPrivateKeys,
     device: DeviceId,
 }
 
@@ -99,7 +99,7 @@ impl RestoredKeys {
         self.secrets.sign(message)
     }
 
-    pub(super) fn into_secrets(self) -> Secrets {
+    pub(super) fn into_secrets(self) -> SealPrivateKeys {
         self.secrets
     }
 }
@@ -112,22 +112,22 @@ impl fmt::Debug for RestoredKeys {
 
 /// Encrypts the long-term keys of an identity under a passphrase. Fails if the identity has no device id yet, or the
 /// passphrase fewer than 12 characters.
-pub fn seal(identity: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
-    let (_, device) = identity.owner_device().ok_or(BackupError::Unnamed)?;
+pub fn seal(identity: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, KeyBackupError> {
+    let (_, device) = identity.owner_device().ok_or(KeyBackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {
-        return Err(BackupError::Short);
+        return Err(KeyBackupError::Short);
     }
     wrap(&identity.secrets, device, passphrase, params, cipher::random(), [cipher::random(), cipher::random()])
 }
 
 pub(super) fn wrap(
-    secrets: &Secrets,
+    secrets: &SealPrivateKeys,
     device: &DeviceId,
     passphrase: &str,
     params: Argon2Params,
     salt: [u8; SALT],
     [nonce_a, nonce_b]: [[u8; NONCE]; 2],
-) -> Result<KeyBackup, BackupError> {
+) -> Result<KeyBackup, KeyBackupError> {
     let key = derive(params, passphrase, &salt)?;
     let mut backup = KeyBackup {
         backup_a: String::new(),
@@ -151,20 +151,20 @@ pub(super) fn wrap(
 }
 
 /// Decrypts a backup with its passphrase.
-pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, BackupError> {
-    let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
+pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, KeyBackupError> {
+    let salt = base64url_exact(&backup.argon2_salt).ok_or(KeyBackupError::Damaged)?;
     let key = derive(backup.argon2_params, passphrase, &salt)?;
     let unwrap = |label, text: &str| {
-        let mut bytes = Zeroizing::new(base64url_exact::<WRAPPED>(text).ok_or(BackupError::Damaged)?);
-        let (nonce, text) = bytes.split_first_chunk_mut::<NONCE>().ok_or(BackupError::Damaged)?;
-        let secret = cipher::decrypt(&key, *nonce, &associated(backup, label), text).ok_or(BackupError::Refused)?;
-        <[u8; 32]>::try_from(&*secret).map(Zeroizing::new).map_err(|_| BackupError::Damaged)
+        let mut bytes = Zeroizing::new(base64url_exact::<WRAPPED>(text).ok_or(KeyBackupError::Damaged)?);
+        let (nonce, text) = bytes.split_first_chunk_mut::<NONCE>().ok_or(KeyBackupError::Damaged)?;
+        let secret = cipher::decrypt(&key, *nonce, &associated(backup, label), text).ok_or(KeyBackupError::Refused)?;
+        <[u8; 32]>::try_from(&*secret).map(Zeroizing::new).map_err(|_| KeyBackupError::Damaged)
     };
     let agreement = unwrap(AGREEMENT, &backup.backup_a)?;
     let signing = unwrap(SIGNING, &backup.backup_b)?;
-    let secrets = Secrets::new(&signing, &agreement);
+    let secrets = SealPrivateKeys::new(&signing, &agreement);
     if (secrets.hpke_key(), secrets.signing_key()) != (backup.public_key, backup.signing_public_key) {
-        return Err(BackupError::Damaged);
+        return Err(KeyBackupError::Damaged);
     }
     Ok(RestoredKeys { secrets, device: backup.device_id.clone() })
 }

@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 
 use super::backup::RestoredKeys;
 use super::error::TrustError;
-use super::identity::{OwnBundleState, SealIdentity, peer_name};
+use super::identity::{OwnKeyBundleState, SealIdentity, peer_name};
 use super::key_store::KeyStoreError;
 use super::safety_number;
 use super::trust::{DistrustReason, PeerKeys};
@@ -104,7 +104,7 @@ impl KeyDecisionApi<'_> {
         bundle.signature = self.identity.sign(&bundle.keys.message());
         let signature = restored.sign(&bundle.keys.endorsed());
         bundle.endorsement = Some(DeviceEndorsement { by: restored.device().clone(), signature });
-        let changes = self.identity.replace_own_state(OwnBundleState {
+        let changes = self.identity.replace_own_state(OwnKeyBundleState {
             bundle: Some(bundle),
             seq,
             ..self.identity.this.clone()

@@ -1,6 +1,6 @@
 //! Signatures of an agent's DID on its key bundle, so that peers who know the DID can verify the keys.
 
-use nuncio_core::bundle::{BundleKeys, DidProof, KeyBundle};
+use nuncio_core::bundle::{BundleKeys, KeyBundle, KeyBundleDidProof};
 
 use crate::did::DidUrl;
 use crate::document::BoundDidDocument;
@@ -24,8 +24,8 @@ pub enum DidProofError {
 
 /// Signs the keys of a bundle with a DID's key.
 #[must_use]
-pub fn sign_did_proof(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidProof {
-    DidProof {
+pub fn sign_did_proof(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> KeyBundleDidProof {
+    KeyBundleDidProof {
         did: by.did().to_string(),
         verification_method: by.to_string(),
         signature: base64url(&key.sign(&keys.vouched())),

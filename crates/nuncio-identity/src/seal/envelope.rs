@@ -38,9 +38,9 @@ pub(super) enum WrappedKey {
     Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
 }
 
-pub(super) type SignedBytes = [u8; 106];
+pub(super) type EnvelopeSignedBytes = [u8; 106];
 
-fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> SignedBytes {
+fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> EnvelopeSignedBytes {
     let mut bytes = [0; 106];
     bytes[..10].copy_from_slice(LABEL);
     bytes[10..42].copy_from_slice(header);
@@ -89,7 +89,7 @@ pub(super) fn write(
     header: &[u8],
     body: &EncryptedBody,
     entries: &[RecipientKeyEntry],
-    sign: impl FnOnce(&SignedBytes) -> Signature,
+    sign: impl FnOnce(&EnvelopeSignedBytes) -> Signature,
 ) -> Option<Vec<u8>> {
     let (ct, nonce, to) = (base64url(&body.ct), base64url(&body.nonce), entries_text(entries));
     let signature = sign(&signed(&sha256(header), &body_hash(&ct, &nonce), &sha256(to.as_bytes()))).to_string();
@@ -113,13 +113,13 @@ pub(super) fn write(
 }
 
 /// A well-formed envelope that is not verified.
-pub(super) struct Envelope {
+pub(super) struct UnverifiedEnvelope {
     pub(super) header: EnvelopeHeader,
     pub(super) header_hash: [u8; 32],
     pub(super) body: EncryptedBody,
     pub(super) entries: Vec<RecipientKeyEntry>,
     pub(super) signature: Signature,
-    pub(super) signed: SignedBytes,
+    pub(super) signed: EnvelopeSignedBytes,
 }
 
 #[derive(Deserialize)]
@@ -128,16 +128,16 @@ struct WireEnvelope<'a> {
     #[serde(borrow)]
     hdr: &'a RawValue,
     #[serde(borrow)]
-    body: WireBody<'a>,
+    body: WireEnvelopeBody<'a>,
     #[serde(borrow)]
-    to: Vec<WireEntry<'a>>,
+    to: Vec<WireRecipientEntry<'a>>,
     #[serde(borrow)]
     sig: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireBody<'a> {
+struct WireEnvelopeBody<'a> {
     #[serde(borrow)]
     nonce: Cow<'a, str>,
     #[serde(borrow)]
@@ -146,7 +146,7 @@ struct WireBody<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireEntry<'a> {
+struct WireRecipientEntry<'a> {
     device_id: DeviceId,
     alg: WrapAlgorithm,
     #[serde(borrow)]
@@ -160,7 +160,7 @@ struct WireEntry<'a> {
 }
 
 /// Parses an envelope. The header must be in canonical form; the rest may be in any JSON form.
-pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
+pub(super) fn read(bytes: &[u8]) -> Result<UnverifiedEnvelope, String> {
     if bytes.len() > MAX_ENVELOPE {
         return Err(format!("it has more than {MAX_ENVELOPE} bytes"));
     }
@@ -182,10 +182,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     let header_hash = sha256(wire.hdr.get().as_bytes());
     let body_hash = body_hash(&wire.body.ct, &wire.body.nonce);
     let signed = signed(&header_hash, &body_hash, &sha256(entries_text(&entries).as_bytes()));
-    Ok(Envelope { header, header_hash, body: EncryptedBody { nonce, ct }, entries, signature, signed })
+    Ok(UnverifiedEnvelope { header, header_hash, body: EncryptedBody { nonce, ct }, entries, signature, signed })
 }
 
-fn entry(wire: &WireEntry<'_>) -> Option<RecipientKeyEntry> {
+fn entry(wire: &WireRecipientEntry<'_>) -> Option<RecipientKeyEntry> {
     if wire.ct.len() > MAX_OLM * 2 {
         return None;
     }

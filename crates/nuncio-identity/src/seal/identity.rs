@@ -20,11 +20,11 @@ use super::did_proof::sign_did_proof;
 use super::error::TrustError;
 use super::key_store::{KeyStore, KeyStoreError};
 use super::safety_number;
-use super::secrets::{Secrets, StoredSecrets};
+use super::secrets::{SealPrivateKeys, StoredSealPrivateKeys};
 use super::seen_messages::SeenMessages;
 use super::sessions::OlmSessions;
 use super::trust::{KeyReviewResult, PeerKeys};
-use super::vault::{RecordChange, SealedRecords};
+use super::vault::{SealedRecordChange, SealedRecords};
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
 use crate::ledger::DeviceSignatureVerifier;
@@ -48,8 +48,8 @@ pub struct NewSealIdentity {
 /// messages it has opened. Every change is saved before anything that depends on it is returned.
 pub struct SealIdentity {
     pub(super) vault: SealedRecords,
-    pub(super) secrets: Secrets,
-    pub(super) this: OwnBundleState,
+    pub(super) secrets: SealPrivateKeys,
+    pub(super) this: OwnKeyBundleState,
     /// Olm account; `None` if it must be reloaded from storage, or for a stateless identity.
     pub(super) olm: Option<OlmAccount>,
     pub(super) sessions: OlmSessions,
@@ -59,7 +59,7 @@ pub struct SealIdentity {
 
 /// The persistent state of the identity's own key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OwnBundleState {
+pub(super) struct OwnKeyBundleState {
     pub(super) mode: SealMode,
     pub(super) bundle: Option<KeyBundle>,
     /// Sequence number of the current bundle. The next bundle gets a larger one.
@@ -69,7 +69,7 @@ pub(super) struct OwnBundleState {
 impl SealIdentity {
     /// Creates an identity with new keys. Fails if the store already has keys.
     pub fn create(store: Arc<dyn KeyStore>, new: &NewSealIdentity) -> Result<Self, KeyStoreError> {
-        Self::begin(store, Secrets::generate(), new)
+        Self::begin(store, SealPrivateKeys::generate(), new)
     }
 
     /// Restores long-term keys from a backup. Sessions start again, and peers see a new key bundle. Fails if the store
@@ -84,12 +84,12 @@ impl SealIdentity {
 
     pub(super) fn begin(
         store: Arc<dyn KeyStore>,
-        secrets: Secrets,
+        secrets: SealPrivateKeys,
         new: &NewSealIdentity,
     ) -> Result<Self, KeyStoreError> {
         let (vault, key) = SealedRecords::create(store)?;
         let olm = (new.mode == SealMode::Stateful).then(OlmAccount::generate);
-        let this = OwnBundleState { mode: new.mode, bundle: None, seq: 0 };
+        let this = OwnKeyBundleState { mode: new.mode, bundle: None, seq: 0 };
         let (sessions, seen, peers) = Default::default();
         let mut identity = Self { vault, secrets, this, olm, sessions, seen, peers };
         let mut changes = vec![key, identity.vault.put(SECRETS.to_owned(), &identity.secrets.to_record())];
@@ -108,8 +108,8 @@ impl SealIdentity {
     pub fn load(store: Arc<dyn KeyStore>) -> Result<Option<Self>, KeyStoreError> {
         let Some(vault) = SealedRecords::load(store)? else { return Ok(None) };
         let missing = |name: &str| KeyStoreError(format!("the record {name:?} is missing"));
-        let secrets = vault.get::<StoredSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
-        let this: OwnBundleState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
+        let secrets = vault.get::<StoredSealPrivateKeys>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
+        let this: OwnKeyBundleState = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
         let olm = OlmAccount::load(&vault)?;
         if this.mode == SealMode::Stateful && olm.is_none() {
             return Err(missing("account"));
@@ -137,7 +137,7 @@ impl SealIdentity {
         owner: RelayParty,
         device: DeviceId,
         now: Timestamp,
-        mut changes: Vec<RecordChange>,
+        mut changes: Vec<SealedRecordChange>,
     ) -> Result<(), KeyStoreError> {
         let olm_key = self.olm()?.map(|olm| olm.key());
         // At least the time in milliseconds, because an identity restored from a backup does not know its last number.
@@ -159,13 +159,16 @@ impl SealIdentity {
         };
         let signature = self.sign(&keys.message());
         let bundle = KeyBundle { keys, signature, did: None, endorsement: None };
-        let this = OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() };
+        let this = OwnKeyBundleState { bundle: Some(bundle), seq, ..self.this.clone() };
         changes.extend(self.replace_own_state(this)?);
         self.finish(changes)
     }
 
     /// Replaces the identity's own state in memory and returns the changes to save.
-    pub(super) fn replace_own_state(&mut self, this: OwnBundleState) -> Result<Vec<RecordChange>, KeyStoreError> {
+    pub(super) fn replace_own_state(
+        &mut self,
+        this: OwnKeyBundleState,
+    ) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
             let owner = &bundle.keys.owner;
@@ -184,7 +187,7 @@ impl SealIdentity {
         Ok(changes)
     }
 
-    pub(super) fn finish(&mut self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
+    pub(super) fn finish(&mut self, changes: Vec<SealedRecordChange>) -> Result<(), KeyStoreError> {
         let saved = self.vault.save(changes);
         if saved.is_err() {
             // The state in memory differs from the state on disk.
@@ -236,7 +239,7 @@ impl SealIdentity {
             bundle.signature = self.sign(&bundle.keys.message());
         }
         bundle.did = Some(sign_did_proof(&bundle.keys, by, key));
-        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnKeyBundleState { bundle: Some(bundle), seq, ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 
@@ -259,7 +262,7 @@ impl SealIdentity {
             return Err(TrustError::NotOtherOwnDevice);
         }
         bundle.endorsement = Some(endorsement);
-        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), ..self.this.clone() })?;
+        let changes = self.replace_own_state(OwnKeyBundleState { bundle: Some(bundle), ..self.this.clone() })?;
         Ok(self.finish(changes)?)
     }
 
@@ -312,7 +315,7 @@ impl SealIdentity {
         owner: &RelayParty,
         known: &PeerKeys,
         peer: PeerKeys,
-        mut changes: Vec<RecordChange>,
+        mut changes: Vec<SealedRecordChange>,
     ) -> Result<(), KeyStoreError> {
         if peer == *known {
             return Ok(());

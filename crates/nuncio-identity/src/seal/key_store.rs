@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 
-use super::vault::RecordChange;
+use super::vault::SealedRecordChange;
 
 use nuncio_core::opaque_debug;
 
@@ -33,7 +33,10 @@ pub trait KeyStore: fmt::Debug + Send + Sync {
 }
 
 /// The changes that remove all records whose name or value contains one of these texts.
-pub fn mentioning(store: &(impl KeyStore + ?Sized), texts: &[String]) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub fn mentioning(
+    store: &(impl KeyStore + ?Sized),
+    texts: &[String],
+) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
     let has = |bytes: &[u8], text: &String| bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes());
     let mentions = |bytes: &[u8]| texts.iter().any(|text| has(bytes, text));
     let records = store.all("")?.into_iter();

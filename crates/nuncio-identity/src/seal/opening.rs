@@ -15,14 +15,14 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::body;
-use super::envelope::{self, Envelope, WrappedKey};
+use super::envelope::{self, UnverifiedEnvelope, WrappedKey};
 use super::error::OpenError;
 use super::header::{EnvelopeHeader, REKEY, RelayMetadata};
 use super::hpke;
 use super::identity::{SealIdentity, peer_name};
 use super::sealing::ContentKey;
-use super::sessions::DecryptError;
-use super::vault::RecordChange;
+use super::sessions::OlmDecryptError;
+use super::vault::SealedRecordChange;
 use crate::encoding::base64url_exact;
 use crate::ledger::DeviceSignatureVerifier;
 
@@ -50,7 +50,7 @@ struct UnwrappedKey {
     mode: SealMode,
     /// Name of the Olm session that carried the content key.
     session: Option<String>,
-    changes: Vec<RecordChange>,
+    changes: Vec<SealedRecordChange>,
 }
 
 impl SealIdentity {
@@ -71,7 +71,7 @@ impl SealIdentity {
         relay: &RelayMetadata,
         envelope: &[u8],
         now: Timestamp,
-        also: impl FnOnce(&OpenedMessage) -> Vec<RecordChange>,
+        also: impl FnOnce(&OpenedMessage) -> Vec<SealedRecordChange>,
     ) -> Result<OpenedMessage, OpenError> {
         let own = &self.this.bundle.as_ref().ok_or(OpenError::Unnamed)?.keys;
         let own = (own.device_id.clone(), hpke::kid(&own.hpke_key));
@@ -112,7 +112,7 @@ impl SealIdentity {
     }
 
     /// Returns the pinned keys of the device that signed the envelope.
-    fn signer(&mut self, sender: &RelayParty, envelope: &Envelope) -> Result<KeyBundle, OpenError> {
+    fn signer(&mut self, sender: &RelayParty, envelope: &UnverifiedEnvelope) -> Result<KeyBundle, OpenError> {
         let device = &envelope.header.sender_device_id;
         let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
         let peer = self.peer(sender)?.ok_or_else(unknown)?;
@@ -133,7 +133,7 @@ impl SealIdentity {
         (device, kid): &(DeviceId, [u8; 32]),
         sender: &KeyBundle,
         peer: &str,
-        envelope: &Envelope,
+        envelope: &UnverifiedEnvelope,
     ) -> Result<UnwrappedKey, OpenError> {
         let mine = |wrap: &WrappedKey| match wrap {
             WrappedKey::Olm { .. } => true,
@@ -167,9 +167,9 @@ impl SealIdentity {
         let Some(olm) = &mut self.olm else { return Err(OpenError::WrongWrap) };
         let read = self.sessions.decrypt(&self.vault, peer, &mut olm.account, theirs, message);
         let read = read.map_err(|unread| match unread {
-            DecryptError::Lost => OpenError::SessionLost { device: device.clone() },
-            DecryptError::OtherIdentity => OpenError::StaleBundle { device: device.clone() },
-            DecryptError::KeyStore(error) => error.into(),
+            OlmDecryptError::Lost => OpenError::SessionLost { device: device.clone() },
+            OlmDecryptError::OtherIdentity => OpenError::StaleBundle { device: device.clone() },
+            OlmDecryptError::KeyStore(error) => error.into(),
         })?;
         let mut changes = read.changes;
         if read.new {

@@ -12,7 +12,7 @@ use super::envelope::{self, MAX_ENTRIES, RecipientKeyEntry, WrappedKey};
 use super::error::SealError;
 use super::header::PlaintextMessage;
 use super::identity::{SealIdentity, peer_name};
-use super::vault::RecordChange;
+use super::vault::SealedRecordChange;
 use super::{body, cipher, hpke};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
@@ -46,7 +46,7 @@ impl SealIdentity {
         &mut self,
         plaintext: &PlaintextMessage,
         to: &[RecipientDevice<'_>],
-        also: impl FnOnce(&[u8]) -> Vec<RecordChange>,
+        also: impl FnOnce(&[u8]) -> Vec<SealedRecordChange>,
     ) -> Result<Vec<u8>, SealError> {
         let (owner, device) = self.owner_device().ok_or(SealError::Unnamed)?;
         let (owner, device) = (owner.clone(), device.clone());
@@ -72,7 +72,7 @@ impl SealIdentity {
             Ok(())
         });
         let sealed = sealed.and_then(|()| {
-            let sign = |signed: &envelope::SignedBytes| self.secrets.sign(signed);
+            let sign = |signed: &envelope::EnvelopeSignedBytes| self.secrets.sign(signed);
             let envelope = envelope::write(&header, &body, &entries, sign).ok_or(SealError::TooLarge)?;
             changes.extend(also(&envelope));
             self.vault.save(changes)?;
@@ -131,7 +131,7 @@ impl SealIdentity {
         &mut self,
         one: &RecipientDevice<'_>,
         content: &ContentKey,
-        changes: &mut Vec<RecordChange>,
+        changes: &mut Vec<SealedRecordChange>,
     ) -> Result<WrappedKey, SealError> {
         let keys = &one.bundle.keys;
         let peer = peer_name(&keys.owner, &keys.device_id);

@@ -11,21 +11,21 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::{cipher, hpke};
 
 /// Private keys of an identity. They are wiped on drop and never printed.
-pub(super) struct Secrets {
+pub(super) struct SealPrivateKeys {
     signing: ed25519_dalek::SigningKey,
     hpke: Zeroizing<[u8; 32]>,
     /// Cached public key: computing it costs as much as opening a message.
     hpke_key: X25519PublicKey,
 }
 
-/// Stored form of [`Secrets`].
+/// Stored form of [`SealPrivateKeys`].
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
-pub(super) struct StoredSecrets {
+pub(super) struct StoredSealPrivateKeys {
     signing: [u8; 32],
     hpke: [u8; 32],
 }
 
-impl Secrets {
+impl SealPrivateKeys {
     pub(super) fn generate() -> Self {
         let (signing, agreement) = (Zeroizing::new(cipher::random()), Zeroizing::new(cipher::random()));
         Self::new(&signing, &agreement)
@@ -56,18 +56,18 @@ impl Secrets {
         Signature::new(self.signing.sign(message).to_bytes())
     }
 
-    pub(super) fn to_record(&self) -> StoredSecrets {
-        StoredSecrets { signing: *self.signing_seed(), hpke: *self.hpke }
+    pub(super) fn to_record(&self) -> StoredSealPrivateKeys {
+        StoredSealPrivateKeys { signing: *self.signing_seed(), hpke: *self.hpke }
     }
 }
 
-impl From<StoredSecrets> for Secrets {
-    fn from(stored: StoredSecrets) -> Self {
+impl From<StoredSealPrivateKeys> for SealPrivateKeys {
+    fn from(stored: StoredSealPrivateKeys) -> Self {
         Self::new(&stored.signing, &stored.hpke)
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for SealPrivateKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets of {}", self.signing_key())
     }

@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::key_store::KeyStoreError;
-use super::vault::{RecordChange, SealedRecords};
+use super::vault::{SealedRecordChange, SealedRecords};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
@@ -27,13 +27,13 @@ pub(super) struct SeenMessages {
 #[derive(Default)]
 struct DeviceSeenMessages {
     /// Stored records with their numbers, oldest first; only the last one grows.
-    records: VecDeque<(u64, SeenRecord)>,
+    records: VecDeque<(u64, SeenMessagesRecord)>,
     names: HashSet<[u8; 16]>,
     floor: Option<i64>,
 }
 
 #[derive(Default, Clone, Serialize, Deserialize)]
-struct SeenRecord {
+struct SeenMessagesRecord {
     /// Messages sealed at or before this time (milliseconds) are refused.
     floor: Option<i64>,
     /// Latest sealing time of the messages in this record, in milliseconds.
@@ -69,12 +69,12 @@ impl SeenMessages {
         peer: &str,
         id: &ClientMessageId,
         at: Timestamp,
-    ) -> Result<Vec<RecordChange>, KeyStoreError> {
+    ) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
         let device = self.with(vault, peer)?;
         let mut changes = Vec::new();
         if device.records.back().is_none_or(|(_, record)| record.names.len() >= PER_RECORD) {
             let number = device.records.back().map_or(0, |(number, _)| number + 1);
-            device.records.push_back((number, SeenRecord::default()));
+            device.records.push_back((number, SeenMessagesRecord::default()));
         }
         if device.records.len() > MAX_RECORDS
             && let Some((number, gone)) = device.records.pop_front()
@@ -111,7 +111,7 @@ impl SeenMessages {
                 vault.names(&prefix)?.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse().ok()).collect();
             numbers.sort_unstable();
             for number in numbers {
-                if let Some(record) = vault.get::<SeenRecord>(&name(peer, number))? {
+                if let Some(record) = vault.get::<SeenMessagesRecord>(&name(peer, number))? {
                     device.floor = device.floor.max(record.floor);
                     device.names.extend(record.names.iter().filter_map(|name| base64url_exact(name)));
                     device.records.push_back((number, record));

@@ -10,7 +10,7 @@ use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig, SessionCreatio
 use zeroize::Zeroizing;
 
 use super::key_store::KeyStoreError;
-use super::vault::{RecordChange, SealedRecords};
+use super::vault::{SealedRecordChange, SealedRecords};
 
 /// Maximum number of sessions per device.
 const MAX_SESSIONS: usize = 4;
@@ -38,7 +38,7 @@ struct StoredOlmSession<P> {
     received: u64,
 }
 
-pub(super) enum DecryptError {
+pub(super) enum OlmDecryptError {
     /// No session decrypts the message.
     Lost,
     /// The message was sent with another identity key than the known one.
@@ -46,20 +46,20 @@ pub(super) enum DecryptError {
     KeyStore(KeyStoreError),
 }
 
-impl From<KeyStoreError> for DecryptError {
+impl From<KeyStoreError> for OlmDecryptError {
     fn from(error: KeyStoreError) -> Self {
         Self::KeyStore(error)
     }
 }
 
-pub(super) struct DecryptedMessage {
+pub(super) struct OlmDecryptedMessage {
     pub(super) plain: Zeroizing<Vec<u8>>,
     /// Name of the session that decrypted the message.
     pub(super) by: String,
     /// Whether the message started a new session. The account must then be stored, because a one-time key may be
     /// consumed.
     pub(super) new: bool,
-    pub(super) changes: Vec<RecordChange>,
+    pub(super) changes: Vec<SealedRecordChange>,
 }
 
 impl OlmSessions {
@@ -74,7 +74,7 @@ impl OlmSessions {
         vault: &SealedRecords,
         peer: &str,
         plain: &[u8],
-    ) -> Result<Option<(u8, Vec<u8>, RecordChange)>, KeyStoreError> {
+    ) -> Result<Option<(u8, Vec<u8>, SealedRecordChange)>, KeyStoreError> {
         let Some(sessions) = self.with(vault, peer)?.first_mut() else { return Ok(None) };
         let Ok(message) = sessions.session.encrypt(plain) else { return Ok(None) };
         let (kind, ct) = message.to_parts();
@@ -89,7 +89,7 @@ impl OlmSessions {
         account: &Account,
         theirs: X25519PublicKey,
         one_time: X25519PublicKey,
-    ) -> Result<Option<Vec<RecordChange>>, KeyStoreError> {
+    ) -> Result<Option<Vec<SealedRecordChange>>, KeyStoreError> {
         let point = |key: X25519PublicKey| Curve25519PublicKey::from_bytes(*key.as_bytes());
         let session = account.create_outbound_session(SessionConfig::version_1(), point(theirs), point(one_time));
         let Ok(session) = session else { return Ok(None) };
@@ -105,13 +105,15 @@ impl OlmSessions {
         account: &mut Account,
         theirs: X25519PublicKey,
         (kind, ct): (u8, &[u8]),
-    ) -> Result<DecryptedMessage, DecryptError> {
-        let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| DecryptError::Lost)?;
+    ) -> Result<OlmDecryptedMessage, OlmDecryptError> {
+        let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| OlmDecryptError::Lost)?;
         let theirs = Curve25519PublicKey::from_bytes(*theirs.as_bytes());
         let sessions = self.with(vault, peer)?;
         let received = sessions.iter().map(|sessions| sessions.received).max().unwrap_or_default() + 1;
         let begins = match &message {
-            OlmMessage::PreKey(message) if message.identity_key() != theirs => return Err(DecryptError::OtherIdentity),
+            OlmMessage::PreKey(message) if message.identity_key() != theirs => {
+                return Err(OlmDecryptError::OtherIdentity);
+            }
             OlmMessage::PreKey(message) => Some(name(peer, &message.session_id())),
             OlmMessage::Normal(_) => None,
         };
@@ -124,7 +126,7 @@ impl OlmSessions {
             sessions[index].received = received;
             sessions[..=index].rotate_right(1);
             let changes = vec![sessions[0].to_record(vault)];
-            return Ok(DecryptedMessage {
+            return Ok(OlmDecryptedMessage {
                 plain: Zeroizing::new(plain),
                 by: sessions[0].name.clone(),
                 new: false,
@@ -135,13 +137,13 @@ impl OlmSessions {
             (OlmMessage::PreKey(message), Some(name)) if sessions.iter().all(|sessions| sessions.name != name) => {
                 let made = account.create_inbound_session(SessionConfig::version_1(), theirs, &message);
                 let made = made.map_err(|error| match error {
-                    SessionCreationError::MismatchedIdentityKey(..) => DecryptError::OtherIdentity,
-                    _ => DecryptError::Lost,
+                    SessionCreationError::MismatchedIdentityKey(..) => OlmDecryptError::OtherIdentity,
+                    _ => OlmDecryptError::Lost,
                 })?;
                 let (by, changes) = self.add(vault, peer, made.session)?;
-                Ok(DecryptedMessage { plain: Zeroizing::new(made.plaintext), by, new: true, changes })
+                Ok(OlmDecryptedMessage { plain: Zeroizing::new(made.plaintext), by, new: true, changes })
             }
-            _ => Err(DecryptError::Lost),
+            _ => Err(OlmDecryptError::Lost),
         }
     }
 
@@ -151,7 +153,7 @@ impl OlmSessions {
         vault: &SealedRecords,
         peer: &str,
         but: Option<&str>,
-    ) -> Result<Vec<RecordChange>, KeyStoreError> {
+    ) -> Result<Vec<SealedRecordChange>, KeyStoreError> {
         // The session `but` is loaded again from the vault after the save.
         self.uncache(peer);
         let names = vault.names(&prefix(peer))?.into_iter();
@@ -168,7 +170,7 @@ impl OlmSessions {
         vault: &SealedRecords,
         peer: &str,
         session: Session,
-    ) -> Result<(String, Vec<RecordChange>), KeyStoreError> {
+    ) -> Result<(String, Vec<SealedRecordChange>), KeyStoreError> {
         let sessions = self.with(vault, peer)?;
         let received = sessions.iter().map(|sessions| sessions.received).max().unwrap_or_default() + 1;
         let name = name(peer, &session.session_id());
@@ -201,7 +203,7 @@ impl OlmSessions {
 }
 
 impl LoadedOlmSession {
-    fn to_record(&self, vault: &SealedRecords) -> RecordChange {
+    fn to_record(&self, vault: &SealedRecords) -> SealedRecordChange {
         vault.put(self.name.clone(), &StoredOlmSession { pickle: self.session.pickle(), received: self.received })
     }
 }

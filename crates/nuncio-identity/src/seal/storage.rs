@@ -1,7 +1,7 @@
 //! The key under which a device encrypts its storage, and the file that holds that key in wrapped form.
 //!
 //! Records are encrypted under a random [`StorageKey`], which is stored only wrapped under a [`WrappingKey`] from one
-//! of the [`KeySource`]s. Changing the source re-wraps one key and no record.
+//! of the [`WrappingKeySource`]s. Changing the source re-wraps one key and no record.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use nuncio_core::opaque_debug;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::backup::{Argon2Params, BackupError, SHORTEST, derive};
+use super::backup::{Argon2Params, KeyBackupError, SHORTEST, derive};
 use super::cipher::{self, NONCE, TAG};
 use crate::encoding::{base64url, base64url_exact};
 
@@ -77,21 +77,21 @@ impl WrappingKey {
     ///
     /// # Errors
     /// The passphrase is too short.
-    pub fn from_new_passphrase(passphrase: &str) -> Result<(Self, KeySource), BackupError> {
+    pub fn from_new_passphrase(passphrase: &str) -> Result<(Self, WrappingKeySource), KeyBackupError> {
         if passphrase.chars().count() < SHORTEST {
-            return Err(BackupError::Short);
+            return Err(KeyBackupError::Short);
         }
         let (salt, argon2) = (cipher::random::<SALT>(), Argon2Params::RECOMMENDED);
         let key = derive(argon2, passphrase, &salt)?;
-        Ok((Self(key), KeySource::Passphrase { salt: base64url(&salt), argon2 }))
+        Ok((Self(key), WrappingKeySource::Passphrase { salt: base64url(&salt), argon2 }))
     }
 
     /// Derives the key of an existing passphrase.
     ///
     /// # Errors
     /// The salt or the parameters are invalid.
-    pub fn from_passphrase(passphrase: &str, salt: &str, argon2: Argon2Params) -> Result<Self, BackupError> {
-        let salt = base64url_exact(salt).ok_or(BackupError::Damaged)?;
+    pub fn from_passphrase(passphrase: &str, salt: &str, argon2: Argon2Params) -> Result<Self, KeyBackupError> {
+        let salt = base64url_exact(salt).ok_or(KeyBackupError::Damaged)?;
         derive(argon2, passphrase, &salt).map(Self)
     }
 }
@@ -100,7 +100,7 @@ opaque_debug!(WrappingKey);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum KeySource {
+pub enum WrappingKeySource {
     /// The keyring of the operating system.
     Keyring {
         /// Attribute by which the keyring item is found.
@@ -122,15 +122,14 @@ pub enum KeySource {
 pub struct WrappedStorageKey {
     /// Format version, always 1.
     version: u32,
-    /// Source of the wrapping key.
-    pub source: KeySource,
+    pub source: WrappingKeySource,
     /// The wrapped storage key in base64url.
     wrapped: String,
 }
 
 impl WrappedStorageKey {
     #[must_use]
-    pub fn new(key: &StorageKey, by: &WrappingKey, source: KeySource) -> Self {
+    pub fn new(key: &StorageKey, by: &WrappingKey, source: WrappingKeySource) -> Self {
         Self { version: 1, source, wrapped: base64url(&cipher::seal(&by.0, WRAP_LABEL, key.0.as_slice())) }
     }
 
@@ -176,25 +175,25 @@ mod tests {
 
     #[test]
     fn storage_key_unwraps_only_with_the_same_passphrase() {
-        assert_eq!(WrappingKey::from_new_passphrase("too short").unwrap_err(), BackupError::Short);
+        assert_eq!(WrappingKey::from_new_passphrase("too short").unwrap_err(), KeyBackupError::Short);
         let (by, source) = WrappingKey::from_new_passphrase("correct horse battery").unwrap();
         let key = StorageKey::random();
         let file = serde_json::to_string(&WrappedStorageKey::new(&key, &by, source)).unwrap();
         let wrapped: WrappedStorageKey = serde_json::from_str(&file).unwrap();
-        let KeySource::Passphrase { salt, argon2 } = &wrapped.source else { panic!("{file}") };
+        let WrappingKeySource::Passphrase { salt, argon2 } = &wrapped.source else { panic!("{file}") };
         let right = WrappingKey::from_passphrase("correct horse battery", salt, *argon2).unwrap();
         let sealed = key.seal("a", b"x");
         assert_eq!(wrapped.unwrap_with(&right).unwrap().open("a", sealed).unwrap(), b"x");
         let wrong = WrappingKey::from_passphrase("another horse battery", salt, *argon2).unwrap();
         assert!(wrapped.unwrap_with(&wrong).is_none());
-        assert_eq!(WrappingKey::from_passphrase("x", "no salt", *argon2).unwrap_err(), BackupError::Damaged);
+        assert_eq!(WrappingKey::from_passphrase("x", "no salt", *argon2).unwrap_err(), KeyBackupError::Damaged);
     }
 
     #[test]
     fn wrapping_key_round_trips_through_text() {
         let (by, key) = (WrappingKey::random(), StorageKey::random());
         let read = WrappingKey::parse(&by.to_text()).unwrap();
-        let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });
+        let wrapped = WrappedStorageKey::new(&key, &by, WrappingKeySource::File { path: "/a".into() });
         assert!(wrapped.unwrap_with(&read).is_some());
         for wrong in ["", "AAAA", "not base64!"] {
             assert!(WrappingKey::parse(wrong).is_none(), "{wrong}");

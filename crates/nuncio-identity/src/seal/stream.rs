@@ -28,7 +28,7 @@ const PREFIX: usize = 4;
 
 /// Parameters of a new stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewStream {
+pub struct NewSealedStream {
     /// The conversation, which must be of one person and one agent.
     pub conversation: ConversationId,
     /// Id of the stream, which is also the `client_message_id` of its first envelope.
@@ -38,7 +38,7 @@ pub struct NewStream {
 
 /// One encrypted piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedPiece {
+pub struct SealedStreamPiece {
     /// Position of the piece in its stream, from one.
     pub seq: u64,
     pub sealed: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct SealedPiece {
 
 /// Why a piece was not sealed or opened. The stream ends with the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StreamError {
+pub enum StreamSealError {
     /// The piece was repeated, moved, or a piece before it is missing.
     #[error(
         "received piece {found} of the stream where {expected} was expected: a piece was repeated, moved or left out"
@@ -59,7 +59,7 @@ pub enum StreamError {
     Tampered,
 }
 
-impl StreamError {
+impl StreamSealError {
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -71,13 +71,13 @@ impl StreamError {
 
 /// Whether a piece is the last of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PiecePosition {
+enum StreamPiecePosition {
     Within,
     Last,
 }
 
 /// Key and position of a stream, on either side.
-struct StreamState {
+struct SealedStreamState {
     key: Zeroizing<[u8; 32]>,
     prefix: [u8; PREFIX],
     /// Hash of the first envelope's header. It covers conversation, sender, device and stream id.
@@ -86,7 +86,7 @@ struct StreamState {
     next: Option<u64>,
 }
 
-impl StreamState {
+impl SealedStreamState {
     fn new(key: Zeroizing<[u8; 32]>, prefix: [u8; PREFIX], header: &EnvelopeHeader) -> Self {
         Self { key, prefix, header: sha256(&header.canonical()), next: Some(1) }
     }
@@ -98,54 +98,54 @@ impl StreamState {
         nonce
     }
 
-    fn associated(&self, seq: u64, position: PiecePosition) -> [u8; 54] {
+    fn associated(&self, seq: u64, position: StreamPiecePosition) -> [u8; 54] {
         let mut aad = [0; 54];
         aad[..13].copy_from_slice(LABEL);
         aad[13..45].copy_from_slice(&self.header);
         aad[45..53].copy_from_slice(&seq.to_be_bytes());
-        aad[53] = u8::from(position == PiecePosition::Last);
+        aad[53] = u8::from(position == StreamPiecePosition::Last);
         aad
     }
 
-    fn seal(&mut self, position: PiecePosition, text: &str) -> Result<SealedPiece, StreamError> {
-        let seq = self.next.take().ok_or(StreamError::Over)?;
+    fn seal(&mut self, position: StreamPiecePosition, text: &str) -> Result<SealedStreamPiece, StreamSealError> {
+        let seq = self.next.take().ok_or(StreamSealError::Over)?;
         let aad = self.associated(seq, position);
         let sealed = body::encrypt_padded(&self.key, self.nonce(seq), &aad, text.as_bytes());
         self.advance(seq, position);
-        Ok(SealedPiece { seq, sealed: sealed.ok_or(StreamError::Over)? })
+        Ok(SealedStreamPiece { seq, sealed: sealed.ok_or(StreamSealError::Over)? })
     }
 
-    fn open(&mut self, position: PiecePosition, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
+    fn open(&mut self, position: StreamPiecePosition, seq: u64, sealed: &[u8]) -> Result<String, StreamSealError> {
         // `take` makes every error end the stream.
-        let expected = self.next.take().ok_or(StreamError::Over)?;
+        let expected = self.next.take().ok_or(StreamSealError::Over)?;
         if seq != expected {
-            return Err(StreamError::OutOfOrder { expected, found: seq });
+            return Err(StreamSealError::OutOfOrder { expected, found: seq });
         }
         let aad = self.associated(seq, position);
         let text = body::decrypt_padded(&self.key, self.nonce(seq), &aad, sealed.to_vec());
-        let text = text.ok_or(StreamError::Tampered)?;
-        let text = std::str::from_utf8(&text).map_err(|_| StreamError::Tampered)?.to_owned();
+        let text = text.ok_or(StreamSealError::Tampered)?;
+        let text = std::str::from_utf8(&text).map_err(|_| StreamSealError::Tampered)?.to_owned();
         self.advance(seq, position);
         Ok(text)
     }
 
     /// Advances to the next position. The last piece has none, so that no nonce is used twice.
-    fn advance(&mut self, seq: u64, position: PiecePosition) {
+    fn advance(&mut self, seq: u64, position: StreamPiecePosition) {
         self.next = match position {
-            PiecePosition::Within => seq.checked_add(1),
-            PiecePosition::Last => None,
+            StreamPiecePosition::Within => seq.checked_add(1),
+            StreamPiecePosition::Last => None,
         };
     }
 }
 
 /// Encrypts the pieces of a stream in order. The key is wiped on drop.
-pub struct StreamSealer(StreamState);
+pub struct StreamSealer(SealedStreamState);
 
 impl StreamSealer {
     /// Starts a stream: returns an envelope with the stream key and the sealer for the pieces. Only agents may stream.
     pub fn begin(
         identity: &mut SealIdentity,
-        new: NewStream,
+        new: NewSealedStream,
         to: &[RecipientDevice<'_>],
     ) -> Result<(Vec<u8>, Self), SealError> {
         let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
@@ -155,21 +155,21 @@ impl StreamSealer {
         let fits = if header.sender_type == SenderType::Agent { Ok(()) } else { Err(SealError::Mismatched(AGENTS)) };
         let sealed = fits.and_then(|()| identity.seal(&plaintext, to));
         wipe(&mut plaintext.payload);
-        Ok((sealed?, Self(StreamState::new(key, prefix, &header))))
+        Ok((sealed?, Self(SealedStreamState::new(key, prefix, &header))))
     }
 
-    pub fn piece(&mut self, text: &str) -> Result<SealedPiece, StreamError> {
-        self.0.seal(PiecePosition::Within, text)
+    pub fn piece(&mut self, text: &str) -> Result<SealedStreamPiece, StreamSealError> {
+        self.0.seal(StreamPiecePosition::Within, text)
     }
 
     /// Seals the last piece, which names the message with the complete text.
-    pub fn end(&mut self, message: &ClientMessageId) -> Result<SealedPiece, StreamError> {
-        self.0.seal(PiecePosition::Last, message.as_str())
+    pub fn end(&mut self, message: &ClientMessageId) -> Result<SealedStreamPiece, StreamSealError> {
+        self.0.seal(StreamPiecePosition::Last, message.as_str())
     }
 }
 
 /// Decrypts the pieces of a stream: each once and in order, none after an error. The key is wiped on drop.
-pub struct StreamOpener(StreamState);
+pub struct StreamOpener(SealedStreamState);
 
 impl StreamOpener {
     /// Opens the first envelope of a stream like [`SealIdentity::open`] and extracts the stream key. Returns no opener
@@ -187,14 +187,14 @@ impl StreamOpener {
     }
 
     /// Opens the next piece. An error ends the stream.
-    pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
-        self.0.open(PiecePosition::Within, seq, sealed)
+    pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamSealError> {
+        self.0.open(StreamPiecePosition::Within, seq, sealed)
     }
 
     /// Opens the last piece and returns the id of the message with the complete text.
-    pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamError> {
-        let message = self.0.open(PiecePosition::Last, seq, sealed)?;
-        ClientMessageId::parse(&message).map_err(|_| StreamError::Tampered)
+    pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamSealError> {
+        let message = self.0.open(StreamPiecePosition::Last, seq, sealed)?;
+        ClientMessageId::parse(&message).map_err(|_| StreamSealError::Tampered)
     }
 }
 
@@ -212,8 +212,8 @@ impl fmt::Debug for StreamOpener {
 
 const AGENTS: &str = "only agents stream, and only in a conversation with one person";
 
-fn plaintext(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> PlaintextMessage {
-    let NewStream { conversation, stream, created_at } = new;
+fn plaintext(new: NewSealedStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> PlaintextMessage {
+    let NewSealedStream { conversation, stream, created_at } = new;
     PlaintextMessage {
         conversation,
         conversation_type: ConversationType::H2a,
@@ -236,7 +236,7 @@ fn opener(OpenedMessage { header, payload, .. }: &OpenedMessage) -> Option<Strea
     }
     let key = Zeroizing::new(base64url_exact(payload["key"].as_str()?)?);
     let prefix = base64url_exact(payload["prefix"].as_str()?)?;
-    Some(StreamOpener(StreamState::new(key, prefix, header)))
+    Some(StreamOpener(SealedStreamState::new(key, prefix, header)))
 }
 
 /// Erases the stream key from a payload.
@@ -253,7 +253,7 @@ pub(super) mod vectors {
     /// A stream with fixed keys, for the published vectors.
     pub(in super::super) fn stream(hex: impl Fn(&[u8]) -> String) -> Value {
         let (key, prefix) = ([16; 32], [17; PREFIX]);
-        let new = NewStream {
+        let new = NewSealedStream {
             conversation: ConversationId::parse("conv_1").unwrap(),
             stream: ClientMessageId::parse("01JD0000000000000000000001").unwrap(),
             created_at: Timestamp::from_millis(1_794_740_400_007),
@@ -261,13 +261,13 @@ pub(super) mod vectors {
         let plaintext = plaintext(new, &key, prefix);
         let sender = nuncio_core::notification::RelayParty::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
         let header = plaintext.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
-        let mut sealer = StreamSealer(StreamState::new(Zeroizing::new(key), prefix, &header));
+        let mut sealer = StreamSealer(SealedStreamState::new(Zeroizing::new(key), prefix, &header));
         let message = ClientMessageId::parse("01JD0000000000000000000002").unwrap();
         let texts = ["Your room", " is ready: 您的房间准备好了", ""];
         let mut pieces: Vec<_> = texts.map(|text| (text, false, sealer.piece(text).unwrap())).into();
         pieces.push((message.as_str(), true, sealer.end(&message).unwrap()));
-        let pieces = pieces.into_iter().map(|(text, last, SealedPiece { seq, sealed })| {
-            let position = if last { PiecePosition::Last } else { PiecePosition::Within };
+        let pieces = pieces.into_iter().map(|(text, last, SealedStreamPiece { seq, sealed })| {
+            let position = if last { StreamPiecePosition::Last } else { StreamPiecePosition::Within };
             json!({
                 "stream_seq": seq, "final": last, "text": text, "nonce": hex(&sealer.0.nonce(seq)),
                 "aad": hex(&sealer.0.associated(seq, position)), "ct": hex(&sealed),

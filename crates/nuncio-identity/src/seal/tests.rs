@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::backup::{self, Argon2Params};
 use super::envelope::{self, RecipientKeyEntry, WrappedKey};
 use super::header::EnvelopeHeader;
-use super::secrets::Secrets;
+use super::secrets::SealPrivateKeys;
 use super::{body, hpke, safety_number, sealing, stream};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
@@ -31,7 +31,7 @@ fn device(name: &str) -> DeviceId {
 }
 
 fn envelope() -> Value {
-    let (sender, recipient) = (Secrets::new(&[1; 32], &[2; 32]), Secrets::new(&[3; 32], &[4; 32]));
+    let (sender, recipient) = (SealPrivateKeys::new(&[1; 32], &[2; 32]), SealPrivateKeys::new(&[3; 32], &[4; 32]));
     let (cek, nonce, ikm) = ([5; 32], [6; 12], [7; 32]);
     let header = json!({
         "v": "a2h-envelope-v1", "conversation_id": "conv_1", "conversation_type": "h2a", "sender_id": "hotel",
@@ -91,7 +91,7 @@ fn envelope() -> Value {
     })
 }
 
-fn signed(secrets: &Secrets, label: &str, value: &impl Serialize, message: &[u8]) -> Value {
+fn signed(secrets: &SealPrivateKeys, label: &str, value: &impl Serialize, message: &[u8]) -> Value {
     assert_eq!(labelled(label, value), message);
     json!({
         "signer": hex(secrets.signing_seed()), "label": label, "value": value,
@@ -100,7 +100,7 @@ fn signed(secrets: &Secrets, label: &str, value: &impl Serialize, message: &[u8]
 }
 
 fn vectors() -> Value {
-    let (ada, hotel) = (Secrets::new(&[8; 32], &[9; 32]), Secrets::new(&[1; 32], &[2; 32]));
+    let (ada, hotel) = (SealPrivateKeys::new(&[8; 32], &[9; 32]), SealPrivateKeys::new(&[1; 32], &[2; 32]));
     let person = RelayParty::Person(PersonName::parse("ada").unwrap());
     let agent = RelayParty::Agent(AgentId::parse("hotel").unwrap());
     let keys = BundleKeys {
@@ -118,7 +118,8 @@ fn vectors() -> Value {
     let message = OneTimeKey::message(&one_time.0, one_time.1, one_time.2, one_time.3);
     let about = (&keys.owner, &keys.device_id, &keys.signing_key);
     let lengths = [0, 1, 252, 253, 268, 269, 1000, 1020, 1021, 4096, 65_535, 100_000, 393_000];
-    let (ours, theirs) = ([ada.signing_key(), Secrets::new(&[12; 32], &[0; 32]).signing_key()], [hotel.signing_key()]);
+    let (ours, theirs) =
+        ([ada.signing_key(), SealPrivateKeys::new(&[12; 32], &[0; 32]).signing_key()], [hotel.signing_key()]);
     let passphrase = "correct horse battery staple";
     let params = Argon2Params::RECOMMENDED;
     let backup = backup::wrap(&ada, &device("phone"), passphrase, params, [13; 32], [[14; 12], [15; 12]]).unwrap();

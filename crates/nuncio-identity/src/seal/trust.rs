@@ -41,7 +41,7 @@ pub enum DistrustReason {
 
 /// A change among trusted keys that is shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyChange {
+pub enum PeerKeyChange {
     /// A new device was added, endorsed by a known one.
     Joined { device: DeviceId, by: DeviceId },
     /// A device signs with a new key, endorsed by a known device.
@@ -62,19 +62,19 @@ pub struct KeyReviewResult {
     /// Devices that messages must not be sealed to, and why.
     pub distrusted: Vec<(DeviceId, DistrustReason)>,
     /// Changes among the trusted devices since the last review.
-    pub changes: Vec<KeyChange>,
+    pub changes: Vec<PeerKeyChange>,
 }
 
 /// The pinned and pending devices of one owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PeerKeys {
-    devices: BTreeMap<DeviceId, PinnedDevice>,
+    devices: BTreeMap<DeviceId, PinnedDeviceKeys>,
     /// Devices with published keys that wait for a person's decision.
-    waiting: BTreeMap<DeviceId, PendingDevice>,
+    waiting: BTreeMap<DeviceId, PendingDeviceKeys>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct PinnedDevice {
+struct PinnedDeviceKeys {
     bundle: KeyBundle,
     /// The device that endorses this one; `None` for a root.
     by: Option<DeviceId>,
@@ -88,7 +88,7 @@ struct PinnedDevice {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct PendingDevice {
+struct PendingDeviceKeys {
     bundle: KeyBundle,
     why: DistrustReason,
 }
@@ -130,10 +130,10 @@ impl PeerKeys {
     /// Pins an earlier device whose keys its owner proved to hold, from a backup.
     pub(super) fn pin_former(&mut self, bundle: KeyBundle) {
         let device = bundle.keys.device_id.clone();
-        let known = |pin: &PinnedDevice| pin.bundle.keys.signing_key == bundle.keys.signing_key;
+        let known = |pin: &PinnedDeviceKeys| pin.bundle.keys.signing_key == bundle.keys.signing_key;
         if !self.devices.get(&device).is_some_and(known) {
             self.waiting.remove(&device);
-            self.devices.insert(device, PinnedDevice { bundle, by: None, gone: true, removed: false });
+            self.devices.insert(device, PinnedDeviceKeys { bundle, by: None, gone: true, removed: false });
         }
     }
 
@@ -222,7 +222,8 @@ impl PeerKeys {
     }
 
     fn pin(&mut self, bundle: KeyBundle, by: Option<DeviceId>) {
-        self.devices.insert(bundle.keys.device_id.clone(), PinnedDevice { bundle, by, gone: false, removed: false });
+        self.devices
+            .insert(bundle.keys.device_id.clone(), PinnedDeviceKeys { bundle, by, gone: false, removed: false });
     }
 
     /// Returns the pinned device that endorses the bundle.
@@ -280,7 +281,7 @@ impl KeyReview<'_> {
                     return true;
                 }
                 if (was.hpke_key, was.olm_key, was.mode) != (is.hpke_key, is.olm_key, is.mode) {
-                    self.review.changes.push(KeyChange::Renewed { device: device.clone() });
+                    self.review.changes.push(PeerKeyChange::Renewed { device: device.clone() });
                 }
                 if was.olm_key != is.olm_key {
                     self.void.push(device.clone());
@@ -292,8 +293,8 @@ impl KeyReview<'_> {
             _ => {
                 let Some(by) = self.peer.voucher(bundle) else { return false };
                 let change = match pin {
-                    Some(_) => KeyChange::Replaced { device: device.clone(), by: by.clone() },
-                    None => KeyChange::Joined { device: device.clone(), by: by.clone() },
+                    Some(_) => PeerKeyChange::Replaced { device: device.clone(), by: by.clone() },
+                    None => PeerKeyChange::Joined { device: device.clone(), by: by.clone() },
                 };
                 if !self.review.first_contact {
                     self.review.changes.push(change);
@@ -324,7 +325,7 @@ impl KeyReview<'_> {
         for (device, pin) in &mut self.peer.devices {
             let gone = !is_shown(device);
             if gone && !pin.gone {
-                self.review.changes.push(KeyChange::Gone { device: device.clone() });
+                self.review.changes.push(PeerKeyChange::Gone { device: device.clone() });
             }
             pin.gone = gone;
         }
@@ -336,7 +337,7 @@ impl KeyReview<'_> {
             let why = distrusted.iter().find(|(device, _)| *device == bundle.keys.device_id)?.1;
             let decidable =
                 matches!(why, DistrustReason::NewUnendorsed | DistrustReason::KeyChanged | DistrustReason::Downgraded);
-            let waiting = PendingDevice { bundle: (*bundle).clone(), why };
+            let waiting = PendingDeviceKeys { bundle: (*bundle).clone(), why };
             decidable.then(|| (bundle.keys.device_id.clone(), waiting))
         };
         // Two bundles with the same device id cannot be distinguished by a person, so neither can be accepted.

@@ -11,7 +11,7 @@ use super::cipher;
 use super::key_store::{KeyStore, KeyStoreError};
 
 /// A record to save under a name; `None` removes it.
-pub type RecordChange = (String, Option<Vec<u8>>);
+pub type SealedRecordChange = (String, Option<Vec<u8>>);
 
 /// Name of the record that holds the key of all other records.
 const KEY: &str = "key";
@@ -24,7 +24,7 @@ pub(super) struct SealedRecords {
 
 impl SealedRecords {
     /// Returns a new vault and the change that stores its key.
-    pub(super) fn create(store: Arc<dyn KeyStore>) -> Result<(Self, RecordChange), KeyStoreError> {
+    pub(super) fn create(store: Arc<dyn KeyStore>) -> Result<(Self, SealedRecordChange), KeyStoreError> {
         if store.load(KEY)?.is_some() {
             return Err(KeyStoreError("the store already has keys".to_owned()));
         }
@@ -41,13 +41,13 @@ impl SealedRecords {
     }
 
     /// The change that stores a value.
-    pub(super) fn put(&self, name: String, value: &impl Serialize) -> RecordChange {
+    pub(super) fn put(&self, name: String, value: &impl Serialize) -> SealedRecordChange {
         self.put_large(name, value, 4096)
     }
 
     /// The change that stores a value of about `room` bytes. Reserving enough room avoids reallocation, which would
     /// leave plaintext copies in memory.
-    pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> RecordChange {
+    pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> SealedRecordChange {
         let mut text = Zeroizing::new(Vec::with_capacity(room));
         serde_json::to_writer(&mut *text, value).expect("a record has only values that JSON can hold");
         let record = cipher::seal(&self.key, name.as_bytes(), &text);
@@ -67,7 +67,7 @@ impl SealedRecords {
     }
 
     /// Saves all changes atomically. If a name occurs twice, the later change wins.
-    pub(super) fn save(&self, changes: Vec<RecordChange>) -> Result<(), KeyStoreError> {
+    pub(super) fn save(&self, changes: Vec<SealedRecordChange>) -> Result<(), KeyStoreError> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! Test vectors of `ad_proofs.json`: proofs on agent descriptions.
 
 use nuncio_identity::proof::{
-    AcceptedProofForms, AllowedSigner, DescriptionProofRules, Proof, ProofEncoding, ProofOptions, sign, sign_literal,
-    verify_description,
+    AcceptedProofForms, AllowedProofSigner, DescriptionProofRules, ProofEncoding, ProofOptions, UnverifiedProof, sign,
+    sign_literal, verify_description,
 };
 use nuncio_identity::{ProofError, rfc3339};
 
@@ -18,7 +18,8 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
         let description = object(&case["document"]);
         // Verified with the bare key, as the SDK did for the vectors.
         let key = verifying_key(text(&case["key"]));
-        let result = Proof::read(&description).and_then(|proof| proof.verify(&description, &key, soon_after()));
+        let result =
+            UnverifiedProof::read(&description).and_then(|proof| proof.verify(&description, &key, soon_after()));
         assert_eq!(result.is_ok(), case["spec_valid"] == true, "{name}: {result:?}");
         assert_eq!(result.is_ok(), case["sdk_verify_w3c_proof"] == true, "{name}");
         // Verified with the DID document of the signer.
@@ -26,7 +27,7 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
         let k1 = document("k1_path");
         let rules = DescriptionProofRules {
             host: Some("localhost:8443"),
-            signer: if by_k1 { AllowedSigner::Anyone } else { AllowedSigner::Subject },
+            signer: if by_k1 { AllowedProofSigner::Anyone } else { AllowedProofSigner::Subject },
             ..DescriptionProofRules::at(soon_after())
         };
         let judged = verify_description(&description, if by_k1 { &k1 } else { &hotel }, &rules);
@@ -35,7 +36,7 @@ fn agent_description_proofs_verify_as_marked_in_the_vectors() {
             assert_eq!(judged.is_ok(), case["spec_valid"] == true, "{name}: {judged:?}");
         }
         if by_k1 {
-            let subject = DescriptionProofRules { signer: AllowedSigner::Subject, ..rules };
+            let subject = DescriptionProofRules { signer: AllowedProofSigner::Subject, ..rules };
             assert_eq!(verify_description(&description, &k1, &subject), Err(ProofError::IssuerMismatch));
         }
         if name.starts_with("sdk_dataintegrity") || name == "object_proof_multibase" {

@@ -1,8 +1,8 @@
 //! Test vectors of `client_headers.json`: header fields that a client parses.
 
-use nuncio_identity::AuthError;
+use nuncio_identity::DidAuthError;
 use nuncio_identity::challenge::{
-    ACCEPT_SIGNATURE, AuthParams, Challenge, IssuedAccessToken, accepted_components, satisfiable_components,
+    ACCEPT_SIGNATURE, AuthParams, DidAuthChallenge, IssuedAccessToken, accepted_components, satisfiable_components,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ fn client_parses_authentication_headers_as_in_the_vectors() {
     for case in cases(&file, "www_authenticate", 3) {
         let read = AuthParams::read_all(text(&case["in"]));
         assert_eq!(members(&read[0]), case["out"]);
-        assert_eq!(Challenge::read(text(&case["in"])).is_some(), !text(&case["in"]).starts_with("Bearer"));
+        assert_eq!(DidAuthChallenge::read(text(&case["in"])).is_some(), !text(&case["in"]).starts_with("Bearer"));
     }
     for case in cases(&file, "accept_signature", 2) {
         assert_eq!(json!(accepted_components(text(&case["in"]))), case["out"]);
@@ -44,16 +44,16 @@ fn client_parses_authentication_headers_as_in_the_vectors() {
 
 #[test]
 fn client_parses_the_challenge_that_the_server_writes() {
-    let error = AuthError::Request("the \"label\" is\nnot é well \\ formed".to_owned());
-    let challenge = Challenge::new("api.example.com", &error, Some("n-1"));
-    let read = Challenge::read(&challenge.www_authenticate()).unwrap();
+    let error = DidAuthError::Request("the \"label\" is\nnot é well \\ formed".to_owned());
+    let challenge = DidAuthChallenge::new("api.example.com", &error, Some("n-1"));
+    let read = DidAuthChallenge::read(&challenge.www_authenticate()).unwrap();
     assert_eq!(read.realm.as_deref(), Some("api.example.com"));
     assert_eq!(read.error.as_deref(), Some("invalid_request"));
     assert_eq!(read.description.as_deref(), Some("the \"label\" is not ? well \\ formed"));
     assert_eq!(read.nonce.as_deref(), Some("n-1"));
     assert_eq!(challenge.to_json(401)["error"], "invalid_request");
     let beside = format!("Bearer realm=\"x\", {}", challenge.www_authenticate());
-    assert_eq!(Challenge::read(&beside), Some(read));
+    assert_eq!(DidAuthChallenge::read(&beside), Some(read));
     assert_eq!(accepted_components(ACCEPT_SIGNATURE).len(), 4);
     let grant =
         IssuedAccessToken { access_token: "a.b.c".to_owned(), expires_in: Some(3600), scope: Some("x y".to_owned()) };
@@ -67,13 +67,13 @@ fn client_parses_the_challenge_that_the_server_writes() {
 
 #[test]
 fn challenge_is_retryable_only_if_signing_again_can_succeed() {
-    let with = |error: &str, nonce: Option<&str>| Challenge {
+    let with = |error: &str, nonce: Option<&str>| DidAuthChallenge {
         error: Some(error.to_owned()),
         nonce: nonce.map(str::to_owned),
-        ..Challenge::default()
+        ..DidAuthChallenge::default()
     };
     assert!(with("invalid_nonce", None).is_retryable());
-    assert!(Challenge::default().is_retryable());
+    assert!(DidAuthChallenge::default().is_retryable());
     for error in ["invalid_did", "invalid_verification_method", "forbidden_did"] {
         assert!(!with(error, None).is_retryable());
         assert!(with(error, Some("n")).is_retryable());

@@ -1,8 +1,8 @@
 //! Test vectors of `did_documents.json`: published documents, invalid variants, and our own documents.
 
-use nuncio_identity::proof::{Proof, ProofEncoding, ProofOptions, sign};
+use nuncio_identity::proof::{ProofEncoding, ProofOptions, UnverifiedProof, sign};
 use nuncio_identity::{
-    AuthError, BindingError, Did, DidDocument, DidDocumentBinding, DidService, DidUrl, K1ProofRule, NewDidDocument,
+    BindingError, Did, DidAuthError, DidDocument, DidDocumentBinding, DidService, DidUrl, K1ProofRule, NewDidDocument,
     jcs, rfc3339,
 };
 use serde_json::{Value, json};
@@ -17,7 +17,10 @@ fn published_did_documents_bind_and_their_proofs_verify() {
         let did = Did::parse(text(&case["did"])).unwrap();
         assert_eq!(did.resolution_url(), text(&case["resolution_url"]));
         let whole = object(&case["document"]);
-        Proof::read(&whole).unwrap().verify(&whole, &verifying_key(text(&case["signing_key"])), soon_after()).unwrap();
+        UnverifiedProof::read(&whole)
+            .unwrap()
+            .verify(&whole, &verifying_key(text(&case["signing_key"])), soon_after())
+            .unwrap();
         let strict = document.clone().bind(&did, soon_after(), K1ProofRule::Required).unwrap();
         let expected = match name.split('_').next().unwrap() {
             "e1" => DidDocumentBinding::Ed25519,
@@ -62,7 +65,7 @@ fn did_document_variants_authenticate_as_marked_in_the_vectors() {
     let mut accepted = 0;
     for case in cases(&vectors::did_documents(), "variants", 21) {
         let name = text(&case["name"]);
-        let authenticates = |k1| -> Result<(), AuthError> {
+        let authenticates = |k1| -> Result<(), DidAuthError> {
             let document = DidDocument::from_json(case["document"].clone()).unwrap();
             let did = document.id().clone();
             let bound = document.bind(&did, soon_after(), k1)?;
@@ -155,7 +158,7 @@ fn built_did_document_lists_services_and_successor() {
     let old = NewDidDocument { successor: Some(&next), ..NewDidDocument::new(&did, soon_after()) }.sign(&hotel);
     let bound = vectors::bind(&old);
     let key = DidUrl::new(did.clone(), "key-1").unwrap();
-    assert_eq!(bound.authentication_key(&key), Err(AuthError::Superseded { requested: did, current: next }));
+    assert_eq!(bound.authentication_key(&key), Err(DidAuthError::Superseded { requested: did, current: next }));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use nuncio_identity::http_signature::{
     AuthorityForm, SignatureInput, SignatureParameters, check_content_digest, content_digest, default_components,
     sign_covering, signature_base,
 };
-use nuncio_identity::{SignaturePolicy, SignedRequest, VerifiedSigner, rfc3339, verify_request};
+use nuncio_identity::{SignableRequest, SignaturePolicy, VerifiedSigner, rfc3339, verify_request};
 use serde_json::Value;
 
 use crate::vectors::{self, cases, document, key_of_document, signing_key, soon_after, text};
@@ -13,10 +13,10 @@ fn fields(headers: &Value) -> Vec<(String, String)> {
     headers.as_object().unwrap().iter().map(|(name, value)| (name.clone(), text(value).to_owned())).collect()
 }
 
-fn verify(case: &Value) -> Result<VerifiedSigner, nuncio_identity::AuthError> {
+fn verify(case: &Value) -> Result<VerifiedSigner, nuncio_identity::DidAuthError> {
     let sent = &case["verify"];
     let headers = fields(&sent["headers"]);
-    let request = SignedRequest {
+    let request = SignableRequest {
         method: text(&sent["method"]),
         target_uri: text(&sent["url"]),
         headers: &headers,
@@ -83,7 +83,7 @@ fn signing_reproduces_the_sdk_request_signatures_byte_for_byte() {
         assert_eq!(key.is_some(), case["deterministic"] == true, "{name}");
         let Some(key) = key else { continue };
         let headers = fields(&signing["headers"]);
-        let request = SignedRequest {
+        let request = SignableRequest {
             method: text(&signing["method"]),
             target_uri: text(&signing["url"]),
             headers: &headers,
@@ -129,7 +129,7 @@ fn check_base(case: &Value) {
     let sent = &case["verify"];
     let headers = fields(&sent["headers"]);
     let request =
-        SignedRequest { method: text(&sent["method"]), target_uri: text(&sent["url"]), headers: &headers, body: b"" };
+        SignableRequest { method: text(&sent["method"]), target_uri: text(&sent["url"]), headers: &headers, body: b"" };
     let input = SignatureInput::read_all(text(&sent["headers"]["Signature-Input"])).unwrap().remove(0);
     let base = signature_base(&request, &input.components, &input.raw, AuthorityForm::Normal).unwrap();
     assert_eq!(base, text(&case["signature_base"]), "{}", case["name"]);

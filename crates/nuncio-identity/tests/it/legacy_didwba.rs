@@ -1,11 +1,11 @@
 //! Test vectors of `legacy_didwba.json`.
 
 use nuncio_identity::legacy::{LegacyHeaderVersion, UnverifiedLegacyHeader};
-use nuncio_identity::{AuthError, DidUrl, SignaturePolicy, VerifiedSigner, rfc3339};
+use nuncio_identity::{DidAuthError, DidUrl, SignaturePolicy, VerifiedSigner, rfc3339};
 
 use crate::vectors::{self, cases, document, key_of_document, soon_after, text};
 
-fn verify(header: &str, host: &str, name: &str) -> Result<VerifiedSigner, AuthError> {
+fn verify(header: &str, host: &str, name: &str) -> Result<VerifiedSigner, DidAuthError> {
     let claim = UnverifiedLegacyHeader::from_header(header)?;
     claim.check(soon_after(), &SignaturePolicy::default())?;
     claim.verify(host, &document(name))

@@ -1,7 +1,7 @@
 //! Malformed and malicious documents and header fields are refused or parsed safely.
 
 use nuncio_identity::http_signature::SignatureInput;
-use nuncio_identity::{AcceptedSchemes, Credentials, DidDocument, K1ProofRule};
+use nuncio_identity::{AcceptedSigningSchemes, DidDocument, K1ProofRule, ParsedCredentials};
 use serde_json::{Value, json};
 
 use crate::vectors::{self, object, soon_after};
@@ -112,11 +112,11 @@ fn malformed_signature_input_header_is_refused() {
 
 #[test]
 fn bearer_token_takes_precedence_and_incomplete_credentials_are_refused() {
-    let read = |headers: &[(&str, &str)]| Credentials::read(&headers.to_vec(), AcceptedSchemes::default());
+    let read = |headers: &[(&str, &str)]| ParsedCredentials::read(&headers.to_vec(), AcceptedSigningSchemes::default());
     assert_eq!(read(&[]).unwrap_err().error_code(), "invalid_request");
-    assert_eq!(read(&[("Authorization", "Basic abc")]).unwrap_err(), nuncio_identity::AuthError::Missing);
+    assert_eq!(read(&[("Authorization", "Basic abc")]).unwrap_err(), nuncio_identity::DidAuthError::Missing);
     assert!(
-        matches!(read(&[("authorization", "bearer abc"), ("Signature", "x")]), Ok(Credentials::Bearer(token)) if token == "abc")
+        matches!(read(&[("authorization", "bearer abc"), ("Signature", "x")]), Ok(ParsedCredentials::Bearer(token)) if token == "abc")
     );
     assert!(read(&[("Signature", "x")]).is_err());
     assert!(read(&[("Signature-Input", "x"), ("Authorization", "DIDWba x")]).is_err());

@@ -2,14 +2,14 @@
 
 use nuncio_identity::http_signature::SignatureParameters;
 use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, SCHEME, target_uri, verify_origin};
-use nuncio_identity::{AuthError, SignaturePolicy, VerifiedSigner, rfc3339};
+use nuncio_identity::{DidAuthError, SignaturePolicy, VerifiedSigner, rfc3339};
 use serde_json::{Value, json};
 
 use crate::vectors::{self, cases, document, key_of_document, signing_key, text};
 
 const CREATED: i64 = 1_774_785_600;
 
-fn verify(case: &Value) -> Result<VerifiedSigner, AuthError> {
+fn verify(case: &Value) -> Result<VerifiedSigner, DidAuthError> {
     let sent = &case["verify"];
     let proof = OriginProof::from_json(&sent["origin_proof"])?;
     let request = OriginProofInput { method: text(&sent["method"]), meta: &sent["meta"], body: &sent["body"] };
@@ -18,7 +18,7 @@ fn verify(case: &Value) -> Result<VerifiedSigner, AuthError> {
     let verified =
         verify_origin(&proof, &request, &document(text(&case["did_document"])), now, &SignaturePolicy::default())?;
     match sent["expected_signer_did"].as_str() {
-        Some(expected) if expected != verified.did.as_str() => Err(AuthError::ForbiddenDid(verified.did)),
+        Some(expected) if expected != verified.did.as_str() => Err(DidAuthError::ForbiddenDid(verified.did)),
         _ => Ok(verified),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use nuncio_identity::challenge::{AuthParams, Challenge, IssuedAccessToken, accepted_components};
+use nuncio_identity::challenge::{AuthParams, DidAuthChallenge, IssuedAccessToken, accepted_components};
 use nuncio_identity::http_signature::{SignatureInput, SignatureParameters, check_content_digest, sign};
 use nuncio_identity::legacy::{LegacyHeaderVersion, UnverifiedLegacyHeader};
 use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, verify_origin};
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
 use nuncio_identity::{
-    AccessTokenService, BoundDidDocument, Did, DidDocument, DidUrl, NewDidDocument, SignaturePolicy, SignedRequest,
-    SigningKey, UnverifiedSignature, VerifyingKey, rfc3339, verify_request,
+    BoundDidDocument, Did, DidAccessTokenService, DidDocument, DidUrl, NewDidDocument, SignableRequest,
+    SignaturePolicy, SigningKey, UnverifiedSignature, VerifyingKey, rfc3339, verify_request,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl TransmittedRequest {
     fn new(path: &str, body: &[u8], nonce: &str) -> Self {
         let uri = format!("https://api.example.com/{path}");
         let no_headers: [(&str, &str); 0] = [];
-        let request = SignedRequest { method: "POST", target_uri: &uri, headers: &no_headers, body };
+        let request = SignableRequest { method: "POST", target_uri: &uri, headers: &no_headers, body };
         let key_id = key_id().to_string();
         let options = SignatureParameters {
             key_id: &key_id,
@@ -77,7 +77,7 @@ impl TransmittedRequest {
         if !texts[2].is_empty() {
             headers.push(("content-digest", texts[2]));
         }
-        let request = SignedRequest { method: texts[0], target_uri: texts[1], headers: &headers, body };
+        let request = SignableRequest { method: texts[0], target_uri: texts[1], headers: &headers, body };
         verify_request(&request, &DOCUMENT, soon_after(), &SignaturePolicy::default()).is_ok()
     }
 }
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn token_with_any_changed_character_is_refused(at in any::<prop::sample::Index>(), to in "[A-Za-z0-9._-]") {
-        let tokens = AccessTokenService::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
+        let tokens = DidAccessTokenService::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
         let token = tokens.issue(DOCUMENT.did(), soon_after()).access_token;
         let at = at.index(token.len());
         let mut changed = token.clone();
@@ -238,7 +238,7 @@ fn read_everything(text: &str) {
     let _ = UnverifiedLegacyHeader::from_header(text);
     let _ = AuthParams::read_all(text);
     let _ = AuthParams::read_info(text);
-    let _ = Challenge::read(text);
+    let _ = DidAuthChallenge::read(text);
     let _ = IssuedAccessToken::read(text);
     let _ = accepted_components(text);
     let _ = rfc3339::read(text);

@@ -1,6 +1,6 @@
 //! Test vectors of `resolution_urls.json`, and DIDs that the SDK accepts and we refuse.
 
-use nuncio_identity::{Did, DidUrl, Fingerprint};
+use nuncio_identity::{Did, DidKeyFingerprint, DidUrl};
 
 use crate::vectors::{self, cases, text};
 
@@ -87,7 +87,7 @@ fn did_exposes_host_port_segments_and_fingerprint() {
         Did::parse("did:wba:localhost%3A8443:agents:hotel:e1_kXPNjINEfsjdOuGAXyRHAam7UW6fdXqd4lMHM7wPLlw").unwrap();
     assert_eq!((did.host(), did.port()), ("localhost", Some(8443)));
     assert_eq!(did.segments().count(), 3);
-    assert!(matches!(did.fingerprint(), Fingerprint::E1(_)));
+    assert!(matches!(did.fingerprint(), DidKeyFingerprint::E1(_)));
     assert_eq!(did.stable_subject(), "localhost%3A8443:agents:hotel");
     let key = vectors::signing_key("ed25519:hotel");
     assert_eq!(Did::for_key("localhost", Some(8443), &["agents", "hotel"], &key).unwrap(), did);

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use nuncio_core::bundle::SealMode;
-use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, KeyBackup};
+use nuncio_identity::seal::backup::{self, Argon2Params, KeyBackup, KeyBackupError};
 
 use crate::seal_fixtures::{TestIdentity, device, person};
 
@@ -31,25 +31,25 @@ fn key_backup_restores_the_same_keys() {
 #[test]
 fn backup_with_wrong_passphrase_or_any_change_does_not_open() {
     let (_, good) = made();
-    assert_eq!(backup::open(&good, "correct horse batterx").unwrap_err(), BackupError::Refused);
+    assert_eq!(backup::open(&good, "correct horse batterx").unwrap_err(), KeyBackupError::Refused);
     let (_, other) = made();
     let swapped = |text: &str| format!("{}{}", if text.starts_with('A') { "B" } else { "A" }, &text[1..]);
     for (changed, error) in [
-        (KeyBackup { device_id: device("laptop"), ..good.clone() }, BackupError::Refused),
-        (KeyBackup { public_key: other.public_key, ..good.clone() }, BackupError::Refused),
-        (KeyBackup { signing_public_key: other.signing_public_key, ..good.clone() }, BackupError::Refused),
-        (KeyBackup { argon2_salt: other.argon2_salt.clone(), ..good.clone() }, BackupError::Refused),
+        (KeyBackup { device_id: device("laptop"), ..good.clone() }, KeyBackupError::Refused),
+        (KeyBackup { public_key: other.public_key, ..good.clone() }, KeyBackupError::Refused),
+        (KeyBackup { signing_public_key: other.signing_public_key, ..good.clone() }, KeyBackupError::Refused),
+        (KeyBackup { argon2_salt: other.argon2_salt.clone(), ..good.clone() }, KeyBackupError::Refused),
         (
             KeyBackup { backup_a: good.backup_b.clone(), backup_b: good.backup_a.clone(), ..good.clone() },
-            BackupError::Refused,
+            KeyBackupError::Refused,
         ),
-        (KeyBackup { backup_a: swapped(&good.backup_a), ..good.clone() }, BackupError::Refused),
-        (KeyBackup { backup_b: swapped(&good.backup_b), ..good.clone() }, BackupError::Refused),
-        (KeyBackup { backup_b: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
-        (KeyBackup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
+        (KeyBackup { backup_a: swapped(&good.backup_a), ..good.clone() }, KeyBackupError::Refused),
+        (KeyBackup { backup_b: swapped(&good.backup_b), ..good.clone() }, KeyBackupError::Refused),
+        (KeyBackup { backup_b: "AAAA".to_owned(), ..good.clone() }, KeyBackupError::Damaged),
+        (KeyBackup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, KeyBackupError::Damaged),
         (
             KeyBackup { argon2_params: Argon2Params { t: number(3), ..Argon2Params::LEAST }, ..good.clone() },
-            BackupError::Refused,
+            KeyBackupError::Refused,
         ),
     ] {
         assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), error, "{changed:?}");
@@ -72,8 +72,8 @@ fn backup_with_unsafe_argon2_parameters_is_refused() {
         Argon2Params { m, t, p: number(255) },
     ] {
         let changed = KeyBackup { argon2_params: params, ..good.clone() };
-        assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), BackupError::Params(params));
-        assert_eq!(backup::seal(&ada.seal_identity, PHRASE, params), Err(BackupError::Params(params)));
+        assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), KeyBackupError::Params(params));
+        assert_eq!(backup::seal(&ada.seal_identity, PHRASE, params), Err(KeyBackupError::Params(params)));
     }
-    assert_eq!(backup::seal(&ada.seal_identity, "too short", Argon2Params::LEAST), Err(BackupError::Short));
+    assert_eq!(backup::seal(&ada.seal_identity, "too short", Argon2Params::LEAST), Err(KeyBackupError::Short));
 }

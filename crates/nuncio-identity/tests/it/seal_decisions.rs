@@ -2,7 +2,7 @@
 
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
-use nuncio_identity::seal::{DistrustReason, KeyChange, OpenError, TrustError, backup};
+use nuncio_identity::seal::{DistrustReason, OpenError, PeerKeyChange, TrustError, backup};
 
 use crate::seal_fixtures::{TestIdentity, agent, at, device, person, relay_metadata, send_text, text_message};
 
@@ -127,7 +127,7 @@ fn backup_of_a_lost_device_can_endorse_a_new_device() {
     let before = phone.bundle();
     phone.seal_identity.decisions().endorse_from_backup(&backup::open(&saved, PHRASE).unwrap(), at(5)).unwrap();
     assert!(phone.bundle().keys.seq > before.keys.seq, "the bundle is newer, so the relay accepts it");
-    let joined = KeyChange::Joined { device: device("phone"), by: device("laptop") };
+    let joined = PeerKeyChange::Joined { device: device("phone"), by: device("laptop") };
     assert_eq!(hotel.review_keys(&phone).changes, [joined]);
     send_text(&mut phone, &mut hotel, "m1").unwrap();
     // The safety number does not change when the lost device is removed, or is no longer published.

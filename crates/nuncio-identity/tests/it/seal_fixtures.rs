@@ -9,8 +9,8 @@ use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, Perso
 use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    KeyReviewResult, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError, OpenedMessage,
-    PlaintextMessage, RecipientDevice, RelayMetadata, SealError, SealIdentity,
+    KeyReviewResult, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewSealedStream, OpenError,
+    OpenedMessage, PlaintextMessage, RecipientDevice, RelayMetadata, SealError, SealIdentity,
 };
 use serde_json::{Value, json};
 
@@ -111,8 +111,8 @@ pub(crate) fn text_message(id: &str, text: &str) -> PlaintextMessage {
     }
 }
 
-pub(crate) fn stream(id: &str) -> NewStream {
-    NewStream { conversation: text_message(id, "").conversation, stream: client_id(id), created_at: at(0) }
+pub(crate) fn stream(id: &str) -> NewSealedStream {
+    NewSealedStream { conversation: text_message(id, "").conversation, stream: client_id(id), created_at: at(0) }
 }
 
 pub(crate) fn call(id: &str) -> PlaintextMessage {

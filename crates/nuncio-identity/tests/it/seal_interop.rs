@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::seal_fixtures::{TestIdentity, agent, call, client_id, device, parse, person, stream, text, text_message};
 
 /// The other implementation in a child process, which ends with the test.
-struct NodePeer {
+struct NodeJsPeer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -24,7 +24,7 @@ struct NodePeer {
     keys: Vec<OneTimeKey>,
 }
 
-impl NodePeer {
+impl NodeJsPeer {
     fn start(owner: &RelayParty, mode: SealMode) -> Self {
         let packages = std::env::var_os("NUNCIO_TEST_SEALING")
             .expect("NUNCIO_TEST_SEALING must name a folder of npm packages: run `cargo xtask test`");
@@ -95,7 +95,7 @@ impl NodePeer {
     }
 }
 
-impl Drop for NodePeer {
+impl Drop for NodeJsPeer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -103,9 +103,9 @@ impl Drop for NodePeer {
 }
 
 /// Our identity and the other implementation as an agent, with each other's keys pinned.
-fn pair(mode: SealMode) -> (TestIdentity, NodePeer) {
+fn pair(mode: SealMode) -> (TestIdentity, NodeJsPeer) {
     let mut ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
-    let mut peer = NodePeer::start(&agent("hotel"), mode);
+    let mut peer = NodeJsPeer::start(&agent("hotel"), mode);
     let review = ada.seal_identity.review_keys(&agent("hotel"), &[peer.bundle()], None).unwrap();
     assert_eq!(review.trusted, [device("node")]);
     peer.ask("meet", json!({"bundle": ada.bundle()})).unwrap();
@@ -115,7 +115,7 @@ fn pair(mode: SealMode) -> (TestIdentity, NodePeer) {
 fn seal(
     ada: &mut TestIdentity,
     plaintext: &PlaintextMessage,
-    peer: &mut NodePeer,
+    peer: &mut NodeJsPeer,
     key: Option<&OneTimeKey>,
 ) -> Vec<u8> {
     let bundle = peer.bundle();
@@ -125,7 +125,7 @@ fn seal(
 fn open(
     ada: &mut TestIdentity,
     plaintext: &PlaintextMessage,
-    peer: &NodePeer,
+    peer: &NodeJsPeer,
     envelope: &[u8],
 ) -> Result<OpenedMessage, OpenError> {
     ada.open(&peer.relay_metadata(plaintext), envelope)
@@ -133,7 +133,7 @@ fn open(
 
 #[test]
 fn other_implementation_reproduces_the_sealing_vectors() {
-    let mut peer = NodePeer::start(&agent("hotel"), SealMode::Stateless);
+    let mut peer = NodeJsPeer::start(&agent("hotel"), SealMode::Stateless);
     let vectors: Value = serde_json::from_str(include_str!("../vectors/sealing.json")).unwrap();
     assert_eq!(peer.ask("vectors", json!({"vectors": vectors})).unwrap()["checked"], 19);
     // The other implementation detects a wrong value.
@@ -266,7 +266,7 @@ fn changed_envelope_is_refused_by_both_implementations() {
 fn other_implementation_opens_our_stream() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let mut hotel = TestIdentity::new(agent("hotel"), "main", mode);
-        let mut peer = NodePeer::start(&person("ada"), SealMode::Stateful);
+        let mut peer = NodeJsPeer::start(&person("ada"), SealMode::Stateful);
         hotel.seal_identity.review_keys(&person("ada"), &[peer.bundle()], None).unwrap();
         peer.ask("meet", json!({"bundle": hotel.bundle()})).unwrap();
         let (bundle, key) = (peer.bundle(), peer.keys.first().cloned());

@@ -4,15 +4,15 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ConversationId;
 use nuncio_identity::seal::{
-    NewStream, OpenError, RecipientDevice, RelayMetadata, SealError, SealedPiece, StreamError, StreamOpener,
-    StreamSealer, padded_len,
+    NewSealedStream, OpenError, RecipientDevice, RelayMetadata, SealError, SealedStreamPiece, StreamOpener,
+    StreamSealError, StreamSealer, padded_len,
 };
 use proptest::prelude::*;
 
 use crate::seal_fixtures::{TestIdentity, client_id, pair, relay_metadata, send_text, stream, text, text_message};
 
 /// Relay metadata of a stream's first envelope.
-fn stream_metadata(new: &NewStream, sender: &TestIdentity) -> RelayMetadata {
+fn stream_metadata(new: &NewSealedStream, sender: &TestIdentity) -> RelayMetadata {
     let plaintext = text_message(new.stream.as_str(), "");
     RelayMetadata { content_type: ContentType::System, sender_device: None, ..relay_metadata(&plaintext, sender) }
 }
@@ -43,9 +43,9 @@ fn stream_pieces_open_to_the_sealed_texts() {
         }
         let end = sealer.end(&client_id("m1")).unwrap();
         assert_eq!(opener.end(end.seq, &end.sealed), Ok(client_id("m1")));
-        assert_eq!(sealer.piece("more"), Err(StreamError::Over));
-        assert_eq!(sealer.end(&client_id("m2")), Err(StreamError::Over));
-        assert_eq!(opener.end(end.seq, &end.sealed), Err(StreamError::Over));
+        assert_eq!(sealer.piece("more"), Err(StreamSealError::Over));
+        assert_eq!(sealer.end(&client_id("m2")), Err(StreamSealError::Over));
+        assert_eq!(opener.end(end.seq, &end.sealed), Err(StreamSealError::Over));
         // Ordinary messages still work after a stream.
         assert_eq!(text(&send_text(&mut hotel, &mut ada, "m1").unwrap()), "m1");
         assert_eq!(text(&send_text(&mut ada, &mut hotel, "m2").unwrap()), "m2");
@@ -53,7 +53,7 @@ fn stream_pieces_open_to_the_sealed_texts() {
 }
 
 /// Seals four pieces and the end of a stream.
-fn five_pieces(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
+fn five_pieces(sealer: &mut StreamSealer) -> Vec<SealedStreamPiece> {
     let mut pieces: Vec<_> = ["a", "b", "c", "d"].map(|text| sealer.piece(text).unwrap()).into();
     pieces.push(sealer.end(&client_id("m1")).unwrap());
     pieces
@@ -72,10 +72,10 @@ fn repeated_reordered_or_missing_stream_piece_ends_the_stream() {
             opener.piece(*seq, &pieces[usize::try_from(*seq).unwrap() - 1].sealed).unwrap();
         }
         let refused = opener.piece(*last, &pieces[usize::try_from(*last).unwrap() - 1].sealed);
-        assert_eq!(refused, Err(StreamError::OutOfOrder { expected, found }), "{order:?}");
+        assert_eq!(refused, Err(StreamSealError::OutOfOrder { expected, found }), "{order:?}");
         // Nothing more is opened, not even the correct next piece.
         let next = &pieces[usize::try_from(expected).unwrap() - 1];
-        assert_eq!(opener.piece(next.seq, &next.sealed), Err(StreamError::Over), "{order:?}");
+        assert_eq!(opener.piece(next.seq, &next.sealed), Err(StreamSealError::Over), "{order:?}");
     }
 }
 
@@ -90,19 +90,19 @@ fn stream_piece_of_another_position_or_stream_is_refused() {
     };
     // Another piece under the number of the expected one.
     let (pieces, mut opener) = fresh();
-    assert_eq!(opener.piece(1, &pieces[1].sealed), Err(StreamError::Tampered));
+    assert_eq!(opener.piece(1, &pieces[1].sealed), Err(StreamSealError::Tampered));
     // The end as a piece, and a piece as the end.
     let (pieces, mut opener) = fresh();
     pieces[..4].iter().for_each(|piece| assert!(opener.piece(piece.seq, &piece.sealed).is_ok()));
-    assert_eq!(opener.piece(5, &pieces[4].sealed), Err(StreamError::Tampered));
+    assert_eq!(opener.piece(5, &pieces[4].sealed), Err(StreamSealError::Tampered));
     let (pieces, mut opener) = fresh();
-    assert_eq!(opener.end(1, &pieces[0].sealed), Err(StreamError::Tampered));
+    assert_eq!(opener.end(1, &pieces[0].sealed), Err(StreamSealError::Tampered));
     // A piece of another stream.
     let ((pieces, _), (_, mut opener)) = (fresh(), fresh());
-    assert_eq!(opener.piece(1, &pieces[0].sealed), Err(StreamError::Tampered));
+    assert_eq!(opener.piece(1, &pieces[0].sealed), Err(StreamSealError::Tampered));
     // An empty piece.
     let (_, mut opener) = fresh();
-    assert_eq!(opener.piece(1, &[]), Err(StreamError::Tampered));
+    assert_eq!(opener.piece(1, &[]), Err(StreamSealError::Tampered));
 }
 
 #[test]
@@ -154,6 +154,6 @@ proptest! {
         let mut piece = sealer.piece(&said).unwrap();
         let place = place.index(piece.sealed.len());
         piece.sealed[place] ^= 1 << bit;
-        prop_assert_eq!(opener.piece(piece.seq, &piece.sealed), Err(StreamError::Tampered));
+        prop_assert_eq!(opener.piece(piece.seq, &piece.sealed), Err(StreamSealError::Tampered));
     }
 }

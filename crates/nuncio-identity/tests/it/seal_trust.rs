@@ -6,7 +6,7 @@ use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::Digest;
 use nuncio_identity::seal::{
-    DidProofError, DistrustReason, KeyChange, MemoryKeyStore, NewSealIdentity, OpenError, SealIdentity, TrustError,
+    DidProofError, DistrustReason, MemoryKeyStore, NewSealIdentity, OpenError, PeerKeyChange, SealIdentity, TrustError,
     backup, sign_did_proof, verify_did_proof,
 };
 use nuncio_identity::{BoundDidDocument, Did, DidDocument, DidUrl, K1ProofRule, NewDidDocument, SigningKey};
@@ -40,7 +40,7 @@ fn first_keys_are_pinned_and_later_keys_need_endorsement() {
     let chain = [endorsed(&watch, &laptop), endorsed(&laptop, &phone), phone.bundle()];
     let review = hotel.seal_identity.review_keys(&ada, &chain, None).unwrap();
     assert_eq!(review.trusted.len(), 3);
-    let joined = |name, by| KeyChange::Joined { device: device(name), by: device(by) };
+    let joined = |name, by| PeerKeyChange::Joined { device: device(name), by: device(by) };
     assert_eq!(review.changes, [joined("laptop", "phone"), joined("watch", "laptop")]);
     // An endorsement by an untrusted device, or about another device, is ignored.
     let forged = KeyBundle { endorsement: endorsed(&laptop, &phone).endorsement, ..spy.bundle() };
@@ -164,7 +164,7 @@ fn restored_backup_publishes_new_keys_of_the_same_device() {
     let review = ada.review_keys(&again);
     assert_eq!(
         (review.trusted, review.changes),
-        (vec![device("main")], vec![KeyChange::Renewed { device: device("main") }])
+        (vec![device("main")], vec![PeerKeyChange::Renewed { device: device("main") }])
     );
     assert_eq!(text(&ada.open(&relay_metadata(&plaintext, &again), &envelope).unwrap()), "back");
     assert!(
@@ -212,7 +212,7 @@ fn device_missing_from_the_key_list_is_reported_once() {
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     let (phone, laptop) = (device_of_ada("phone"), device_of_ada("laptop"));
     hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle(), laptop.bundle()], None).unwrap();
-    let gone = [KeyChange::Gone { device: device("laptop") }];
+    let gone = [PeerKeyChange::Gone { device: device("laptop") }];
     assert_eq!(hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, gone);
     assert_eq!(hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, []);
 }

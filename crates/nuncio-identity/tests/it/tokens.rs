@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use nuncio_identity::{AccessTokenService, Did, rfc3339};
+use nuncio_identity::{Did, DidAccessTokenService, rfc3339};
 
 use crate::vectors::{signing_key, soon_after};
 
 #[test]
 fn token_is_valid_only_for_its_issuer_audience_and_lifetime() {
     let hour = Duration::from_secs(3600);
-    let issuer = |key: &str, name: &str, place: &str| AccessTokenService::new(&signing_key(key), name, place, hour);
+    let issuer = |key: &str, name: &str, place: &str| DidAccessTokenService::new(&signing_key(key), name, place, hour);
     let tokens = issuer("ed25519:service", "did:wba:a.example", "https://a.example");
     let now = soon_after();
     let subject = Did::parse("did:wba:example.com:user:bob").unwrap();

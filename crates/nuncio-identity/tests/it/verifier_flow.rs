@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::challenge::{ACCEPT_SIGNATURE, Challenge, IssuedAccessToken};
+use nuncio_identity::challenge::{ACCEPT_SIGNATURE, DidAuthChallenge, IssuedAccessToken};
 use nuncio_identity::{
-    AcceptedSchemes, AccessTokenService, AuthError, BoundDidDocument, Credentials, Did, DidDocument, DidUrl,
-    K1ProofRule, SignaturePolicy, SignedRequest, http_signature, rfc3339,
+    AcceptedSigningSchemes, BoundDidDocument, Did, DidAccessTokenService, DidAuthError, DidDocument, DidUrl,
+    K1ProofRule, ParsedCredentials, SignableRequest, SignaturePolicy, http_signature, rfc3339,
 };
 use serde_json::Value;
 
@@ -15,10 +15,10 @@ use crate::vectors::{self, cases, signing_key, text};
 
 /// Request verification of a server, built from the parts of this crate.
 struct TestRequestVerifier {
-    schemes: AcceptedSchemes,
+    schemes: AcceptedSigningSchemes,
     policy: SignaturePolicy,
     used: HashSet<(DidUrl, String)>,
-    tokens: AccessTokenService,
+    tokens: DidAccessTokenService,
     documents: Vec<Value>,
 }
 
@@ -29,13 +29,13 @@ impl TestRequestVerifier {
             documents.insert(0, file["tampered_document"].clone());
         }
         Self {
-            schemes: AcceptedSchemes {
+            schemes: AcceptedSigningSchemes {
                 signature: name != "http_signatures_disabled",
                 legacy: name != "legacy_disabled",
             },
             policy: SignaturePolicy { nonce_required: name != "no_nonce_allowed", ..SignaturePolicy::default() },
             used: HashSet::new(),
-            tokens: AccessTokenService::new(
+            tokens: DidAccessTokenService::new(
                 &signing_key("ed25519:service"),
                 "did:wba:api.example.com",
                 "https://api.example.com",
@@ -45,20 +45,24 @@ impl TestRequestVerifier {
         }
     }
 
-    fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDidDocument, AuthError> {
+    fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDidDocument, DidAuthError> {
         let found = self.documents.iter().find(|document| document["id"] == did.as_str());
-        let found = found.ok_or_else(|| AuthError::Did("there is no document".to_owned()))?;
+        let found = found.ok_or_else(|| DidAuthError::Did("there is no document".to_owned()))?;
         Ok(DidDocument::from_json(found.clone()).unwrap().bind(did, now, K1ProofRule::Optional)?)
     }
 
-    fn authenticate(&mut self, request: &SignedRequest<'_>, now: Timestamp) -> Result<(Did, &'static str), AuthError> {
-        let (caller, scheme) = match Credentials::read(request.headers, self.schemes)? {
-            Credentials::Bearer(token) => return Ok((self.tokens.verify(&token, now)?.sub, "bearer")),
-            Credentials::Signature(claim) => {
+    fn authenticate(
+        &mut self,
+        request: &SignableRequest<'_>,
+        now: Timestamp,
+    ) -> Result<(Did, &'static str), DidAuthError> {
+        let (caller, scheme) = match ParsedCredentials::read(request.headers, self.schemes)? {
+            ParsedCredentials::Bearer(token) => return Ok((self.tokens.verify(&token, now)?.sub, "bearer")),
+            ParsedCredentials::Signature(claim) => {
                 claim.check(request, now, &self.policy)?;
                 (claim.verify(request, &self.resolve(claim.did(), now)?)?, "http_signatures")
             }
-            Credentials::Legacy(claim) => {
+            ParsedCredentials::Legacy(claim) => {
                 claim.check(now, &self.policy)?;
                 let host = http_signature::host(request.target_uri).unwrap();
                 (claim.verify(&host, &self.resolve(claim.did(), now)?)?, "legacy_didwba")
@@ -67,7 +71,7 @@ impl TestRequestVerifier {
         if let Some(nonce) = caller.nonce
             && !self.used.insert((caller.key_id, nonce))
         {
-            return Err(AuthError::Nonce("the nonce was used before"));
+            return Err(DidAuthError::Nonce("the nonce was used before"));
         }
         Ok((caller.did, scheme))
     }
@@ -99,7 +103,7 @@ fn requests_of_the_vector_file_are_authenticated_as_by_the_python_sdk() {
             let grant = verifier.tokens.issue(&Did::parse(text(&outcome["did"])).unwrap(), now);
             headers[0].1 = format!("Bearer {}", grant.access_token);
         }
-        let request = SignedRequest {
+        let request = SignableRequest {
             method: text(&case["method"]),
             target_uri: text(&case["url"]),
             headers: &headers,
@@ -121,15 +125,15 @@ fn requests_of_the_vector_file_are_authenticated_as_by_the_python_sdk() {
     }
 }
 
-fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
+fn check_refusal(name: &str, fault: &DidAuthError, outcome: &Value) {
     if let Some((_, status, word)) = OTHERWISE.iter().find(|(given, ..)| *given == name) {
         assert_eq!((fault.status(), fault.error_code()), (*status, *word), "{name}: {fault}");
         return;
     }
     assert_eq!(u64::from(fault.status()), outcome["status"].as_u64().unwrap(), "{name}: {fault}");
     if let Some(challenge) = outcome["response_headers"]["WWW-Authenticate"].as_str() {
-        let ours = Challenge::new("api.example.com", fault, None);
-        let theirs = Challenge::read(challenge).unwrap();
+        let ours = DidAuthChallenge::new("api.example.com", fault, None);
+        let theirs = DidAuthChallenge::read(challenge).unwrap();
         assert_eq!((ours.realm, ours.error), (theirs.realm, theirs.error), "{name}: {fault}");
     }
     if let Some(accepted) = outcome["response_headers"]["Accept-Signature"].as_str() {
@@ -150,7 +154,7 @@ fn nonce_of_a_request_that_fails_verification_can_be_used_again() {
             .iter()
             .map(|(name, value)| (name.clone(), text(value).to_owned()))
             .collect();
-        let request = SignedRequest {
+        let request = SignableRequest {
             method: text(&case["method"]),
             target_uri: text(&case["url"]),
             headers: &headers,

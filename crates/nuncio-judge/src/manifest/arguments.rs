@@ -16,7 +16,7 @@ use super::reduce::{ReducedSchemas, refers, refers_to_definitions_only, restore}
 use super::sample::sample;
 use super::tools::weight;
 use crate::HashMap;
-use crate::schema::{self, MAX_FINDINGS, NarrowingRule, RemainingBudget, SchemaNarrowing};
+use crate::schema::{self, MAX_FINDINGS, NarrowingRule, RemainingComparisonBudget, SchemaNarrowing};
 
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
@@ -49,9 +49,9 @@ impl<'a> ComparisonCache<'a> {
         &mut self,
         pair: SchemaPair<'a>,
         reduced: &ReducedSchemas<'_>,
-        effort: RemainingBudget,
+        effort: RemainingComparisonBudget,
     ) -> AcceptanceChanges {
-        let taken = SplitSchema::of(pair.old).zip(SplitSchema::of(pair.new));
+        let taken = SeparableSchema::of(pair.old).zip(SeparableSchema::of(pair.new));
         let back = SchemaPair { old: pair.new, new: pair.old };
         let (forth_parts, back_parts) = match &taken {
             Some((old, new)) => (split(old, new, pair), split(new, old, back)),
@@ -73,7 +73,7 @@ impl<'a> ComparisonCache<'a> {
         &mut self,
         pair: SchemaPair<'a>,
         parts: ArgumentComparisonPlan<'a>,
-        mut effort: RemainingBudget,
+        mut effort: RemainingComparisonBudget,
     ) -> Vec<SchemaNarrowing> {
         let ArgumentComparisonPlan { plain, parts, samples } = parts;
         let mut found = plain;
@@ -112,7 +112,7 @@ impl<'a> ComparisonCache<'a> {
         found.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    fn one(&mut self, part: ArgumentSchemaPair<'a>, effort: &mut RemainingBudget) -> Rc<[SchemaNarrowing]> {
+    fn one(&mut self, part: ArgumentSchemaPair<'a>, effort: &mut RemainingComparisonBudget) -> Rc<[SchemaNarrowing]> {
         let unknown = match self.known.entry(part) {
             Entry::Occupied(known) => return Rc::clone(known.get()),
             Entry::Vacant(unknown) => unknown,
@@ -127,7 +127,11 @@ impl<'a> ComparisonCache<'a> {
     }
 }
 
-fn wholes(pair: SchemaPair<'_>, reduced: &ReducedSchemas<'_>, mut effort: RemainingBudget) -> Vec<SchemaNarrowing> {
+fn wholes(
+    pair: SchemaPair<'_>,
+    reduced: &ReducedSchemas<'_>,
+    mut effort: RemainingComparisonBudget,
+) -> Vec<SchemaNarrowing> {
     let found = schema::compare_within(reduced.old.as_ref(), reduced.new.as_ref(), &mut effort).findings;
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
@@ -197,14 +201,14 @@ impl ArgumentSchema<'_> {
 }
 
 /// A schema whose arguments can be compared independently.
-struct SplitSchema<'a> {
+struct SeparableSchema<'a> {
     properties: Option<&'a Map<String, Value>>,
     required: BTreeSet<&'a str>,
     others: Option<&'a Value>,
     definitions: Option<&'a Value>,
 }
 
-impl<'a> SplitSchema<'a> {
+impl<'a> SeparableSchema<'a> {
     fn of(schema: &'a Value) -> Option<Self> {
         let map = schema.as_object()?;
         if !map.iter().all(|(name, value)| is_one_by_one(name, value)) {
@@ -282,7 +286,11 @@ fn plain_sample(schema: &Value) -> Option<Value> {
 }
 
 /// Splits two schemas by argument; `None` if the parts would be too large.
-fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>) -> Option<ArgumentComparisonPlan<'a>> {
+fn split<'a>(
+    old: &SeparableSchema<'a>,
+    new: &SeparableSchema<'a>,
+    pair: SchemaPair<'_>,
+) -> Option<ArgumentComparisonPlan<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
     // Required arguments without an obvious valid value cannot be left out of the comparison.
@@ -294,7 +302,8 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
             None => fixed.push((*name, schema)),
         }
     }
-    let mut split = ComparisonCollector { parts: Vec::new(), room: MOST_PARTS * (weight(pair.old) + weight(pair.new)) };
+    let mut split =
+        ArgumentComparisonCollector { parts: Vec::new(), room: MOST_PARTS * (weight(pair.old) + weight(pair.new)) };
     let mut plain = Vec::new();
     let written: BTreeSet<&str> = old.names().chain(new.names()).collect();
     for name in new.required.iter().filter(|name| !old.required.contains(*name)).take(MAX_FINDINGS) {
@@ -375,12 +384,12 @@ fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)>
 }
 
 /// Collects argument comparisons up to the size limit.
-struct ComparisonCollector<'a> {
+struct ArgumentComparisonCollector<'a> {
     parts: Vec<(Option<&'a str>, ArgumentSchemaPair<'a>)>,
     room: usize,
 }
 
-impl<'a> ComparisonCollector<'a> {
+impl<'a> ArgumentComparisonCollector<'a> {
     fn add(&mut self, argument: Option<&'a str>, old: ArgumentSchema<'a>, new: ArgumentSchema<'a>) -> Option<()> {
         self.room = self.room.checked_sub(old.weight() + new.weight())?;
         self.parts.push((argument, ArgumentSchemaPair { old, new }));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{ParsedManifest, ScopeEntry, ToolEntry, UnreadableManifest};
+use super::read::{ManifestScopeEntry, ManifestToolEntry, ParsedManifest, UnreadableManifest};
 
 /// Earlier manifests, parsed when first needed, newest first.
 pub(super) struct EarlierManifests<'a> {
@@ -17,12 +17,12 @@ impl<'a> EarlierManifests<'a> {
     }
 
     /// The last form of a removed tool.
-    pub(super) fn tool(&mut self, name: &str) -> Option<ToolEntry<'a>> {
+    pub(super) fn tool(&mut self, name: &str) -> Option<ManifestToolEntry<'a>> {
         self.sides().iter().find_map(|side| side.tool(name)).copied()
     }
 
     /// The last form of a removed scope.
-    pub(super) fn scope(&mut self, name: &str) -> Option<ScopeEntry<'a>> {
+    pub(super) fn scope(&mut self, name: &str) -> Option<ManifestScopeEntry<'a>> {
         self.sides().iter().find_map(|side| side.scope(name)).copied()
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use nuncio_core::json::pointer;
 use serde_json::Value;
 
-use super::NoticeRule;
+use super::NonBreakingChangeRule;
 use super::reduce::refers;
 use super::schema_index::SchemaAnchorIndex;
 use crate::HashSet;
@@ -44,7 +44,7 @@ pub(super) struct SchemaDifferences {
     /// Schema locations with a different `type`.
     pub(super) types: Vec<SchemaDifference>,
     /// Schema locations with different annotations.
-    pub(super) notices: Vec<(NoticeRule, SchemaDifference)>,
+    pub(super) notices: Vec<(NonBreakingChangeRule, SchemaDifference)>,
     /// Whether the comparison reached its limit of steps.
     pub(super) exhausted: bool,
 }
@@ -232,8 +232,8 @@ impl<'a> SchemaDifferenceFinder<'a> {
     }
 
     fn annotations(&mut self, old: &ApplicableSchemas<'a>, new: &ApplicableSchemas<'a>) {
-        let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NoticeRule::AnnotationChanged));
-        for (keyword, rule) in annotations.chain([("format", NoticeRule::FormatChanged)]) {
+        let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NonBreakingChangeRule::AnnotationChanged));
+        for (keyword, rule) in annotations.chain([("format", NonBreakingChangeRule::FormatChanged)]) {
             let declared = |location: &ApplicableSchemas<'a>| -> Vec<(String, &'a Value)> {
                 location.iter().filter_map(|layer| Some((layer.location.clone(), layer.schema.get(keyword)?))).collect()
             };

@@ -8,15 +8,15 @@ use nuncio_core::agent::Sensitivity;
 
 pub(super) struct ParsedManifest<'a> {
     pub(super) root: &'a Map<String, Value>,
-    pub(super) tools: Vec<ToolEntry<'a>>,
-    pub(super) scopes: Vec<ScopeEntry<'a>>,
+    pub(super) tools: Vec<ManifestToolEntry<'a>>,
+    pub(super) scopes: Vec<ManifestScopeEntry<'a>>,
     tool_by_name: HashMap<&'a str, usize>,
     scope_by_name: HashMap<&'a str, usize>,
 }
 
 /// A tool of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
-pub(super) struct ToolEntry<'a> {
+pub(super) struct ManifestToolEntry<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) scope: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct ToolEntry<'a> {
 
 /// A scope of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
-pub(super) struct ScopeEntry<'a> {
+pub(super) struct ManifestScopeEntry<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) sensitivity: Sensitivity,
@@ -54,7 +54,7 @@ impl<'a> ParsedManifest<'a> {
         };
         for (index, value) in list(root, "tools")?.iter().enumerate() {
             let unread = || UnreadableManifest { location: format!("/tools/{index}"), found: value };
-            let tool = ToolEntry::read(index, value).ok_or_else(unread)?;
+            let tool = ManifestToolEntry::read(index, value).ok_or_else(unread)?;
             if side.tool_by_name.insert(tool.name, index).is_some() {
                 return Err(unread());
             }
@@ -62,7 +62,7 @@ impl<'a> ParsedManifest<'a> {
         }
         for (index, value) in list(root, "permission_scopes")?.iter().enumerate() {
             let unread = || UnreadableManifest { location: format!("/permission_scopes/{index}"), found: value };
-            let scope = ScopeEntry::read(index, value).ok_or_else(unread)?;
+            let scope = ManifestScopeEntry::read(index, value).ok_or_else(unread)?;
             if side.scope_by_name.insert(scope.name, index).is_some() {
                 return Err(unread());
             }
@@ -71,11 +71,11 @@ impl<'a> ParsedManifest<'a> {
         Ok(side)
     }
 
-    pub(super) fn tool(&self, name: &str) -> Option<&ToolEntry<'a>> {
+    pub(super) fn tool(&self, name: &str) -> Option<&ManifestToolEntry<'a>> {
         self.tool_by_name.get(name).map(|index| &self.tools[*index])
     }
 
-    pub(super) fn scope(&self, name: &str) -> Option<&ScopeEntry<'a>> {
+    pub(super) fn scope(&self, name: &str) -> Option<&ManifestScopeEntry<'a>> {
         self.scope_by_name.get(name).map(|index| &self.scopes[*index])
     }
 }
@@ -89,7 +89,7 @@ fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], Unr
     }
 }
 
-impl<'a> ToolEntry<'a> {
+impl<'a> ManifestToolEntry<'a> {
     fn read(index: usize, value: &'a Value) -> Option<Self> {
         let fields = value.as_object()?;
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
@@ -102,7 +102,7 @@ impl<'a> ToolEntry<'a> {
     }
 }
 
-impl<'a> ScopeEntry<'a> {
+impl<'a> ManifestScopeEntry<'a> {
     fn read(index: usize, value: &'a Value) -> Option<Self> {
         let fields = value.as_object()?;
         let sensitivity = fields.get("sensitivity").and_then(Value::as_str).and_then(Sensitivity::parse)?;

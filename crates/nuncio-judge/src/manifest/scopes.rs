@@ -3,8 +3,8 @@
 use nuncio_core::json::pointer;
 
 use super::earlier_manifests::EarlierManifests;
-use super::read::{ParsedManifest, ScopeEntry};
-use super::{ChangeRule, ManifestDifference, NoticeRule, VerdictBuilder};
+use super::read::{ManifestScopeEntry, ParsedManifest};
+use super::{BreakingChangeRule, ManifestDifference, NonBreakingChangeRule, VerdictBuilder};
 
 pub(super) fn compare(
     old: &ParsedManifest<'_>,
@@ -23,19 +23,19 @@ pub(super) fn compare(
     }
 }
 
-fn added(scope: &ScopeEntry<'_>, earlier_manifests: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
+fn added(scope: &ManifestScopeEntry<'_>, earlier_manifests: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
     let known = earlier_manifests.scope(scope.name).is_some();
-    let rule = if known { ChangeRule::ScopeReadded } else { ChangeRule::ScopeAdded };
+    let rule = if known { BreakingChangeRule::ScopeReadded } else { BreakingChangeRule::ScopeAdded };
     let change = ManifestDifference { new: Some(scope.name.into()), ..ManifestDifference::at(&scope.pointer()) };
     report.finding(rule, change.scope(scope.name));
 }
 
-pub(super) fn removed(scope: &ScopeEntry<'_>, report: &mut VerdictBuilder) {
+pub(super) fn removed(scope: &ManifestScopeEntry<'_>, report: &mut VerdictBuilder) {
     let change = ManifestDifference { old: Some(scope.name.into()), ..ManifestDifference::at(&scope.pointer()) };
-    report.notice(NoticeRule::ScopeRemoved, change.scope(scope.name));
+    report.notice(NonBreakingChangeRule::ScopeRemoved, change.scope(scope.name));
 }
 
-fn both(old: &ScopeEntry<'_>, new: &ScopeEntry<'_>, report: &mut VerdictBuilder) {
+fn both(old: &ManifestScopeEntry<'_>, new: &ManifestScopeEntry<'_>, report: &mut VerdictBuilder) {
     if old.fields == new.fields {
         return;
     }
@@ -48,11 +48,11 @@ fn both(old: &ScopeEntry<'_>, new: &ScopeEntry<'_>, report: &mut VerdictBuilder)
         let change = ManifestDifference::of(pointer(&new.pointer(), name), before, after).scope(new.name);
         match name.as_str() {
             "sensitivity" if new.sensitivity > old.sensitivity => {
-                report.finding(ChangeRule::SensitivityRaised, change);
+                report.finding(BreakingChangeRule::SensitivityRaised, change);
             }
-            "sensitivity" => report.notice(NoticeRule::SensitivityLowered, change),
-            name if is_display(name) => report.notice(NoticeRule::DisplayTextChanged, change),
-            _ => report.notice(NoticeRule::FieldChanged, change),
+            "sensitivity" => report.notice(NonBreakingChangeRule::SensitivityLowered, change),
+            name if is_display(name) => report.notice(NonBreakingChangeRule::DisplayTextChanged, change),
+            _ => report.notice(NonBreakingChangeRule::FieldChanged, change),
         }
     }
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
 use super::earlier_manifests::EarlierManifests;
 use super::locations::{self, OldOrNewSchema, SchemaDifference, SchemaDifferences};
-use super::read::{ParsedManifest, ToolEntry};
+use super::read::{ManifestToolEntry, ParsedManifest};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
-use super::{ChangeRule, ManifestDifference, NoticeRule, VerdictBuilder};
-use crate::schema::{ComparisonBudget, NarrowingRule, RemainingBudget, SchemaNarrowing};
+use super::{BreakingChangeRule, ManifestDifference, NonBreakingChangeRule, VerdictBuilder};
+use crate::schema::{ComparisonBudget, NarrowingRule, RemainingComparisonBudget, SchemaNarrowing};
 
 pub(super) fn compare<'a>(
     old: &ParsedManifest<'a>,
@@ -19,7 +19,7 @@ pub(super) fn compare<'a>(
     earlier_manifests: &mut EarlierManifests<'a>,
     report: &mut VerdictBuilder,
 ) {
-    let shares = BudgetShares::of(old, new, report);
+    let shares = ComparisonBudgetShares::of(old, new, report);
     let mut compared = ComparisonCache::default();
     for tool in &new.tools {
         let before = old.tool(tool.name).copied();
@@ -28,10 +28,10 @@ pub(super) fn compare<'a>(
         match (before, removed_before) {
             (Some(before), _) => both(&before, tool, &shares, &mut compared, report),
             (None, Some(last)) => {
-                added(NoticeRule::ToolReadded, tool, report);
+                added(NonBreakingChangeRule::ToolReadded, tool, report);
                 both(&last, tool, &shares, &mut compared, report);
             }
-            (None, None) => added(NoticeRule::ToolAdded, tool, report),
+            (None, None) => added(NonBreakingChangeRule::ToolAdded, tool, report),
         }
     }
     for tool in old.tools.iter().filter(|tool| new.tool(tool.name).is_none()) {
@@ -39,22 +39,22 @@ pub(super) fn compare<'a>(
     }
 }
 
-fn added(rule: NoticeRule, tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
+fn added(rule: NonBreakingChangeRule, tool: &ManifestToolEntry<'_>, report: &mut VerdictBuilder) {
     let change = ManifestDifference { new: Some(tool.name.into()), ..ManifestDifference::at(&tool.pointer()) };
     report.notice(rule, change.scope(tool.scope).tool(tool.name));
 }
 
-pub(super) fn removed(tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
+pub(super) fn removed(tool: &ManifestToolEntry<'_>, report: &mut VerdictBuilder) {
     let change = ManifestDifference { old: Some(tool.name.into()), ..ManifestDifference::at(&tool.pointer()) };
-    report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
+    report.notice(NonBreakingChangeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
 }
 
 /// Reports a tool that needs an undeclared scope, to which people cannot have consented.
 fn undeclared(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
-    before: Option<&ToolEntry<'_>>,
-    tool: &ToolEntry<'_>,
+    before: Option<&ManifestToolEntry<'_>>,
+    tool: &ManifestToolEntry<'_>,
     report: &mut VerdictBuilder,
 ) {
     let as_before = before.is_some_and(|before| before.scope == tool.scope) && old.scope(tool.scope).is_none();
@@ -65,13 +65,13 @@ fn undeclared(
         new: Some(tool.scope.into()),
         ..ManifestDifference::at(&pointer(&tool.pointer(), "permission_scope"))
     };
-    report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
+    report.finding(BreakingChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
 }
 
 fn both<'a>(
-    old: &ToolEntry<'a>,
-    new: &ToolEntry<'a>,
-    shares: &BudgetShares,
+    old: &ManifestToolEntry<'a>,
+    new: &ManifestToolEntry<'a>,
+    shares: &ComparisonBudgetShares,
     compared: &mut ComparisonCache<'a>,
     report: &mut VerdictBuilder,
 ) {
@@ -90,21 +90,21 @@ fn both<'a>(
         match name.as_str() {
             "name" => {}
             "input_schema" => input(old, new, shares.one(new), compared, report),
-            "permission_scope" => report.finding(ChangeRule::ToolMoved, change()),
+            "permission_scope" => report.finding(BreakingChangeRule::ToolMoved, change()),
             "timeout_ms" if same(DEFAULT_TIMEOUT.as_secs().saturating_mul(1000).into()) => {}
-            "timeout_ms" => report.notice(NoticeRule::TimeoutChanged, change()),
+            "timeout_ms" => report.notice(NonBreakingChangeRule::TimeoutChanged, change()),
             "required" if same(false.into()) => {}
-            "required" => report.notice(NoticeRule::ToolRequiredChanged, change()),
-            name if is_display(name) => report.notice(NoticeRule::DisplayTextChanged, change()),
-            _ => report.notice(NoticeRule::FieldChanged, change()),
+            "required" => report.notice(NonBreakingChangeRule::ToolRequiredChanged, change()),
+            name if is_display(name) => report.notice(NonBreakingChangeRule::DisplayTextChanged, change()),
+            _ => report.notice(NonBreakingChangeRule::FieldChanged, change()),
         }
     }
 }
 
 /// Compares the arguments of a tool and reports changed types, calls no longer accepted, and calls newly accepted.
 fn input<'a>(
-    old: &ToolEntry<'a>,
-    new: &ToolEntry<'a>,
+    old: &ManifestToolEntry<'a>,
+    new: &ManifestToolEntry<'a>,
     budget: ComparisonBudget,
     compared: &mut ComparisonCache<'a>,
     report: &mut VerdictBuilder,
@@ -115,24 +115,28 @@ fn input<'a>(
     let AcceptanceChanges { narrowed, widened } = if differs_only_in_annotations(before, after) {
         AcceptanceChanges::default()
     } else {
-        compared.refusals(SchemaPair { old: old.input, new: new.input }, &reduced, RemainingBudget::from(budget))
+        compared.refusals(
+            SchemaPair { old: old.input, new: new.input },
+            &reduced,
+            RemainingComparisonBudget::from(budget),
+        )
     };
     let at = |change: SchemaDifference, witness: Option<Value>| at_tool(old, new, change, witness);
     if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {
-        return report.notice(NoticeRule::InputRewritten, at(SchemaDifference::new_at(""), None));
+        return report.notice(NonBreakingChangeRule::InputRewritten, at(SchemaDifference::new_at(""), None));
     }
     let mut narrowed: Vec<_> = narrowed.into_iter().map(with_side).collect();
     for change in types {
         // A changed type and a refused call at the same location become one finding with the call as witness.
         let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
         let witness = proof.and_then(|index| narrowed.remove(index).2);
-        report.finding(ChangeRule::TypeChanged, at(change, witness));
+        report.finding(BreakingChangeRule::TypeChanged, at(change, witness));
     }
     for (rule, change, witness) in narrowed {
-        report.finding(ChangeRule::Schema(rule), at(change, witness));
+        report.finding(BreakingChangeRule::Schema(rule), at(change, witness));
     }
     if exhausted {
-        report.finding(ChangeRule::Schema(NarrowingRule::Unknown), at(SchemaDifference::new_at(""), None));
+        report.finding(BreakingChangeRule::Schema(NarrowingRule::Unknown), at(SchemaDifference::new_at(""), None));
     }
     for (rule, change) in notices {
         report.notice(rule, at(change, None));
@@ -142,7 +146,7 @@ fn input<'a>(
         let (_, change, witness) = with_side(finding);
         let change =
             SchemaDifference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
-        report.notice(NoticeRule::InputWidened, at(change, witness));
+        report.notice(NonBreakingChangeRule::InputWidened, at(change, witness));
     }
 }
 
@@ -156,8 +160,8 @@ fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, SchemaDifference, Opti
 
 /// Converts a change in the tool's schema to one of the manifest, with its pointer in the manifest.
 fn at_tool<'a>(
-    old: &ToolEntry<'_>,
-    new: &ToolEntry<'a>,
+    old: &ManifestToolEntry<'_>,
+    new: &ManifestToolEntry<'a>,
     change: SchemaDifference,
     witness: Option<Value>,
 ) -> ManifestDifference<'a> {
@@ -172,12 +176,12 @@ fn at_tool<'a>(
 
 /// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than
 /// a single one.
-struct BudgetShares {
+struct ComparisonBudgetShares {
     whole: usize,
     weight: usize,
 }
 
-impl BudgetShares {
+impl ComparisonBudgetShares {
     /// Smallest budget of a tool, enough for ordinary schemas.
     const LEAST: usize = 10_000;
 
@@ -186,7 +190,7 @@ impl BudgetShares {
         Self { whole: report.policy.budget.steps(), weight: changed.map(|tool| weight(tool.input)).sum() }
     }
 
-    fn one(&self, tool: &ToolEntry<'_>) -> ComparisonBudget {
+    fn one(&self, tool: &ManifestToolEntry<'_>) -> ComparisonBudget {
         let share = self.whole.saturating_mul(weight(tool.input)) / self.weight.max(1);
         ComparisonBudget::new(share.max(Self::LEAST).min(self.whole))
     }

@@ -31,7 +31,7 @@ pub(crate) struct SchemaDocument<'a> {
 }
 
 /// The result of resolving a reference.
-pub(crate) enum ReferenceTarget<'a> {
+pub(crate) enum SchemaReferenceTarget<'a> {
     /// A reference to a schema in the same document, with its pointer.
     Here(String, &'a Value),
     /// A reference to another document, with its URI.
@@ -104,7 +104,7 @@ impl<'a> SchemaDocument<'a> {
     }
 
     /// Resolves a reference that is written at `location`.
-    pub(crate) fn resolve(&self, reference: &str, location: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
+    pub(crate) fn resolve(&self, reference: &str, location: SchemaLocation<'_>) -> Option<SchemaReferenceTarget<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
         }
@@ -123,12 +123,12 @@ impl<'a> SchemaDocument<'a> {
         let whole = || self.base().filter(|base| address(base) == at).map(|_| "");
         match self.resources.get(&at).map(String::as_str).or_else(whole) {
             Some(resource) => self.inside(resource, url.fragment().unwrap_or_default()),
-            None => Some(ReferenceTarget::Elsewhere(url.to_string())),
+            None => Some(SchemaReferenceTarget::Elsewhere(url.to_string())),
         }
     }
 
     /// Resolves a fragment of a reference within a schema resource.
-    fn inside(&self, resource: &str, fragment: &str) -> Option<ReferenceTarget<'a>> {
+    fn inside(&self, resource: &str, fragment: &str) -> Option<SchemaReferenceTarget<'a>> {
         let fragment = decode_fragment(fragment)?;
         let location = if fragment.is_empty() || fragment.starts_with('/') {
             format!("{resource}{fragment}")
@@ -136,7 +136,7 @@ impl<'a> SchemaDocument<'a> {
             self.anchors.get(&(resource.to_owned(), fragment))?.clone()
         };
         let schema = self.root.pointer(&location)?;
-        Some(ReferenceTarget::Here(location, schema))
+        Some(SchemaReferenceTarget::Here(location, schema))
     }
 }
 
@@ -193,10 +193,12 @@ pub(crate) fn is_same_schema(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>,
         collect_references(before, &mut references);
         for reference in references {
             match (old.resolve(reference, SchemaLocation::ROOT), new.resolve(reference, SchemaLocation::ROOT)) {
-                (Some(ReferenceTarget::Here(before, _)), Some(ReferenceTarget::Here(after, _))) if before == after => {
+                (Some(SchemaReferenceTarget::Here(before, _)), Some(SchemaReferenceTarget::Here(after, _)))
+                    if before == after =>
+                {
                     left.push(before);
                 }
-                (Some(ReferenceTarget::Elsewhere(before)), Some(ReferenceTarget::Elsewhere(after)))
+                (Some(SchemaReferenceTarget::Elsewhere(before)), Some(SchemaReferenceTarget::Elsewhere(after)))
                     if before == after => {}
                 _ => return false,
             }

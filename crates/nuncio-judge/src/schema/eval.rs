@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::decimal::{Decimal, canonical};
-use super::node::{Constraint, ConstraintLiteral};
-use super::solve::Solver;
+use super::node::{ConstraintLiteral, ValueConstraint};
+use super::solve::ConstraintSolver;
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     /// Whether the value satisfies the literal; `None` if that cannot be decided.
     pub(crate) fn fits(&mut self, literal: ConstraintLiteral, value: &Value) -> Option<bool> {
         if !self.spend(1) || !self.enter() {
@@ -44,31 +44,31 @@ impl Solver<'_> {
     fn holds(&mut self, literal: ConstraintLiteral, value: &Value) -> Option<bool> {
         let node = self.pool.shared(literal);
         Some(match (&*node, value) {
-            (Constraint::True, _) => true,
-            (Constraint::And(parts), _) => return self.fits_all(parts, value),
-            (Constraint::OneOf(parts), _) => match self.count_fitting(parts, value) {
+            (ValueConstraint::True, _) => true,
+            (ValueConstraint::And(parts), _) => return self.fits_all(parts, value),
+            (ValueConstraint::OneOf(parts), _) => match self.count_fitting(parts, value) {
                 (2.., _) => false,
                 (yes, 0) => yes == 1,
                 _ => return None,
             },
-            (Constraint::Ref(number), _) => {
+            (ValueConstraint::Ref(number), _) => {
                 let body = self.pool.bodies[*number as usize].filter(|_| !self.pool.unguarded[*number as usize])?;
                 return self.fits(body, value);
             }
-            (Constraint::Opaque(_), _) => return None,
-            (Constraint::Types(types), _) => types & super::node::types::of(value) != 0,
-            (Constraint::Enum(values), _) => {
+            (ValueConstraint::Opaque(_), _) => return None,
+            (ValueConstraint::Types(types), _) => types & super::node::types::of(value) != 0,
+            (ValueConstraint::Enum(values), _) => {
                 self.pool.number_of(value).is_some_and(|number| values.binary_search(&number).is_ok())
             }
-            (Constraint::AtLeast { bound, exclusive }, Value::Number(number)) => {
+            (ValueConstraint::AtLeast { bound, exclusive }, Value::Number(number)) => {
                 let order = Decimal::of(number)?.compare(*bound);
                 order.is_gt() || (order.is_eq() && !exclusive)
             }
-            (Constraint::AtMost { bound, exclusive }, Value::Number(number)) => {
+            (ValueConstraint::AtMost { bound, exclusive }, Value::Number(number)) => {
                 let order = Decimal::of(number)?.compare(*bound);
                 order.is_lt() || (order.is_eq() && !exclusive)
             }
-            (Constraint::MultipleOf(unit), Value::Number(number)) => {
+            (ValueConstraint::MultipleOf(unit), Value::Number(number)) => {
                 let exact = Decimal::of(number)?.is_multiple_of(*unit)?;
                 let fraction = unit.to_value().and_then(|unit| Some((number.as_f64()? / unit.as_f64()?).fract()));
                 // For fractional units, validators that divide floats may decide differently from exact arithmetic.
@@ -78,9 +78,9 @@ impl Solver<'_> {
                 }
                 exact
             }
-            (Constraint::MinLength(count), Value::String(text)) => text.chars().count() as u64 >= *count,
-            (Constraint::MaxLength(count), Value::String(text)) => text.chars().count() as u64 <= *count,
-            (Constraint::Pattern(pattern), Value::String(text)) => {
+            (ValueConstraint::MinLength(count), Value::String(text)) => text.chars().count() as u64 >= *count,
+            (ValueConstraint::MaxLength(count), Value::String(text)) => text.chars().count() as u64 <= *count,
+            (ValueConstraint::Pattern(pattern), Value::String(text)) => {
                 let regex = self.pool.regex(*pattern, self.dot)?;
                 let cost = regex.size() * text.len() / 16 + 1;
                 let matched = regex.is_match(text);
@@ -89,14 +89,14 @@ impl Solver<'_> {
                 }
                 matched
             }
-            (Constraint::MinItems(count), Value::Array(items)) => items.len() as u64 >= *count,
-            (Constraint::MaxItems(count), Value::Array(items)) => items.len() as u64 <= *count,
-            (Constraint::UniqueItems, Value::Array(items)) => {
+            (ValueConstraint::MinItems(count), Value::Array(items)) => items.len() as u64 >= *count,
+            (ValueConstraint::MaxItems(count), Value::Array(items)) => items.len() as u64 <= *count,
+            (ValueConstraint::UniqueItems, Value::Array(items)) => {
                 let mut texts: Vec<String> = items.iter().map(canonical).collect();
                 texts.sort_unstable();
                 texts.windows(2).all(|pair| pair[0] != pair[1])
             }
-            (Constraint::SomeItems { from, to, what, count }, Value::Array(items)) => {
+            (ValueConstraint::SomeItems { from, to, what, count }, Value::Array(items)) => {
                 let (yes, unsure) = self.count_items(items, *from, *to, *what);
                 if yes >= *count {
                     true
@@ -106,7 +106,7 @@ impl Solver<'_> {
                     return None;
                 }
             }
-            (Constraint::FewItems { from, to, what, count }, Value::Array(items)) => {
+            (ValueConstraint::FewItems { from, to, what, count }, Value::Array(items)) => {
                 let (yes, unsure) = self.count_items(items, *from, *to, *what);
                 if yes > *count {
                     false
@@ -116,9 +116,9 @@ impl Solver<'_> {
                     return None;
                 }
             }
-            (Constraint::MinProperties(count), Value::Object(map)) => map.len() as u64 >= *count,
-            (Constraint::MaxProperties(count), Value::Object(map)) => map.len() as u64 <= *count,
-            (Constraint::Each { name, value }, Value::Object(map)) => {
+            (ValueConstraint::MinProperties(count), Value::Object(map)) => map.len() as u64 >= *count,
+            (ValueConstraint::MaxProperties(count), Value::Object(map)) => map.len() as u64 <= *count,
+            (ValueConstraint::Each { name, value }, Value::Object(map)) => {
                 let mut all = Some(true);
                 for (key, item) in map {
                     let named = self.fits(*name, &Value::from(key.as_str()));

@@ -6,12 +6,12 @@ use nuncio_core::json::pointer;
 use serde_json::{Map, Value};
 
 use super::SchemaNarrowing;
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
-use super::local::{PathFacts, ValuePathStep};
-use super::lower::{ConstraintTranslator, END, LocatedSchema, MalformedSchema, SchemaSide};
-use super::node::{Constraint, ConstraintLiteral, DotMeaning};
+use super::document::{SchemaDocument, SchemaLocation, SchemaReferenceTarget};
+use super::local::{ValuePathFacts, ValuePathStep};
+use super::lower::{ConstraintTranslator, END, LocatedSchema, MalformedSchemaPart, SchemaSide};
+use super::node::{ConstraintLiteral, DotMeaning, ValueConstraint};
 use super::rule::NarrowingRule;
-use super::solve::{Solver, SolverMemo, SolverResult};
+use super::solve::{ConstraintSolver, SolverMemo, SolverResult};
 use super::witness_checker::WitnessChecker;
 
 /// Limit of reported findings per schema comparison.
@@ -45,7 +45,7 @@ pub(crate) struct RefusalFinder<'l, 'a> {
     pub(crate) refusals: Vec<PossibleRefusal>,
     path: Vec<ValuePathStep>,
     /// Facts known at each step of the path, beginning with the whole value.
-    known: Vec<PathFacts>,
+    known: Vec<ValuePathFacts>,
     open: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         dot: DotMeaning,
         steps: usize,
     ) -> Self {
-        let known = vec![PathFacts::new(&lowering.pool, vec![old])];
+        let known = vec![ValuePathFacts::new(&lowering.pool, vec![old])];
         Self {
             lowering,
             checker,
@@ -73,7 +73,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     /// Searches all refusals by the new schema; finds none if the schemas are compatible.
-    pub(crate) fn run(&mut self) -> Result<(), MalformedSchema> {
+    pub(crate) fn run(&mut self) -> Result<(), MalformedSchemaPart> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
         let (location, map) = counterpart(&self.lowering.old, String::new(), Some(old));
         self.schema("", new, OldSchemaPart { location: &location, map }, NarrowingRule::NothingAllowed)?;
@@ -82,11 +82,12 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
 
     /// Descends one step into the checked value.
     fn enter(&mut self, step: ValuePathStep) {
-        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
+        let mut solver =
+            ConstraintSolver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
         self.steps = solver.steps_left();
         self.memo = solver.into_memo();
-        self.known.push(PathFacts::new(&self.lowering.pool, facts));
+        self.known.push(ValuePathFacts::new(&self.lowering.pool, facts));
         self.path.push(step);
     }
 
@@ -106,7 +107,8 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     }
 
     fn satisfy(&mut self, goals: Vec<ConstraintLiteral>) -> SolverResult {
-        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
+        let mut solver =
+            ConstraintSolver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let answer = solver.satisfy(goals);
         self.steps = solver.steps_left();
         self.memo = solver.into_memo();
@@ -125,8 +127,10 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         let mut goal = literal;
         for step in self.path.iter().rev() {
             goal = match *step {
-                ValuePathStep::Property(name) => !pool.add(Constraint::Each { name, value: !goal }),
-                ValuePathStep::Item(from, to) => !pool.add(Constraint::FewItems { from, to, what: goal, count: 0 }),
+                ValuePathStep::Property(name) => !pool.add(ValueConstraint::Each { name, value: !goal }),
+                ValuePathStep::Item(from, to) => {
+                    !pool.add(ValueConstraint::FewItems { from, to, what: goal, count: 0 })
+                }
                 ValuePathStep::Given(condition) => pool.and([condition, goal]),
             };
         }
@@ -141,7 +145,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         schema: &Value,
         before: OldSchemaPart<'_, 'a>,
         refused: NarrowingRule,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let Value::Object(map) = schema else {
             if *schema == Value::Bool(true) {
                 return Ok(false);
@@ -180,7 +184,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         keyword: &str,
         literal: ConstraintLiteral,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let location = pointer(&site.location.text(), keyword);
         let value = site.map.get(keyword);
         if let ("allOf" | "prefixItems", Some(Value::Array(schemas))) = (keyword, value) {
@@ -223,7 +227,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
                 let target = self.lowering.new.resolve(reference, site.location);
                 match target {
-                    Some(ReferenceTarget::Here(at, schema)) => {
+                    Some(SchemaReferenceTarget::Here(at, schema)) => {
                         self.schema(&at, schema, before, NarrowingRule::NothingAllowed)?
                     }
                     _ => false,
@@ -260,7 +264,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let mut any = false;
         for (name, schema) in site.members(keyword)? {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -317,7 +321,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         step: Option<ValuePathStep>,
         before: OldSchemaPart<'_, 'a>,
         refused: NarrowingRule,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         if let Some(step) = step {
             self.enter(step);
         }
@@ -342,7 +346,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         site: LocatedSchema<'_>,
         schema: &Value,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let location = pointer(&site.location.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
         let value = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&location), schema)?;
@@ -379,7 +383,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         &mut self,
         listed: ConstraintLiteral,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
         for (index, value) in values.iter().enumerate() {
@@ -403,7 +407,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         &mut self,
         kept: ConstraintLiteral,
         before: OldSchemaPart<'_, 'a>,
-    ) -> Result<bool, MalformedSchema> {
+    ) -> Result<bool, MalformedSchemaPart> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
             let Some(Value::Array(branches)) = before.value(keyword) else { continue };
@@ -455,7 +459,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
 impl RefusalFinder<'_, '_> {
     /// Whether few steps suffice to check a value, so that a validator is fast too.
     fn is_light(&mut self, value: &Value, goal: ConstraintLiteral) -> bool {
-        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, SolverMemo::default());
+        let mut solver = ConstraintSolver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, SolverMemo::default());
         solver.fits(self.old, value);
         solver.fits(goal, value);
         solver.steps_left() > 0
@@ -504,7 +508,7 @@ fn counterpart<'a>(
             Some(Value::Object(map)) => match map.get("$ref").and_then(Value::as_str) {
                 Some(reference) if map.len() <= 2 || !map.contains_key("properties") => {
                     match document.resolve(reference, SchemaLocation::At(&location)) {
-                        Some(ReferenceTarget::Here(at, target)) => (location, schema) = (at, Some(target)),
+                        Some(SchemaReferenceTarget::Here(at, target)) => (location, schema) = (at, Some(target)),
                         _ => return (location, Some(map)),
                     }
                 }

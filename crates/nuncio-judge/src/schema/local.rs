@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::node::{Constraint, ConstraintLiteral, NodePool};
-use super::solve::Solver;
+use super::node::{ConstraintLiteral, ConstraintNodePool, ValueConstraint};
+use super::solve::ConstraintSolver;
 use crate::{HashMap, HashSet};
 
 /// A step from a value to a part of it.
@@ -18,7 +18,7 @@ pub(crate) enum ValuePathStep {
 }
 
 /// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
-pub(crate) struct PathFacts {
+pub(crate) struct ValuePathFacts {
     pub(crate) facts: Vec<ConstraintLiteral>,
     /// All literals into which the facts decompose.
     pub(crate) granted: HashSet<ConstraintLiteral>,
@@ -27,8 +27,8 @@ pub(crate) struct PathFacts {
     items: Vec<(u64, u64, ConstraintLiteral)>,
 }
 
-impl PathFacts {
-    pub(crate) fn new(pool: &NodePool, facts: Vec<ConstraintLiteral>) -> Self {
+impl ValuePathFacts {
+    pub(crate) fn new(pool: &ConstraintNodePool, facts: Vec<ConstraintLiteral>) -> Self {
         let mut local = Self {
             granted: HashSet::default(),
             named: HashMap::default(),
@@ -43,17 +43,17 @@ impl PathFacts {
                 continue;
             }
             match pool.node(literal) {
-                Constraint::And(parts) => left.extend(parts.iter().copied()),
-                Constraint::Ref(number) if !pool.unguarded[*number as usize] => {
+                ValueConstraint::And(parts) => left.extend(parts.iter().copied()),
+                ValueConstraint::Ref(number) if !pool.unguarded[*number as usize] => {
                     left.extend(pool.bodies[*number as usize]);
                 }
-                Constraint::Each { name, value } => match pool.node(*name) {
-                    Constraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                ValueConstraint::Each { name, value } => match pool.node(*name) {
+                    ValueConstraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
                         local.named.entry(*name).or_default().push(*value);
                     }
                     _ => local.other_names.push((*name, *value)),
                 },
-                Constraint::FewItems { from, to, what, count: 0 } => local.items.push((*from, *to, !*what)),
+                ValueConstraint::FewItems { from, to, what, count: 0 } => local.items.push((*from, *to, !*what)),
                 _ => {}
             }
         }
@@ -61,7 +61,7 @@ impl PathFacts {
     }
 
     /// The facts that hold after one more step of the path.
-    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: ValuePathStep) -> Vec<ConstraintLiteral> {
+    pub(crate) fn inside(&self, solver: &mut ConstraintSolver<'_>, step: ValuePathStep) -> Vec<ConstraintLiteral> {
         match step {
             ValuePathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
             ValuePathStep::Item(from, to) => {
@@ -71,7 +71,7 @@ impl PathFacts {
             ValuePathStep::Property(name) => {
                 let mut facts = self.named.get(&name).cloned().unwrap_or_default();
                 let key: Option<Value> = match solver.pool.node(name) {
-                    Constraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                    ValueConstraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
                         Some(solver.pool.value(names[0]).clone())
                     }
                     _ => None,

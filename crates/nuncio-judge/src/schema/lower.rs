@@ -6,8 +6,8 @@ use nuncio_core::json::pointer;
 use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, is_same_schema};
-use super::node::{Constraint, ConstraintLiteral, NodePool, types};
+use super::document::{SchemaDocument, SchemaLocation, SchemaReferenceTarget, is_same_schema};
+use super::node::{ConstraintLiteral, ConstraintNodePool, ValueConstraint, types};
 use crate::{HashMap, HashSet};
 
 /// End of a range of items without an upper limit; larger than every index.
@@ -25,14 +25,14 @@ pub(crate) enum SchemaSide {
 
 /// A part of a schema that the JSON Schema specification does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MalformedSchema {
+pub(crate) struct MalformedSchemaPart {
     pub(crate) side: SchemaSide,
     pub(crate) location: String,
 }
 
 /// Both schema documents and the constraint nodes they are translated to.
 pub(crate) struct ConstraintTranslator<'a> {
-    pub(crate) pool: NodePool,
+    pub(crate) pool: ConstraintNodePool,
     pub(crate) old: SchemaDocument<'a>,
     pub(crate) new: SchemaDocument<'a>,
     /// Numbers of references by the location they lead to, for the old and the new document.
@@ -56,17 +56,17 @@ pub(crate) struct LocatedSchema<'s> {
 }
 
 impl LocatedSchema<'_> {
-    fn malformed(&self, keyword: &str) -> MalformedSchema {
-        MalformedSchema { side: self.side, location: pointer(&self.location.text(), keyword) }
+    fn malformed(&self, keyword: &str) -> MalformedSchemaPart {
+        MalformedSchemaPart { side: self.side, location: pointer(&self.location.text(), keyword) }
     }
 
-    fn number(&self, keyword: &str) -> Result<Decimal, MalformedSchema> {
+    fn number(&self, keyword: &str) -> Result<Decimal, MalformedSchemaPart> {
         let value = self.map.get(keyword).and_then(Value::as_number).and_then(Decimal::of);
         value.ok_or_else(|| self.malformed(keyword))
     }
 
     /// The value of a keyword that is a count, which may also be written as `2.0`.
-    pub(crate) fn count(&self, keyword: &str) -> Result<u64, MalformedSchema> {
+    pub(crate) fn count(&self, keyword: &str) -> Result<u64, MalformedSchemaPart> {
         let number = self.number(keyword)?;
         if number.is_negative() || number.is_multiple_of(Decimal::ONE) != Some(true) {
             return Err(self.malformed(keyword));
@@ -75,15 +75,15 @@ impl LocatedSchema<'_> {
         Ok(number.to_value().and_then(|value| value.as_u64()).unwrap_or(END - 1).min(END - 1))
     }
 
-    fn list(&self, keyword: &str) -> Result<&[Value], MalformedSchema> {
+    fn list(&self, keyword: &str) -> Result<&[Value], MalformedSchemaPart> {
         self.map.get(keyword).and_then(Value::as_array).map(Vec::as_slice).ok_or_else(|| self.malformed(keyword))
     }
 
-    pub(crate) fn members(&self, keyword: &str) -> Result<&Map<String, Value>, MalformedSchema> {
+    pub(crate) fn members(&self, keyword: &str) -> Result<&Map<String, Value>, MalformedSchemaPart> {
         self.map.get(keyword).and_then(Value::as_object).ok_or_else(|| self.malformed(keyword))
     }
 
-    fn names<'v>(&self, keyword: &str, value: &'v Value) -> Result<Vec<&'v str>, MalformedSchema> {
+    fn names<'v>(&self, keyword: &str, value: &'v Value) -> Result<Vec<&'v str>, MalformedSchemaPart> {
         let names = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let names = names.ok_or_else(|| self.malformed(keyword))?;
         let mut sorted = names.clone();
@@ -102,7 +102,7 @@ impl LocatedSchema<'_> {
 impl<'a> ConstraintTranslator<'a> {
     pub(crate) fn new(old: &'a Value, new: &'a Value) -> Self {
         Self {
-            pool: NodePool::new(),
+            pool: ConstraintNodePool::new(),
             old: SchemaDocument::new(old),
             new: SchemaDocument::new(new),
             references: [HashMap::default(), HashMap::default()],
@@ -115,12 +115,12 @@ impl<'a> ConstraintTranslator<'a> {
     }
 
     /// The literals of both schemas, with references followed.
-    pub(crate) fn roots(&mut self) -> Result<(ConstraintLiteral, ConstraintLiteral), MalformedSchema> {
+    pub(crate) fn roots(&mut self) -> Result<(ConstraintLiteral, ConstraintLiteral), MalformedSchemaPart> {
         let old = self.schema(SchemaSide::Old, SchemaLocation::ROOT, self.old.root)?;
         let new = self.schema(SchemaSide::New, SchemaLocation::ROOT, self.new.root)?;
         while let Some((number, side, location)) = self.waiting.pop() {
             let Some(schema) = self.document(side).root.pointer(&location) else {
-                return Err(MalformedSchema { side, location });
+                return Err(MalformedSchemaPart { side, location });
             };
             let body = self.schema(side, SchemaLocation::At(&location), schema)?;
             self.pool.bodies[number as usize] = Some(body);
@@ -141,12 +141,12 @@ impl<'a> ConstraintTranslator<'a> {
         side: SchemaSide,
         location: SchemaLocation<'_>,
         schema: &Value,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let map = match schema {
             Value::Bool(true) => return Ok(ConstraintLiteral::TRUE),
             Value::Bool(false) => return Ok(ConstraintLiteral::FALSE),
             Value::Object(map) => map,
-            _ => return Err(MalformedSchema { side, location: location.text().into_owned() }),
+            _ => return Err(MalformedSchemaPart { side, location: location.text().into_owned() }),
         };
         // A schema that several keywords need is translated once.
         let address = std::ptr::from_ref(map).addr();
@@ -156,11 +156,11 @@ impl<'a> ConstraintTranslator<'a> {
         if self.depth >= MAX_DEPTH || !self.busy.insert(address) {
             // A schema that is too deep or already being translated becomes a reference, which is translated later.
             let number = self.number_at(side, location.text().into_owned());
-            return Ok(self.pool.add(Constraint::Ref(number)));
+            return Ok(self.pool.add(ValueConstraint::Ref(number)));
         }
         self.depth += 1;
         let site = LocatedSchema { side, location, map };
-        let parts: Result<Vec<ConstraintLiteral>, MalformedSchema> =
+        let parts: Result<Vec<ConstraintLiteral>, MalformedSchemaPart> =
             map.keys().map(|keyword| self.keyword(site, keyword)).collect();
         self.depth -= 1;
         self.busy.remove(&address);
@@ -170,14 +170,18 @@ impl<'a> ConstraintTranslator<'a> {
     }
 
     /// The literal of the schema under a keyword; `TRUE` if the keyword is absent.
-    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, MalformedSchema> {
+    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         match site.map.get(keyword) {
             None => Ok(ConstraintLiteral::TRUE),
             Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.location, keyword), schema),
         }
     }
 
-    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<ConstraintLiteral>, MalformedSchema> {
+    fn list_at(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+    ) -> Result<Vec<ConstraintLiteral>, MalformedSchemaPart> {
         let location = SchemaLocation::Named(&site.location, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
@@ -194,7 +198,7 @@ impl<'a> ConstraintTranslator<'a> {
         &mut self,
         site: LocatedSchema<'_>,
         keyword: &str,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let Some(value) = site.map.get(keyword) else { return Ok(ConstraintLiteral::TRUE) };
         Ok(match keyword {
             "$ref" | "$dynamicRef" => {
@@ -229,29 +233,33 @@ impl<'a> ConstraintTranslator<'a> {
                 let condition = self.at(site, "if")?;
                 self.pool.or([if keyword == "then" { !condition } else { condition }, then])
             }
-            "minimum" => self.pool.add(Constraint::AtLeast { bound: site.number(keyword)?, exclusive: false }),
-            "exclusiveMinimum" => self.pool.add(Constraint::AtLeast { bound: site.number(keyword)?, exclusive: true }),
-            "maximum" => self.pool.add(Constraint::AtMost { bound: site.number(keyword)?, exclusive: false }),
-            "exclusiveMaximum" => self.pool.add(Constraint::AtMost { bound: site.number(keyword)?, exclusive: true }),
+            "minimum" => self.pool.add(ValueConstraint::AtLeast { bound: site.number(keyword)?, exclusive: false }),
+            "exclusiveMinimum" => {
+                self.pool.add(ValueConstraint::AtLeast { bound: site.number(keyword)?, exclusive: true })
+            }
+            "maximum" => self.pool.add(ValueConstraint::AtMost { bound: site.number(keyword)?, exclusive: false }),
+            "exclusiveMaximum" => {
+                self.pool.add(ValueConstraint::AtMost { bound: site.number(keyword)?, exclusive: true })
+            }
             "multipleOf" => {
                 let unit = site.number(keyword)?;
                 if unit.is_zero() || unit.is_negative() {
                     return Err(site.malformed(keyword));
                 }
-                self.pool.add(Constraint::MultipleOf(unit))
+                self.pool.add(ValueConstraint::MultipleOf(unit))
             }
-            "minLength" => self.at_least(site.count(keyword)?, Constraint::MinLength),
-            "maxLength" => self.pool.add(Constraint::MaxLength(site.count(keyword)?)),
+            "minLength" => self.at_least(site.count(keyword)?, ValueConstraint::MinLength),
+            "maxLength" => self.pool.add(ValueConstraint::MaxLength(site.count(keyword)?)),
             "pattern" => {
                 let text = value.as_str().ok_or_else(|| site.malformed(keyword))?;
                 self.pool.pattern(text)
             }
-            "minItems" => self.at_least(site.count(keyword)?, Constraint::MinItems),
-            "maxItems" => self.pool.add(Constraint::MaxItems(site.count(keyword)?)),
-            "minProperties" => self.at_least(site.count(keyword)?, Constraint::MinProperties),
-            "maxProperties" => self.pool.add(Constraint::MaxProperties(site.count(keyword)?)),
+            "minItems" => self.at_least(site.count(keyword)?, ValueConstraint::MinItems),
+            "maxItems" => self.pool.add(ValueConstraint::MaxItems(site.count(keyword)?)),
+            "minProperties" => self.at_least(site.count(keyword)?, ValueConstraint::MinProperties),
+            "maxProperties" => self.pool.add(ValueConstraint::MaxProperties(site.count(keyword)?)),
             "uniqueItems" => match value.as_bool() {
-                Some(true) => self.pool.add(Constraint::UniqueItems),
+                Some(true) => self.pool.add(ValueConstraint::UniqueItems),
                 Some(false) => ConstraintLiteral::TRUE,
                 None => return Err(site.malformed(keyword)),
             },
@@ -269,7 +277,7 @@ impl<'a> ConstraintTranslator<'a> {
                 let what = self.at(site, keyword)?;
                 match if site.map.contains_key("minContains") { site.count("minContains")? } else { 1 } {
                     0 => ConstraintLiteral::TRUE,
-                    count => self.pool.add(Constraint::SomeItems { from: 0, to: END, what, count }),
+                    count => self.pool.add(ValueConstraint::SomeItems { from: 0, to: END, what, count }),
                 }
             }
             "minContains" => {
@@ -282,7 +290,7 @@ impl<'a> ConstraintTranslator<'a> {
                     return Ok(ConstraintLiteral::TRUE);
                 }
                 let what = self.at(site, "contains")?;
-                self.pool.add(Constraint::FewItems { from: 0, to: END, what, count })
+                self.pool.add(ValueConstraint::FewItems { from: 0, to: END, what, count })
             }
             "properties" | "patternProperties" | "dependentSchemas" | "dependentRequired" => {
                 let names: Vec<&String> = site.members(keyword)?.keys().collect();
@@ -334,7 +342,7 @@ impl<'a> ConstraintTranslator<'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         name: &str,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let Some(schema) = site.members(keyword)?.get(name) else { return Ok(ConstraintLiteral::TRUE) };
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
@@ -353,7 +361,7 @@ impl<'a> ConstraintTranslator<'a> {
         like: &str,
         name: &str,
         entailed: &Value,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
             let location = SchemaLocation::Named(&site.location, keyword);
@@ -369,7 +377,10 @@ impl<'a> ConstraintTranslator<'a> {
     }
 
     /// The literal for property names that neither `properties` nor `patternProperties` matches.
-    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<ConstraintLiteral, MalformedSchema> {
+    pub(crate) fn additional_names(
+        &mut self,
+        site: LocatedSchema<'_>,
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
             others.push(!self.pool.names(site.members("properties")?.keys().map(String::as_str)));
@@ -395,21 +406,21 @@ impl<'a> ConstraintTranslator<'a> {
         if value == ConstraintLiteral::TRUE || name == ConstraintLiteral::FALSE {
             return ConstraintLiteral::TRUE;
         }
-        self.pool.add(Constraint::Each { name, value })
+        self.pool.add(ValueConstraint::Each { name, value })
     }
 
     pub(crate) fn all_items(&mut self, from: u64, to: u64, what: ConstraintLiteral) -> ConstraintLiteral {
         if what == ConstraintLiteral::TRUE {
             return ConstraintLiteral::TRUE;
         }
-        self.pool.add(Constraint::FewItems { from, to, what: !what, count: 0 })
+        self.pool.add(ValueConstraint::FewItems { from, to, what: !what, count: 0 })
     }
 
-    fn at_least(&mut self, count: u64, node: fn(u64) -> Constraint) -> ConstraintLiteral {
+    fn at_least(&mut self, count: u64, node: fn(u64) -> ValueConstraint) -> ConstraintLiteral {
         if count == 0 { ConstraintLiteral::TRUE } else { self.pool.add(node(count)) }
     }
 
-    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<ConstraintLiteral, MalformedSchema> {
+    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let one;
         let all;
         let names: &[&str] = match value {
@@ -445,7 +456,7 @@ impl<'a> ConstraintTranslator<'a> {
             return Ok(self.pool.types(mask));
         }
         let types = self.pool.types(mask | types::NUMBER);
-        let whole = self.pool.add(Constraint::MultipleOf(Decimal::ONE));
+        let whole = self.pool.add(ValueConstraint::MultipleOf(Decimal::ONE));
         Ok(self.pool.and([types, whole]))
     }
 
@@ -454,7 +465,7 @@ impl<'a> ConstraintTranslator<'a> {
         site: LocatedSchema<'_>,
         keyword: &str,
         reference: &str,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
             // The target of a dynamic anchor depends on the evaluation path.
@@ -463,10 +474,10 @@ impl<'a> ConstraintTranslator<'a> {
         }
         match document.resolve(reference, site.location) {
             None => Err(site.malformed(keyword)),
-            Some(ReferenceTarget::Elsewhere(address)) => Ok(self.pool.opaque(format!("at {address}"))),
-            Some(ReferenceTarget::Here(location, _)) => {
+            Some(SchemaReferenceTarget::Elsewhere(address)) => Ok(self.pool.opaque(format!("at {address}"))),
+            Some(SchemaReferenceTarget::Here(location, _)) => {
                 let number = self.number_at(site.side, location);
-                Ok(self.pool.add(Constraint::Ref(number)))
+                Ok(self.pool.add(ValueConstraint::Ref(number)))
             }
         }
     }

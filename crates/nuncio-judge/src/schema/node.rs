@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::decimal::{Decimal, canonical};
-use super::regex::Regex;
+use super::regex::RegexAutomaton;
 use crate::HashMap;
 
 /// The six JSON types as bits. An integer is a number that is a multiple of one.
@@ -62,7 +62,7 @@ impl std::ops::Not for ConstraintLiteral {
 
 /// One constraint on a value. A constraint on one type holds for all values of other types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Constraint {
+pub(crate) enum ValueConstraint {
     True,
     And(Box<[ConstraintLiteral]>),
     /// Exactly one of the literals holds.
@@ -121,15 +121,15 @@ struct PossibleTypes {
 }
 
 /// All constraint nodes of a comparison.
-pub(crate) struct NodePool {
-    nodes: Vec<Rc<Constraint>>,
+pub(crate) struct ConstraintNodePool {
+    nodes: Vec<Rc<ValueConstraint>>,
     reach: Vec<PossibleTypes>,
-    by_node: HashMap<Rc<Constraint>, u32>,
+    by_node: HashMap<Rc<ValueConstraint>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
     /// Pool numbers of text values, which are the most frequent.
     by_text: HashMap<String, u32>,
-    patterns: Vec<Pattern>,
+    patterns: Vec<RegexPattern>,
     by_pattern: HashMap<String, u32>,
     by_opaque: HashMap<String, u32>,
     /// The literal of each reference; `None` until its schema is translated.
@@ -139,11 +139,11 @@ pub(crate) struct NodePool {
 }
 
 /// A regular expression.
-struct Pattern {
+struct RegexPattern {
     text: String,
     /// The compiled expression for each [`DotMeaning`], set when first needed; `None` if the expression is not
     /// supported.
-    readings: [OnceCell<Option<Regex>>; 2],
+    readings: [OnceCell<Option<RegexAutomaton>>; 2],
 }
 
 /// Meaning of a dot in a regular expression: it excludes only the line feed, or all four line terminators.
@@ -153,7 +153,7 @@ pub(crate) enum DotMeaning {
     NotLineTerminator,
 }
 
-impl NodePool {
+impl ConstraintNodePool {
     pub(crate) fn new() -> Self {
         let mut pool = Self {
             nodes: Vec::new(),
@@ -168,12 +168,12 @@ impl NodePool {
             bodies: Vec::new(),
             unguarded: Vec::new(),
         };
-        pool.add(Constraint::True);
+        pool.add(ValueConstraint::True);
         pool
     }
 
     /// The literal of a node, which is added if it is new.
-    pub(crate) fn add(&mut self, node: Constraint) -> ConstraintLiteral {
+    pub(crate) fn add(&mut self, node: ValueConstraint) -> ConstraintLiteral {
         if let Some(&index) = self.by_node.get(&node) {
             return ConstraintLiteral(index << 1);
         }
@@ -186,41 +186,45 @@ impl NodePool {
         ConstraintLiteral(index << 1)
     }
 
-    fn reach_of(&self, node: &Constraint) -> PossibleTypes {
+    fn reach_of(&self, node: &ValueConstraint) -> PossibleTypes {
         use types::{ALL, ARRAY, NUMBER, OBJECT, STRING};
         let only = |fails| PossibleTypes { holds: ALL, fails };
         match node {
-            Constraint::True => only(0),
-            Constraint::And(parts) => parts.iter().fold(only(0), |sum, part| PossibleTypes {
+            ValueConstraint::True => only(0),
+            ValueConstraint::And(parts) => parts.iter().fold(only(0), |sum, part| PossibleTypes {
                 holds: sum.holds & self.holds(*part),
                 fails: sum.fails | self.fails(*part),
             }),
-            Constraint::OneOf(parts) => {
+            ValueConstraint::OneOf(parts) => {
                 PossibleTypes { holds: parts.iter().fold(0, |sum, part| sum | self.holds(*part)), fails: ALL }
             }
-            Constraint::Ref(_) | Constraint::Opaque(_) => only(ALL),
-            Constraint::Types(types) => PossibleTypes { holds: *types, fails: ALL & !types },
-            Constraint::Enum(values) => {
+            ValueConstraint::Ref(_) | ValueConstraint::Opaque(_) => only(ALL),
+            ValueConstraint::Types(types) => PossibleTypes { holds: *types, fails: ALL & !types },
+            ValueConstraint::Enum(values) => {
                 let holds = values.iter().fold(0, |sum, value| sum | types::of(self.value(*value)));
                 PossibleTypes { holds, fails: if holds & types::NULL == 0 { ALL } else { ALL & !types::NULL } }
             }
-            Constraint::AtLeast { .. } | Constraint::AtMost { .. } | Constraint::MultipleOf(_) => only(NUMBER),
-            Constraint::MinLength(_) | Constraint::MaxLength(_) | Constraint::Pattern(_) => only(STRING),
-            Constraint::MinItems(_)
-            | Constraint::MaxItems(_)
-            | Constraint::UniqueItems
-            | Constraint::SomeItems { .. }
-            | Constraint::FewItems { .. } => only(ARRAY),
-            Constraint::MinProperties(_) | Constraint::MaxProperties(_) | Constraint::Each { .. } => only(OBJECT),
+            ValueConstraint::AtLeast { .. } | ValueConstraint::AtMost { .. } | ValueConstraint::MultipleOf(_) => {
+                only(NUMBER)
+            }
+            ValueConstraint::MinLength(_) | ValueConstraint::MaxLength(_) | ValueConstraint::Pattern(_) => only(STRING),
+            ValueConstraint::MinItems(_)
+            | ValueConstraint::MaxItems(_)
+            | ValueConstraint::UniqueItems
+            | ValueConstraint::SomeItems { .. }
+            | ValueConstraint::FewItems { .. } => only(ARRAY),
+            ValueConstraint::MinProperties(_) | ValueConstraint::MaxProperties(_) | ValueConstraint::Each { .. } => {
+                only(OBJECT)
+            }
         }
     }
 
-    pub(crate) fn node(&self, literal: ConstraintLiteral) -> &Constraint {
+    pub(crate) fn node(&self, literal: ConstraintLiteral) -> &ValueConstraint {
         &self.nodes[literal.index()]
     }
 
     /// A shared handle of a literal's node, which stays valid while the pool grows.
-    pub(crate) fn shared(&self, literal: ConstraintLiteral) -> Rc<Constraint> {
+    pub(crate) fn shared(&self, literal: ConstraintLiteral) -> Rc<ValueConstraint> {
         Rc::clone(&self.nodes[literal.index()])
     }
 
@@ -239,7 +243,7 @@ impl NodePool {
         let mut flat: Vec<ConstraintLiteral> = Vec::new();
         for part in parts {
             match self.node(part) {
-                Constraint::And(inner) if !part.is_negative() => flat.extend_from_slice(inner),
+                ValueConstraint::And(inner) if !part.is_negative() => flat.extend_from_slice(inner),
                 _ => flat.push(part),
             }
         }
@@ -253,7 +257,7 @@ impl NodePool {
         match flat.as_slice() {
             [] => ConstraintLiteral::TRUE,
             [only] => *only,
-            _ => self.add(Constraint::And(flat.into())),
+            _ => self.add(ValueConstraint::And(flat.into())),
         }
     }
 
@@ -268,7 +272,7 @@ impl NodePool {
         match parts.as_slice() {
             [] => ConstraintLiteral::FALSE,
             [only] => *only,
-            _ => self.add(Constraint::OneOf(parts.into())),
+            _ => self.add(ValueConstraint::OneOf(parts.into())),
         }
     }
 
@@ -276,7 +280,7 @@ impl NodePool {
         match mask {
             types::ALL => ConstraintLiteral::TRUE,
             0 => ConstraintLiteral::FALSE,
-            _ => self.add(Constraint::Types(mask)),
+            _ => self.add(ValueConstraint::Types(mask)),
         }
     }
 
@@ -292,12 +296,12 @@ impl NodePool {
     fn numbered(&mut self, mut numbers: Vec<u32>) -> ConstraintLiteral {
         numbers.sort_unstable();
         numbers.dedup();
-        if numbers.is_empty() { ConstraintLiteral::FALSE } else { self.add(Constraint::Enum(numbers.into())) }
+        if numbers.is_empty() { ConstraintLiteral::FALSE } else { self.add(ValueConstraint::Enum(numbers.into())) }
     }
 
     pub(crate) fn name(&mut self, name: &str) -> ConstraintLiteral {
         let number = self.intern_text(name);
-        self.add(Constraint::Enum([number].into()))
+        self.add(ValueConstraint::Enum([number].into()))
     }
 
     /// The literal for a property name that is one of these names.
@@ -344,18 +348,18 @@ impl NodePool {
 
     pub(crate) fn pattern(&mut self, text: &str) -> ConstraintLiteral {
         if let Some(&number) = self.by_pattern.get(text) {
-            return self.add(Constraint::Pattern(number));
+            return self.add(ValueConstraint::Pattern(number));
         }
         let number = u32::try_from(self.patterns.len()).unwrap_or(u32::MAX);
-        self.patterns.push(Pattern { text: text.to_owned(), readings: [OnceCell::new(), OnceCell::new()] });
+        self.patterns.push(RegexPattern { text: text.to_owned(), readings: [OnceCell::new(), OnceCell::new()] });
         self.by_pattern.insert(text.to_owned(), number);
-        self.add(Constraint::Pattern(number))
+        self.add(ValueConstraint::Pattern(number))
     }
 
     /// The automaton of a pattern; `None` if the pattern is not understood.
-    pub(crate) fn regex(&self, pattern: u32, dot: DotMeaning) -> Option<&Regex> {
-        let Pattern { text, readings } = &self.patterns[pattern as usize];
-        readings[dot as usize].get_or_init(|| Regex::parse(text, dot)).as_ref()
+    pub(crate) fn regex(&self, pattern: u32, dot: DotMeaning) -> Option<&RegexAutomaton> {
+        let RegexPattern { text, readings } = &self.patterns[pattern as usize];
+        readings[dot as usize].get_or_init(|| RegexAutomaton::parse(text, dot)).as_ref()
     }
 
     /// Whether any pattern has a dot, whose meaning differs between validators.
@@ -367,7 +371,7 @@ impl NodePool {
     pub(crate) fn opaque(&mut self, text: String) -> ConstraintLiteral {
         let next = u32::try_from(self.by_opaque.len()).unwrap_or(u32::MAX);
         let number = *self.by_opaque.entry(text).or_insert(next);
-        self.add(Constraint::Opaque(number))
+        self.add(ValueConstraint::Opaque(number))
     }
 
     pub(crate) fn new_reference(&mut self) -> u32 {
@@ -386,8 +390,10 @@ impl NodePool {
                 let mut left: Vec<ConstraintLiteral> = body.iter().copied().collect();
                 while let Some(literal) = left.pop() {
                     match self.node(literal) {
-                        Constraint::And(parts) | Constraint::OneOf(parts) => left.extend(parts.iter().copied()),
-                        Constraint::Ref(number) => found.push(*number),
+                        ValueConstraint::And(parts) | ValueConstraint::OneOf(parts) => {
+                            left.extend(parts.iter().copied());
+                        }
+                        ValueConstraint::Ref(number) => found.push(*number),
                         _ => {}
                     }
                 }

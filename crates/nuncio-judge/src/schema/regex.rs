@@ -11,7 +11,7 @@ use super::node::DotMeaning;
 const MAX_STATES: usize = 4_000;
 
 /// A nondeterministic automaton that accepts a text if some part of it matches.
-pub(crate) struct Regex {
+pub(crate) struct RegexAutomaton {
     states: Vec<AutomatonState>,
     start: u32,
 }
@@ -46,7 +46,7 @@ impl Visitor for DotPositions {
 
 /// State of a search in a text: the active automaton states before transitions without a character.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum AutomatonPosition {
+pub(crate) enum AutomatonRunState {
     /// A match was found, so the rest of the text is not examined.
     Matched,
     At {
@@ -55,7 +55,7 @@ pub(crate) enum AutomatonPosition {
     },
 }
 
-impl Regex {
+impl RegexAutomaton {
     /// Parses an expression as JSON Schema does (ECMA-262, as far as it is regular).
     pub(crate) fn parse(text: &str, dot: DotMeaning) -> Option<Self> {
         let translated = jsonschema_regex::to_rust_regex(text).ok()?;
@@ -161,8 +161,8 @@ impl Regex {
         }
     }
 
-    pub(crate) fn begin(&self) -> AutomatonPosition {
-        AutomatonPosition::At { states: Box::new([]), start: true }
+    pub(crate) fn begin(&self) -> AutomatonRunState {
+        AutomatonRunState::At { states: Box::new([]), start: true }
     }
 
     /// Automaton states reachable without a character; `None` once one of them accepts.
@@ -187,9 +187,9 @@ impl Regex {
         Some(takes)
     }
 
-    pub(crate) fn step(&self, position: &AutomatonPosition, char: char) -> AutomatonPosition {
-        let AutomatonPosition::At { states, start } = position else { return AutomatonPosition::Matched };
-        let Some(takes) = self.closure(states, *start, false) else { return AutomatonPosition::Matched };
+    pub(crate) fn step(&self, position: &AutomatonRunState, char: char) -> AutomatonRunState {
+        let AutomatonRunState::At { states, start } = position else { return AutomatonRunState::Matched };
+        let Some(takes) = self.closure(states, *start, false) else { return AutomatonRunState::Matched };
         let mut next: Vec<u32> = takes
             .into_iter()
             .filter_map(|index| match &self.states[index as usize] {
@@ -212,14 +212,14 @@ impl Regex {
             .collect();
         next.sort_unstable();
         next.dedup();
-        AutomatonPosition::At { states: next.into(), start: false }
+        AutomatonRunState::At { states: next.into(), start: false }
     }
 
     /// Whether a text that ends at this position matches.
-    pub(crate) fn accepts(&self, position: &AutomatonPosition) -> bool {
+    pub(crate) fn accepts(&self, position: &AutomatonRunState) -> bool {
         match position {
-            AutomatonPosition::Matched => true,
-            AutomatonPosition::At { states, start } => self.closure(states, *start, true).is_none(),
+            AutomatonRunState::Matched => true,
+            AutomatonRunState::At { states, start } => self.closure(states, *start, true).is_none(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Regex {
         let mut position = self.begin();
         for char in text.chars() {
             position = self.step(&position, char);
-            if position == AutomatonPosition::Matched {
+            if position == AutomatonRunState::Matched {
                 return true;
             }
         }
@@ -273,7 +273,7 @@ mod tests {
             "^\\cJ$",
         ];
         for pattern in patterns {
-            let ours = Regex::parse(pattern, DotMeaning::NotLineFeed).unwrap_or_else(|| panic!("{pattern}"));
+            let ours = RegexAutomaton::parse(pattern, DotMeaning::NotLineFeed).unwrap_or_else(|| panic!("{pattern}"));
             let theirs = regex::Regex::new(&jsonschema_regex::to_rust_regex(pattern).unwrap()).unwrap();
             for text in texts {
                 assert_eq!(ours.is_match(text), theirs.is_match(text), "{pattern} on {text:?}");
@@ -284,13 +284,13 @@ mod tests {
     #[test]
     fn regex_that_is_invalid_huge_or_needs_lookaround_or_backreference_is_not_parsed() {
         for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
-            assert!(Regex::parse(pattern, DotMeaning::NotLineFeed).is_none(), "{pattern}");
+            assert!(RegexAutomaton::parse(pattern, DotMeaning::NotLineFeed).is_none(), "{pattern}");
         }
     }
 
     #[test]
     fn regex_dot_excludes_carriage_return_only_with_line_terminator_option() {
-        assert!(Regex::parse("^.$", DotMeaning::NotLineFeed).unwrap().is_match("\r"));
-        assert!(!Regex::parse("^.$", DotMeaning::NotLineTerminator).unwrap().is_match("\r"));
+        assert!(RegexAutomaton::parse("^.$", DotMeaning::NotLineFeed).unwrap().is_match("\r"));
+        assert!(!RegexAutomaton::parse("^.$", DotMeaning::NotLineTerminator).unwrap().is_match("\r"));
     }
 }

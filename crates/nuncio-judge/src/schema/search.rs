@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
+use super::document::{SchemaDocument, SchemaLocation, SchemaReferenceTarget};
 use super::witness_checker::WitnessChecker;
 
 /// Nesting limit of generated values.
@@ -142,7 +142,7 @@ impl ValueGenerator {
             let index = self.below(values.len());
             return values.get(index).cloned().unwrap_or(Value::Null);
         }
-        if let Some(ReferenceTarget::Here(location, target)) = map
+        if let Some(SchemaReferenceTarget::Here(location, target)) = map
             .get("$ref")
             .and_then(Value::as_str)
             .and_then(|reference| document.resolve(reference, SchemaLocation::At(location)))

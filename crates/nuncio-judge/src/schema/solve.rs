@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::node::{Constraint, ConstraintLiteral, DotMeaning, NodePool, types};
+use super::node::{ConstraintLiteral, ConstraintNodePool, DotMeaning, ValueConstraint, types};
 use crate::HashMap;
 
 /// Recursion limit of the solver, for which a small stack suffices.
@@ -72,8 +72,8 @@ impl SolverResult {
 pub(crate) type SolverMemo = HashMap<Vec<ConstraintLiteral>, SolverResult>;
 
 /// A search over one pool of nodes with a budget of steps.
-pub(crate) struct Solver<'p> {
-    pub(crate) pool: &'p mut NodePool,
+pub(crate) struct ConstraintSolver<'p> {
+    pub(crate) pool: &'p mut ConstraintNodePool,
     pub(crate) dot: DotMeaning,
     steps: usize,
     depth: usize,
@@ -98,8 +98,8 @@ struct KnownConstraints {
     opaque: bool,
 }
 
-impl<'p> Solver<'p> {
-    pub(crate) fn new(pool: &'p mut NodePool, dot: DotMeaning, steps: usize, memo: SolverMemo) -> Self {
+impl<'p> ConstraintSolver<'p> {
+    pub(crate) fn new(pool: &'p mut ConstraintNodePool, dot: DotMeaning, steps: usize, memo: SolverMemo) -> Self {
         Self { pool, dot, steps, depth: 0, memo, asked: Vec::new(), lowest: usize::MAX }
     }
 
@@ -188,7 +188,7 @@ impl<'p> Solver<'p> {
             }
             let listed = facts.known.iter().filter(|literal| !literal.is_negative());
             let listed = listed.filter_map(|literal| match self.pool.node(*literal) {
-                Constraint::Enum(values) => Some((values.len(), *literal)),
+                ValueConstraint::Enum(values) => Some((values.len(), *literal)),
                 _ => None,
             });
             if let Some((_, literal)) = listed.min() {
@@ -242,22 +242,22 @@ impl<'p> Solver<'p> {
             }
             let node = self.pool.shared(literal);
             match (&*node, literal.is_negative()) {
-                (Constraint::And(parts), false) => facts.todo.extend(parts.iter().copied()),
-                (Constraint::And(parts), true) => facts.clauses.push(parts.iter().map(|part| !*part).collect()),
-                (Constraint::OneOf(parts), negative) => {
+                (ValueConstraint::And(parts), false) => facts.todo.extend(parts.iter().copied()),
+                (ValueConstraint::And(parts), true) => facts.clauses.push(parts.iter().map(|part| !*part).collect()),
+                (ValueConstraint::OneOf(parts), negative) => {
                     let clause = self.one_of(bit, parts, negative);
                     facts.clauses.push(clause);
                 }
-                (Constraint::Ref(number), negative) => {
+                (ValueConstraint::Ref(number), negative) => {
                     let body = self.pool.bodies[*number as usize].filter(|_| !self.pool.unguarded[*number as usize]);
                     match body {
                         Some(body) => facts.todo.push(if negative { !body } else { body }),
                         None => facts.opaque = true,
                     }
                 }
-                (Constraint::Opaque(_), _) => facts.opaque = true,
-                (Constraint::Pattern(pattern), _) => facts.opaque |= self.pool.regex(*pattern, self.dot).is_none(),
-                (Constraint::Enum(values), true) if bit & (types::ARRAY | types::OBJECT) != 0 => {
+                (ValueConstraint::Opaque(_), _) => facts.opaque = true,
+                (ValueConstraint::Pattern(pattern), _) => facts.opaque |= self.pool.regex(*pattern, self.dot).is_none(),
+                (ValueConstraint::Enum(values), true) if bit & (types::ARRAY | types::OBJECT) != 0 => {
                     for number in values {
                         let value = self.pool.value(*number).clone();
                         if types::of(&value) == bit {
@@ -310,22 +310,27 @@ impl<'p> Solver<'p> {
         match value {
             Value::Array(items) => {
                 let count = items.len() as u64;
-                clause.push(self.pool.add(Constraint::MinItems(count + 1)));
+                clause.push(self.pool.add(ValueConstraint::MinItems(count + 1)));
                 if count > 0 {
-                    clause.push(self.pool.add(Constraint::MaxItems(count - 1)));
+                    clause.push(self.pool.add(ValueConstraint::MaxItems(count - 1)));
                 }
                 for (index, item) in (0..).zip(items) {
                     let what = !self.pool.one_value(item);
-                    clause.push(self.pool.add(Constraint::SomeItems { from: index, to: index + 1, what, count: 1 }));
+                    clause.push(self.pool.add(ValueConstraint::SomeItems {
+                        from: index,
+                        to: index + 1,
+                        what,
+                        count: 1,
+                    }));
                 }
             }
             Value::Object(map) => {
-                clause.push(self.pool.add(Constraint::MinProperties(map.len() as u64 + 1)));
+                clause.push(self.pool.add(ValueConstraint::MinProperties(map.len() as u64 + 1)));
                 for (key, item) in map {
                     let name = self.pool.name(key);
-                    clause.push(self.pool.add(Constraint::Each { name, value: ConstraintLiteral::FALSE }));
+                    clause.push(self.pool.add(ValueConstraint::Each { name, value: ConstraintLiteral::FALSE }));
                     let value = self.pool.one_value(item);
-                    clause.push(!self.pool.add(Constraint::Each { name, value }));
+                    clause.push(!self.pool.add(ValueConstraint::Each { name, value }));
                 }
             }
             _ => {}
@@ -345,7 +350,7 @@ impl<'p> Solver<'p> {
                 self.pool.holds(*part) & bit != 0
                     && !facts.known.contains(&!*part)
                     && match self.pool.node(*part) {
-                        Constraint::And(inner) if !part.is_negative() => {
+                        ValueConstraint::And(inner) if !part.is_negative() => {
                             !inner.iter().any(|inner| facts.known.contains(&!*inner))
                         }
                         _ => true,
@@ -366,7 +371,7 @@ impl<'p> Solver<'p> {
     /// The first enumerated value of this JSON type that satisfies all facts.
     fn among(&mut self, bit: u8, listed: ConstraintLiteral, facts: &KnownConstraints) -> SolverResult {
         let node = self.pool.shared(listed);
-        let Constraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
+        let ValueConstraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
         let mut answer = SolverResult::Empty;
         for number in values {
             let value = self.pool.value(*number).clone();
@@ -391,7 +396,7 @@ impl<'p> Solver<'p> {
                     let value = Value::from(value);
                     let excluded = facts.known.iter().any(|literal| {
                         literal.is_negative()
-                            && matches!(self.pool.node(*literal), Constraint::Enum(values)
+                            && matches!(self.pool.node(*literal), ValueConstraint::Enum(values)
                                 if self.pool.number_of(&value).is_some_and(|number| values.contains(&number)))
                     });
                     if !excluded {
@@ -412,7 +417,7 @@ impl<'p> Solver<'p> {
         let lists = facts.known.iter().filter(|literal| literal.is_negative());
         lists
             .filter_map(|literal| match self.pool.node(*literal) {
-                Constraint::Enum(values) => Some(values),
+                ValueConstraint::Enum(values) => Some(values),
                 _ => None,
             })
             .flatten()

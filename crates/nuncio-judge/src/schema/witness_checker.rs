@@ -7,7 +7,7 @@ use nuncio_core::schema::keywords::{LIST, ONE};
 use nuncio_core::schema::{MAX_DEPTH, depth};
 use serde_json::Value;
 
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, is_map};
+use super::document::{SchemaDocument, SchemaLocation, SchemaReferenceTarget, is_map};
 use crate::HashMap;
 
 /// Limit of backtracking steps per pattern in the validator.
@@ -126,7 +126,9 @@ impl SchemaWeightEstimator<'_, '_> {
     }
 
     fn target(&mut self, reference: &str, location: SchemaLocation<'_>, nested: usize) -> u64 {
-        let Some(ReferenceTarget::Here(at, schema)) = self.document.resolve(reference, location) else { return 1 };
+        let Some(SchemaReferenceTarget::Here(at, schema)) = self.document.resolve(reference, location) else {
+            return 1;
+        };
         if let Some(weight) = self.known.get(&at) {
             return *weight;
         }

@@ -1,7 +1,7 @@
 //! Arguments are compared one by one, and the verdict equals that for the whole schemas.
 
 use nuncio_judge::schema::{ComparisonBudget, compare};
-use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict, manifests};
 use serde_json::{Value, json};
 
 use crate::manifest_judge::{rules, witnesses_hold};
@@ -19,9 +19,9 @@ fn manifest(schemas: &[Value]) -> Value {
     json!({"schema_version": "1.0", "agent_version": "1.0.0", "tools": tools, "permission_scopes": [scope]})
 }
 
-fn judge(old: &[Value], new: &[Value]) -> ChangeVerdict {
+fn judge(old: &[Value], new: &[Value]) -> ManifestChangeVerdict {
     let (old, new) = (manifest(old), manifest(new));
-    let verdict = manifests(Some(&old), Some(&new), &[], &ChangePolicy::default());
+    let verdict = manifests(Some(&old), Some(&new), &[], &ChangeJudgingPolicy::default());
     witnesses_hold(&old, &new, &[], &verdict);
     verdict
 }

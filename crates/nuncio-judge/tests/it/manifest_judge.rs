@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nuncio_judge::schema::{ComparisonBudget, NarrowingRule};
-use nuncio_judge::{ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule, manifests};
+use nuncio_judge::{BreakingChangeRule, ChangeJudgingPolicy, ManifestChangeVerdict, NonBreakingChangeRule, manifests};
 use serde_json::{Map, Value, json};
 
 use crate::validators::is_valid;
@@ -16,7 +16,7 @@ fn manifest_pairs_of_the_case_file_give_expected_verdicts() {
     assert_eq!(cases.len(), 58);
     for case in &cases {
         let history = case["history"].as_array().cloned().unwrap_or_default();
-        let verdict = manifests(Some(&case["old"]), Some(&case["new"]), &history, &ChangePolicy::default());
+        let verdict = manifests(Some(&case["old"]), Some(&case["new"]), &history, &ChangeJudgingPolicy::default());
         let told = json!([verdict.breaking, verdict.scopes_requiring_reauth]);
         let wanted = json!([case["breaking"], case["scopes_requiring_reauth"]]);
         assert_eq!(told, wanted, "{}: {}", case["id"], serde_json::to_string_pretty(&verdict).unwrap());
@@ -25,14 +25,14 @@ fn manifest_pairs_of_the_case_file_give_expected_verdicts() {
             assert!(notices(&verdict).contains(notice), "{}: {:?}", case["id"], notices(&verdict));
         }
         if case["same_hash"] == true {
-            assert_eq!(verdict, ChangeVerdict::default(), "{}", case["id"]);
+            assert_eq!(verdict, ManifestChangeVerdict::default(), "{}", case["id"]);
         }
         witnesses_hold(&case["old"], &case["new"], &history, &verdict);
     }
 }
 
 /// Checks with two validators that every witness of a finding was valid before and is invalid now.
-pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &ChangeVerdict) -> usize {
+pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &ManifestChangeVerdict) -> usize {
     let schema = |manifest: &Value, name: &str| -> Option<Value> {
         let tool = manifest["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?;
         Some(tool["input_schema"].clone())
@@ -60,11 +60,11 @@ pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdic
     count
 }
 
-pub(crate) fn rules(verdict: &ChangeVerdict) -> BTreeSet<&'static str> {
+pub(crate) fn rules(verdict: &ManifestChangeVerdict) -> BTreeSet<&'static str> {
     verdict.findings.iter().map(|finding| finding.rule.as_str()).collect()
 }
 
-pub(crate) fn notices(verdict: &ChangeVerdict) -> BTreeSet<&'static str> {
+pub(crate) fn notices(verdict: &ManifestChangeVerdict) -> BTreeSet<&'static str> {
     verdict.notices.iter().map(|notice| notice.rule.as_str()).collect()
 }
 
@@ -91,13 +91,13 @@ fn with_schema(schema: &Value) -> Value {
     manifest(&[tool("do_it", "x:y", schema)], &[scope("x:y", "medium")])
 }
 
-fn judge(old: &Value, new: &Value) -> ChangeVerdict {
-    let verdict = manifests(Some(old), Some(new), &[], &ChangePolicy::default());
+fn judge(old: &Value, new: &Value) -> ManifestChangeVerdict {
+    let verdict = manifests(Some(old), Some(new), &[], &ChangeJudgingPolicy::default());
     witnesses_hold(old, new, &[], &verdict);
     verdict
 }
 
-fn scopes(verdict: &ChangeVerdict) -> Vec<&str> {
+fn scopes(verdict: &ManifestChangeVerdict) -> Vec<&str> {
     verdict.scopes_requiring_reauth.iter().map(String::as_str).collect()
 }
 
@@ -149,8 +149,8 @@ fn each_specification_row_gives_expected_verdict_for_change_and_reversal() {
 #[test]
 fn every_judge_rule_and_the_step_budget_are_documented() {
     let page = include_str!("../../../../docs/change-judge.md");
-    let rules = ChangeRule::ALL.iter().map(|rule| rule.as_str());
-    let rules = rules.chain(NoticeRule::ALL.iter().map(|rule| rule.as_str()));
+    let rules = BreakingChangeRule::ALL.iter().map(|rule| rule.as_str());
+    let rules = rules.chain(NonBreakingChangeRule::ALL.iter().map(|rule| rule.as_str()));
     for rule in rules.chain(NarrowingRule::ALL.iter().map(|rule| rule.as_str())) {
         assert!(page.contains(&format!("`{rule}`")), "docs/change-judge.md does not describe {rule}");
     }
@@ -240,7 +240,7 @@ fn type_object_added_to_or_removed_from_an_untyped_schema_is_no_change() {
     ] {
         let (untyped, typed) = (with_schema(&untyped), with_schema(&typed));
         for (old, new) in [(&untyped, &typed), (&typed, &untyped)] {
-            assert_eq!(judge(old, new), ChangeVerdict::default(), "{old} {new}");
+            assert_eq!(judge(old, new), ManifestChangeVerdict::default(), "{old} {new}");
         }
     }
     for harmless in [json!({"maxLength": 3}), json!({"minimum": 3}), json!({"items": {"type": "string"}})] {
@@ -282,7 +282,7 @@ fn tool_moved_to_another_scope_needs_consent_to_that_scope() {
 
 #[test]
 fn removed_and_readded_tool_is_compared_with_its_last_form() {
-    let policy = ChangePolicy::default();
+    let policy = ChangeJudgingPolicy::default();
     let of = |types: &[&str], scopes: &[&str]| {
         let tools: Vec<_> = types
             .iter()
@@ -311,7 +311,7 @@ fn removed_and_readded_tool_is_compared_with_its_last_form() {
 
 #[test]
 fn first_manifest_needs_consent_and_clearing_a_manifest_does_not() {
-    let policy = ChangePolicy::default();
+    let policy = ChangeJudgingPolicy::default();
     let some = manifest(&[], &[scope("a:a", "low"), scope("b:b", "low")]);
     for nothing in [None, Some(&Value::Null)] {
         let verdict = manifests(nothing, Some(&some), &[], &policy);
@@ -321,7 +321,7 @@ fn first_manifest_needs_consent_and_clearing_a_manifest_does_not() {
             (verdict.breaking, notices(&verdict)),
             (false, BTreeSet::from(["manifest_cleared", "scope_removed"]))
         );
-        assert_eq!(manifests(nothing, None, &[], &policy), ChangeVerdict::default());
+        assert_eq!(manifests(nothing, None, &[], &policy), ManifestChangeVerdict::default());
     }
     let empty = manifests(None, Some(&manifest(&[], &[])), &[], &policy);
     assert_eq!((empty.breaking, empty.findings.len(), scopes(&empty)), (true, 1, vec![]));
@@ -375,18 +375,18 @@ fn changes_that_need_no_consent_give_a_notice() {
     let mut written = plain.clone();
     written["tools"][0]["timeout_ms"] = json!(10_000);
     written["tools"][0]["required"] = json!(false);
-    assert_eq!(judge(&plain, &written), ChangeVerdict::default());
+    assert_eq!(judge(&plain, &written), ManifestChangeVerdict::default());
     // The order of tools and scopes does not matter.
     let any = json!({"type": "object"});
     let (one, two) = (tool("do_a", "a:a", &any), tool("do_b", "b:b", &any));
     let (a, b) = (scope("a:a", "low"), scope("b:b", "low"));
     let forth = manifest(&[one.clone(), two.clone()], &[a.clone(), b.clone()]);
-    assert_eq!(judge(&forth, &manifest(&[two, one], &[b, a])), ChangeVerdict::default());
+    assert_eq!(judge(&forth, &manifest(&[two, one], &[b, a])), ManifestChangeVerdict::default());
 }
 
 #[test]
 fn widening_is_a_notice_by_default_and_needs_consent_under_strict_policy() {
-    let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
+    let strict = ChangeJudgingPolicy { reauth_on_widening: true, ..ChangeJudgingPolicy::default() };
     let any = json!({"type": "object"});
     let more = |names: &[&str], sensitivity: &str| {
         let tools: Vec<_> = names.iter().map(|name| tool(name, "x:y", &any)).collect();
@@ -447,18 +447,19 @@ fn unreadable_manifest_or_invalid_schema_is_breaking() {
     ];
     for bad in &bads {
         for (old, new) in [(bad, &good), (&good, bad), (bad, bad)] {
-            let verdict = manifests(Some(old), Some(new), &[], &ChangePolicy::default());
+            let verdict = manifests(Some(old), Some(new), &[], &ChangeJudgingPolicy::default());
             assert_eq!(rules(&verdict), BTreeSet::from(["unreadable"]), "{old} {new}");
             assert!(old == new || scopes(&verdict) == ["x:y"], "{old} {new} {verdict:?}");
         }
         let nothing = Map::new().into();
-        let verdict = manifests(Some(&nothing), Some(&good), std::slice::from_ref(bad), &ChangePolicy::default());
+        let verdict =
+            manifests(Some(&nothing), Some(&good), std::slice::from_ref(bad), &ChangeJudgingPolicy::default());
         assert!(rules(&verdict).contains("unreadable"));
     }
     // An invalid schema affects only its own tool.
     let bad_pattern = json!({"properties": {"a": {"type": "string", "pattern": "("}}});
     for schema in [json!({"type": 1}), json!({"$ref": "#/nowhere"}), bad_pattern, json!(false)] {
-        let verdict = manifests(Some(&good), Some(&with_schema(&schema)), &[], &ChangePolicy::default());
+        let verdict = manifests(Some(&good), Some(&with_schema(&schema)), &[], &ChangeJudgingPolicy::default());
         assert_eq!((verdict.breaking, scopes(&verdict)), (true, vec!["x:y"]), "{schema}");
     }
     let verdict = judge(&good, &put("/schema_version", json!("2.0")));
@@ -479,8 +480,8 @@ fn judge_ends_on_3000_chained_references_a_reference_cycle_and_200_branches() {
     assert!(judge_quick(&chain(&defs, "integer"), &chain(&defs, "number")).breaking);
     defs.insert("d2999".to_owned(), json!({"$ref": "#/$defs/d0"}));
     let round =
-        manifests(Some(&chain(&defs, "integer")), Some(&chain(&defs, "integer")), &[], &ChangePolicy::default());
-    assert_eq!(round, ChangeVerdict::default());
+        manifests(Some(&chain(&defs, "integer")), Some(&chain(&defs, "integer")), &[], &ChangeJudgingPolicy::default());
+    assert_eq!(round, ManifestChangeVerdict::default());
     // Hundreds of different alternatives.
     let many = |offset: i64| {
         let branches: Vec<Value> =
@@ -490,6 +491,6 @@ fn judge_ends_on_3000_chained_references_a_reference_cycle_and_200_branches() {
     assert!(judge_quick(&many(0), &many(1)).breaking);
 }
 
-fn judge_quick(old: &Value, new: &Value) -> ChangeVerdict {
-    manifests(Some(old), Some(new), &[], &ChangePolicy::default())
+fn judge_quick(old: &Value, new: &Value) -> ManifestChangeVerdict {
+    manifests(Some(old), Some(new), &[], &ChangeJudgingPolicy::default())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nuncio_judge::schema::{ComparisonBudget, compare};
-use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict, manifests};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -155,11 +155,11 @@ fn arguments(dice: &mut TestRandom, depth: usize) -> Value {
     chosen.into_iter().map(|name| (name.to_owned(), value(dice, depth))).collect::<Map<_, _>>().into()
 }
 
-fn judge(old: &Value, new: &Value) -> ChangeVerdict {
-    manifests(Some(old), Some(new), &[], &ChangePolicy::default())
+fn judge(old: &Value, new: &Value) -> ManifestChangeVerdict {
+    manifests(Some(old), Some(new), &[], &ChangeJudgingPolicy::default())
 }
 
-fn hangs_together(verdict: &ChangeVerdict) {
+fn hangs_together(verdict: &ManifestChangeVerdict) {
     assert_eq!(verdict.breaking, !verdict.findings.is_empty(), "{verdict:?}");
     let scopes: BTreeSet<String> = verdict.findings.iter().filter_map(|finding| finding.scope.clone()).collect();
     assert_eq!(verdict.scopes_requiring_reauth, scopes);
@@ -171,12 +171,12 @@ proptest! {
     #[test]
     fn random_manifest_unchanged_or_reordered_gives_no_change(seed: u64) {
         let manifest = manifest(&mut TestRandom(seed));
-        prop_assert_eq!(judge(&manifest, &manifest), ChangeVerdict::default());
+        prop_assert_eq!(judge(&manifest, &manifest), ManifestChangeVerdict::default());
         // A different order of unordered parts is no change either.
         let mut turned = manifest.clone();
         turned["tools"].as_array_mut().unwrap().reverse();
         turned["permission_scopes"].as_array_mut().unwrap().reverse();
-        prop_assert_eq!(judge(&manifest, &turned), ChangeVerdict::default());
+        prop_assert_eq!(judge(&manifest, &turned), ManifestChangeVerdict::default());
     }
 
     #[test]
@@ -195,15 +195,15 @@ proptest! {
         prop_assert_eq!(verdict.breaking, compare(before, after, ComparisonBudget::default()).outcome.breaking());
         let scope = new["tools"][index]["permission_scope"].as_str().unwrap();
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
-        prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "{} {}", before, after);
+        prop_assert_eq!(before == after, verdict == ManifestChangeVerdict::default(), "{} {}", before, after);
         witnesses_hold(&old, &new, &[], &verdict);
         // The same findings result if the tool is removed and added again.
         let mut without = old.clone();
         without["tools"].as_array_mut().unwrap().remove(index);
-        let hidden = manifests(Some(&without), Some(&new), std::slice::from_ref(&old), &ChangePolicy::default());
+        let hidden = manifests(Some(&without), Some(&new), std::slice::from_ref(&old), &ChangeJudgingPolicy::default());
         prop_assert_eq!(&hidden.findings, &verdict.findings);
         // The stricter policy reports a breaking change at least as often.
-        let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
+        let strict = ChangeJudgingPolicy { reauth_on_widening: true, ..ChangeJudgingPolicy::default() };
         let strict = manifests(Some(&old), Some(&new), &[], &strict);
         hangs_together(&strict);
         prop_assert_eq!(strict.breaking, verdict.breaking || notices(&verdict).contains("input_widened"));

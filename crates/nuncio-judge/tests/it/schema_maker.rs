@@ -7,11 +7,11 @@ const PATTERNS: &[&str] =
     &["^a", "b$", "^a*$", "^[a-c]+$", "^x", "[0-9]", "^(a|b)$", "", "^.$", "^..?$", "a|x", "^[^a]*$", "^a+b*$"];
 const TYPES: &[&str] = &["null", "boolean", "integer", "number", "string", "array", "object"];
 
-pub(crate) struct SchemaGenerator {
+pub(crate) struct RandomSchemaGenerator {
     seed: u64,
 }
 
-impl SchemaGenerator {
+impl RandomSchemaGenerator {
     pub(crate) fn new(seed: u64) -> Self {
         let mut maker = Self { seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 };
         for _ in 0..4 {

@@ -3,7 +3,7 @@
 use nuncio_judge::schema::{ComparisonBudget, ComparisonOutcome, compare};
 use serde_json::Value;
 
-use super::schema_maker::SchemaGenerator;
+use super::schema_maker::RandomSchemaGenerator;
 use super::schema_worlds::ConstrainedType;
 
 fn validator(schema: &Value) -> jsonschema::Validator {
@@ -14,7 +14,7 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 fn no_random_value_refutes_schemas_judged_compatible() {
     let (mut compatible, mut breaking, mut unknown) = (0, 0, 0);
     for seed in 0..600 {
-        let mut maker = SchemaGenerator::new(seed);
+        let mut maker = RandomSchemaGenerator::new(seed);
         let (old, new) = maker.pair(2);
         // A schema that refers to itself directly has no meaning and makes validators overflow.
         if old.to_string().contains("\"$ref\":\"#\"") || new.to_string().contains("\"$ref\":\"#\"") {
@@ -50,7 +50,7 @@ fn no_value_of_a_small_domain_refutes_schemas_judged_compatible() {
         let values = world.values();
         let (mut settled, mut unknown) = (0, 0);
         for seed in 0..250 {
-            let mut maker = SchemaGenerator::new(seed);
+            let mut maker = RandomSchemaGenerator::new(seed);
             let (old, new) = (world.schema(&mut maker, 2), world.schema(&mut maker, 2));
             match compare(&old, &new, ComparisonBudget::default()).outcome {
                 ComparisonOutcome::Breaking => settled += 1,

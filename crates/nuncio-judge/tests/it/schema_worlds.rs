@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema_maker::SchemaGenerator;
+use super::schema_maker::RandomSchemaGenerator;
 
 /// The type that the schemas of a domain constrain.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl ConstrainedType {
         }
     }
 
-    pub(crate) fn schema(self, maker: &mut SchemaGenerator, depth: usize) -> Value {
+    pub(crate) fn schema(self, maker: &mut RandomSchemaGenerator, depth: usize) -> Value {
         let mut map = Map::new();
         if maker.below(2) == 0 {
             let name = ["number", "string", "array", "object"][self as usize];
@@ -78,7 +78,7 @@ impl ConstrainedType {
         Value::Object(map)
     }
 
-    fn combined(self, maker: &mut SchemaGenerator, depth: usize, map: &mut Map<String, Value>) {
+    fn combined(self, maker: &mut RandomSchemaGenerator, depth: usize, map: &mut Map<String, Value>) {
         match maker.below(7) {
             number @ 0..=2 => {
                 let list: Value = (0..2 + maker.below(2)).map(|_| self.schema(maker, depth)).collect();
@@ -105,7 +105,7 @@ impl ConstrainedType {
         }
     }
 
-    fn keyword(self, maker: &mut SchemaGenerator, map: &mut Map<String, Value>) {
+    fn keyword(self, maker: &mut RandomSchemaGenerator, map: &mut Map<String, Value>) {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
@@ -178,7 +178,7 @@ impl ConstrainedType {
             },
             Self::Objects => {
                 let names = ["a", "b", "ab", "x"];
-                let name = |maker: &mut SchemaGenerator| names[maker.below(4)];
+                let name = |maker: &mut RandomSchemaGenerator| names[maker.below(4)];
                 let (one, other) = (name(maker), name(maker));
                 let pattern = ["^a", "b$", "^.$", "^[^b]*$"][maker.below(4)];
                 match maker.below(11) {
@@ -214,7 +214,7 @@ impl ConstrainedType {
 }
 
 /// A random schema for an item or a property.
-fn item(maker: &mut SchemaGenerator) -> Value {
+fn item(maker: &mut RandomSchemaGenerator) -> Value {
     let all = [
         json!(true),
         json!(false),

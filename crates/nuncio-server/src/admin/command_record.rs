@@ -4,7 +4,7 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Engine;
-pub use nuncio_engine::operator_commands::CommandIssuer;
+pub use nuncio_engine::operator_commands::OperatorCommandIssuer;
 use serde_json::Value;
 
 use super::AdminCommand;
@@ -14,7 +14,7 @@ const SUBJECT_FIELDS: [&str; 10] =
     ["id", "which", "principal", "domain", "target", "did", "subject", "device", "to", "before"];
 
 /// The operating-system account with this user id.
-pub(crate) fn account(uid: u32) -> CommandIssuer {
+pub(crate) fn account(uid: u32) -> OperatorCommandIssuer {
     let number = uid.to_string();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
@@ -22,11 +22,14 @@ pub(crate) fn account(uid: u32) -> CommandIssuer {
         let name = fields.next()?;
         (fields.nth(1)? == number).then(|| name.to_owned())
     });
-    CommandIssuer { principal: Principal::Local, account: Some(name.unwrap_or_else(|| format!("uid {number}"))) }
+    OperatorCommandIssuer {
+        principal: Principal::Local,
+        account: Some(name.unwrap_or_else(|| format!("uid {number}"))),
+    }
 }
 
 #[must_use]
-pub fn this_account() -> CommandIssuer {
+pub fn this_account() -> OperatorCommandIssuer {
     account(rustix::process::getuid().as_raw())
 }
 
@@ -57,7 +60,7 @@ impl AdminCommand {
     }
 
     /// The audit record of a command; `None` if the command changes nothing.
-    pub(super) fn record(&self, engine: &Engine, by: &CommandIssuer) -> Option<AuditEventRecord> {
+    pub(super) fn record(&self, engine: &Engine, by: &OperatorCommandIssuer) -> Option<AuditEventRecord> {
         if self.only_reads() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nuncio_anp::directory::{DirectoryEntry, RegistrationStatus};
+use nuncio_anp::directory::{DirectoryEntry, RemoteRegistrationStatus};
 use nuncio_core::approval::Approval;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes};
@@ -165,7 +165,7 @@ replies! {
     AgentDirectory {
         agents: Vec<DirectoryEntry>,
         /// Registrations of this server's agents with other directories.
-        elsewhere: Vec<RegistrationStatus>,
+        elsewhere: Vec<RemoteRegistrationStatus>,
     }
 
     /// Reply to `MessageSend` and `MessageShow`.

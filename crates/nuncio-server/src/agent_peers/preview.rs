@@ -2,14 +2,14 @@
 //! final answer; without a stream the final message is sent all the same.
 
 use nuncio_a2h::peer::{InboundMessage, Peer, StreamWriter};
-use nuncio_core::event::{OutputKind, TurnLogEvent};
+use nuncio_core::event::{ModelOutputKind, TurnLogEvent};
 use nuncio_engine::converse::LiveTurn;
 
 /// Limit of streams per turn. A tool call or the relay may end a stream, and then a new one is opened.
 const MAX_STREAMS: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct ReplyPreview<'a> {
+pub(super) struct StreamedReplyPreview<'a> {
     agent: &'a Peer,
     message: &'a InboundMessage,
     /// Text since the last tool call.
@@ -30,7 +30,7 @@ struct NewTurnOutput {
     is_over: bool,
 }
 
-impl<'a> ReplyPreview<'a> {
+impl<'a> StreamedReplyPreview<'a> {
     pub(super) fn new(agent: &'a Peer, message: &'a InboundMessage) -> Self {
         Self { agent, message, text: String::new(), writer: None, streams_left: MAX_STREAMS }
     }
@@ -93,7 +93,7 @@ impl NewTurnOutput {
             let mut progress = Self { next: log.len(), is_over: log.is_finished(), ..Self::default() };
             for (_, event) in log.from(from) {
                 match event {
-                    TurnLogEvent::Delta(OutputKind::Text, piece) => progress.text.push_str(piece),
+                    TurnLogEvent::Delta(ModelOutputKind::Text, piece) => progress.text.push_str(piece),
                     TurnLogEvent::ToolCall(_) => {
                         progress.text.clear();
                         progress.called_tool = true;

@@ -13,7 +13,7 @@ use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::json;
 
-use super::preview::ReplyPreview;
+use super::preview::StreamedReplyPreview;
 
 /// Passes sealed messages to one served agent.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct SealedMessageHandler {
 impl PeerHandler for SealedMessageHandler {
     async fn on_message(&self, agent: &Peer, message: InboundMessage) {
         let conversation = &message.conversation;
-        let mut preview = ReplyPreview::new(agent, &message);
+        let mut preview = StreamedReplyPreview::new(agent, &message);
         let answer = match self.answer(&message, &mut preview).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return,
@@ -45,7 +45,7 @@ impl PeerHandler for SealedMessageHandler {
 async fn send(
     agent: &Peer,
     message: &InboundMessage,
-    preview: ReplyPreview<'_>,
+    preview: StreamedReplyPreview<'_>,
     answer: &str,
 ) -> Result<(), SendError> {
     let payload = json!({"type": "text", "text": answer});
@@ -60,7 +60,7 @@ impl SealedMessageHandler {
     async fn answer(
         &self,
         message: &InboundMessage,
-        preview: &mut ReplyPreview<'_>,
+        preview: &mut StreamedReplyPreview<'_>,
     ) -> Result<Option<String>, EngineError> {
         let RelayParty::Person(person) = &message.sender else { return Ok(None) };
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {

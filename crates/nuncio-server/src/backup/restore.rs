@@ -13,7 +13,7 @@ use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::KeyringEntry;
 use nuncio_engine::ports::store::info::{REWOUND_AT, SIGNATURES_SINCE};
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_store::dump::backup_file::{BackupError, BackupFile, BackupPart, BackupReader};
+use nuncio_store::dump::backup_file::{BackupPart, BackupReader, DeviceBackupFile, KeyBackupError};
 use nuncio_store::dump::{RewoundRows, Row, StoreTarget, TableShape, Value, replace_info};
 use nuncio_store::{SCHEMA_VERSION, SqliteTarget};
 use serde::Serialize;
@@ -92,12 +92,12 @@ async fn fill(
     file: &Path,
     cipher: &SecretCipher,
     at: Timestamp,
-) -> Result<(RestoreReport, Vec<BackupFile>), OperatorError> {
-    let wrong = |error: BackupError| invalid(file, &error.to_string());
+) -> Result<(RestoreReport, Vec<DeviceBackupFile>), OperatorError> {
+    let wrong = |error: KeyBackupError| invalid(file, &error.to_string());
     let mut backup = BackupReader::open(open(file)?).map_err(wrong)?;
     let schema = backup.header().schema;
     if schema > SCHEMA_VERSION {
-        return Err(wrong(BackupError::Newer));
+        return Err(wrong(KeyBackupError::Newer));
     }
     let mut target = SqliteTarget::create(database, schema)?;
     let mut report = RestoreReport { created_at: backup.header().created_at, rows: 0, left_out: 0 };
@@ -111,12 +111,12 @@ async fn fill(
 }
 
 enum PartError {
-    Backup(BackupError),
+    Backup(KeyBackupError),
     Operator(OperatorError),
 }
 
-impl From<BackupError> for PartError {
-    fn from(error: BackupError) -> Self {
+impl From<KeyBackupError> for PartError {
+    fn from(error: KeyBackupError) -> Self {
         Self::Backup(error)
     }
 }
@@ -133,7 +133,7 @@ async fn copy_parts(
     cipher: &SecretCipher,
     at: Timestamp,
     report: &mut RestoreReport,
-) -> Result<Vec<BackupFile>, PartError> {
+) -> Result<Vec<DeviceBackupFile>, PartError> {
     let rules = RewoundRows { at };
     let mut waiting = target.tables().to_vec();
     let tables = waiting.clone();
@@ -142,11 +142,11 @@ async fn copy_parts(
         match backup.next_part()? {
             BackupPart::Table(shape) => {
                 let place = waiting.iter().position(|own| *own == shape);
-                let place = place.ok_or(BackupError::Damaged("it has a table that its version does not have"))?;
+                let place = place.ok_or(KeyBackupError::Damaged("it has a table that its version does not have"))?;
                 table = Some(waiting.remove(place));
             }
             BackupPart::Rows(rows) => {
-                let table = table.as_ref().ok_or(BackupError::Damaged("rows have no table"))?;
+                let table = table.as_ref().ok_or(KeyBackupError::Damaged("rows have no table"))?;
                 let count = rows.len();
                 if table.name == "keyring" {
                     keys.extend(rows.iter().filter_map(|row| keyring_entry(table, row)));
@@ -159,7 +159,7 @@ async fn copy_parts(
             BackupPart::TableEnd => table = None,
             BackupPart::File(file) => beside.push(file),
             BackupPart::End if waiting.is_empty() => break,
-            BackupPart::End => return Err(BackupError::Damaged("a table is missing").into()),
+            BackupPart::End => return Err(KeyBackupError::Damaged("a table is missing").into()),
         }
     }
     keyring::open_all(cipher, keys)?;
@@ -176,10 +176,15 @@ fn keyring_entry(table: &TableShape, row: &Row) -> Option<KeyringEntry> {
 }
 
 /// Writes the audit key and the checkpoints, unless the data directory has others.
-fn put_beside(data: &DataDir, file: &Path, beside: &[BackupFile], cipher: &SecretCipher) -> Result<(), OperatorError> {
+fn put_beside(
+    data: &DataDir,
+    file: &Path,
+    beside: &[DeviceBackupFile],
+    cipher: &SecretCipher,
+) -> Result<(), OperatorError> {
     let files = data.private_files();
     let mut contents = Vec::new();
-    for BackupFile { name, content } in beside {
+    for DeviceBackupFile { name, content } in beside {
         let content = match name.as_str() {
             CHECKPOINTS_FILE => content.clone().into_bytes(),
             AUDIT_KEY => {

@@ -36,12 +36,12 @@ impl AllowedOrigins {
 }
 
 /// The cross-origin decision on one request, and the CORS headers of its response.
-pub(super) struct OriginCheck {
+pub(super) struct CrossOriginCheck {
     has_origin: bool,
     allowed: Result<Option<HeaderValue>, EngineError>,
 }
 
-impl OriginCheck {
+impl CrossOriginCheck {
     pub(super) fn of(shared: &MiddlewareState, request: &Request) -> Self {
         let needs_key = shared.auth.exposure.asks_for_keys(shared.engine.access().has_keys());
         let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(shared, request) };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use nuncio_auth::PathOwner;
-use nuncio_http::front::{PathRules, SignatureRule};
+use nuncio_http::front::{PathRules, PathSignatureRule};
 
 use crate::fronts::fronts;
 
@@ -12,8 +12,8 @@ const SERVER_PATHS: &[PathRules] = &[
     probe("/healthz"),
     probe("/readyz"),
     PathRules {
-        did_signatures: SignatureRule::Refused,
-        key_signatures: SignatureRule::Refused,
+        did_signatures: PathSignatureRule::Refused,
+        key_signatures: PathSignatureRule::Refused,
         ..PathRules::new("/metrics")
     },
     page("/"),
@@ -29,8 +29,8 @@ const fn probe(prefix: &'static str) -> PathRules {
 
 const fn page(prefix: &'static str) -> PathRules {
     PathRules {
-        did_signatures: SignatureRule::Refused,
-        key_signatures: SignatureRule::Refused,
+        did_signatures: PathSignatureRule::Refused,
+        key_signatures: PathSignatureRule::Refused,
         takes_keys_elsewhere: true,
         is_page: true,
         ..PathRules::new(prefix)
@@ -61,7 +61,7 @@ impl PathOwners {
 #[cfg(test)]
 mod tests {
     use ::http::Method;
-    use nuncio_http::front::{ProtocolFront, TokenKind};
+    use nuncio_http::front::{ProtocolFront, ServerTokenKind};
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn did_tokens_are_accepted_only_on_paths_that_agent_descriptions_link_to() {
         let owners = PathOwners::new();
-        let takes_anp_tokens = |path: &str| owners.owner(path).rules.tokens.contains(&TokenKind::Did);
+        let takes_anp_tokens = |path: &str| owners.owner(path).rules.tokens.contains(&ServerTokenKind::Did);
         for path in ["/anp", "/agents/desk/rpc", "/agents/desk/information/a.json"] {
             assert!(takes_anp_tokens(path), "{path}");
         }

@@ -113,12 +113,12 @@ impl Drop for RequestInProgress {
 
 /// The body of a response; the request is in progress until the body is dropped.
 #[derive(Debug)]
-pub(super) struct WatchedBody {
+pub(super) struct WatchedResponseBody {
     pub(super) body: Body,
     pub(super) request: RequestInProgress,
 }
 
-impl HttpBody for WatchedBody {
+impl HttpBody for WatchedResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -86,12 +86,12 @@ pub(super) async fn on_main_if_identified(open: &OpenConnection) {
 
 /// Runs the requests of an HTTP/2 connection on the runtime for their connection.
 #[derive(Clone)]
-pub(super) struct RequestExecutor {
+pub(super) struct Http2RequestExecutor {
     pub(super) runtimes: Arc<ServerRuntimes>,
     pub(super) open: Arc<OpenConnection>,
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Executor<F> for RequestExecutor {
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Http2RequestExecutor {
     fn execute(&self, request: F) {
         if self.open.is_identified() {
             self.runtimes.main.spawn(request);

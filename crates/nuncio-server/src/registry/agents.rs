@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::{AgentTarget, LocalDidUrlScheme};
-use nuncio_anp::directory::{DirectoryEntry, DirectoryIndex, DirectoryOptions, DirectoryPublisher};
+use nuncio_anp::directory::{DirectoryEntry, DirectoryIndex, DirectoryOptions, RemoteDirectoryRegistrar};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
@@ -76,11 +76,11 @@ pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<Re
 pub(crate) fn list(
     engine: &Engine,
     directory: &DirectoryIndex,
-    publisher: Option<&DirectoryPublisher>,
+    publisher: Option<&RemoteDirectoryRegistrar>,
 ) -> AgentDirectory {
     let now = engine.now();
     let entries = directory.entries();
     let agents = entries.iter().map(|(entry, listed)| DirectoryEntry::new(entry, listed, now));
-    let elsewhere = publisher.map(DirectoryPublisher::statuses).unwrap_or_default();
+    let elsewhere = publisher.map(RemoteDirectoryRegistrar::statuses).unwrap_or_default();
     AgentDirectory { agents: agents.collect(), elsewhere }
 }

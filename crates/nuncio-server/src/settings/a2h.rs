@@ -9,7 +9,7 @@ use nuncio_core::ids::{AgentId, AgentName};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_engine::consent::ConsentSettings;
 use nuncio_engine::relay::RelaySettings;
-use nuncio_judge::ChangePolicy;
+use nuncio_judge::ChangeJudgingPolicy;
 use serde::Deserialize;
 use url::Url;
 
@@ -26,13 +26,13 @@ pub struct A2hSettings {
     /// Whether webhooks of agents may point to this machine.
     pub allow_loopback_webhooks: bool,
     /// Agents of this server whose people are reached through a relay on another server.
-    pub relay: Vec<RelaySetting>,
+    pub relay: Vec<RemoteRelaySetting>,
 }
 
 /// The settings section `[[a2h.relay]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RelaySetting {
+pub struct RemoteRelaySetting {
     pub agent: AgentName,
     pub url: Url,
     pub agent_id: AgentId,
@@ -41,7 +41,7 @@ pub struct RelaySetting {
     pub token_file: Option<PathBuf>,
 }
 
-impl RelaySetting {
+impl RemoteRelaySetting {
     /// The agent's token at the relay.
     pub fn token(&self) -> Result<String, OperatorError> {
         let token = read_secret("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
@@ -62,7 +62,10 @@ impl A2hSettings {
     /// The consent rules from these settings. Fails if the scopes file is invalid.
     pub fn rules(&self) -> Result<ConsentSettings, OperatorError> {
         let mut rules = ConsentSettings {
-            policy: ChangePolicy { reauth_on_widening: self.reauth_on_widening, ..ChangePolicy::default() },
+            policy: ChangeJudgingPolicy {
+                reauth_on_widening: self.reauth_on_widening,
+                ..ChangeJudgingPolicy::default()
+            },
             ..ConsentSettings::default()
         };
         if let Some(path) = &self.scopes {

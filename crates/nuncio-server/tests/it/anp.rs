@@ -28,7 +28,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
-use nuncio_identity::SignedRequest;
+use nuncio_identity::SignableRequest;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawHttpResponse};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ pub(crate) fn nonce() -> String {
 pub(crate) fn signed(gateway: &Gateway, someone: &ForeignDid, path: &str, body: &str) -> Vec<(String, String)> {
     let target = format!("{}{path}", gateway.server().url());
     let none: [(&str, &str); 0] = [];
-    let request = SignedRequest { method: "POST", target_uri: &target, headers: &none, body: body.as_bytes() };
+    let request = SignableRequest { method: "POST", target_uri: &target, headers: &none, body: body.as_bytes() };
     let (now, key_id, nonce) = (gateway.engine().now(), someone.key_id(), nonce());
     let expires = Some(now.after(Duration::from_secs(300)));
     let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };

@@ -32,13 +32,13 @@ async fn sessions(gateway: &Gateway) -> usize {
 }
 
 /// A request line and headers to an open loopback server, with the expected error code, if any.
-type OriginCase = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+type CrossOriginCase = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
 
 const HOST: (&str, &str) = ("Host", "localhost:PORT");
 const STRANGER: Option<&str> = Some("cross_origin_refused");
 const REBOUND: Option<&str> = Some("host_refused");
 
-const ROWS: &[OriginCase] = &[
+const ROWS: &[CrossOriginCase] = &[
     // Requests without an origin, by every name of this machine.
     ("curl", &[HOST], None),
     ("curl, any case", &[("Host", "LocalHost:PORT")], None),

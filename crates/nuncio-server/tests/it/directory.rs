@@ -14,7 +14,7 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SignatureParameters, sign};
 use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
-use nuncio_identity::{Did, DidService, NewDidDocument, SignedRequest, SigningKey};
+use nuncio_identity::{Did, DidService, NewDidDocument, SignableRequest, SigningKey};
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn send(gateway: &Gateway, by: &SenderCredential<'_>, method: &str, path: 
         SenderCredential::Did(someone) => {
             let target = format!("{}{path}", gateway.server().url());
             let none: [(&str, &str); 0] = [];
-            let request = SignedRequest { method, target_uri: &target, headers: &none, body: body.as_bytes() };
+            let request = SignableRequest { method, target_uri: &target, headers: &none, body: body.as_bytes() };
             let (now, key_id, nonce) = (gateway.engine().now(), someone.key_id(), nonce());
             let expires = Some(now.after(Duration::from_secs(300)));
             let options = SignatureParameters { key_id: &key_id, created: now, expires, nonce: &nonce };

@@ -19,8 +19,8 @@ use nuncio_core::principal::Principal;
 use nuncio_core::turn::{StopReason, TurnOutcome};
 use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::Meter;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter};
+use nuncio_engine::ports::runner::{AuthorizedToolCall, Runner, ToolOutput, ToolRunError};
 use nuncio_engine::ports::store::{AuditStore as _, ExecutionStore as _, NodeStore as _};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::tasks::TaskCommand;
@@ -113,7 +113,7 @@ struct CountingRunner(Arc<ExecutionRecorder>);
 
 #[async_trait]
 impl Runner for CountingRunner {
-    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, RunError> {
+    async fn run(&self, call: AuthorizedToolCall) -> Result<ToolOutput, ToolRunError> {
         if let Some(inbox) = &call.inbox {
             return inbox.run_by_person(&call, "Do it.".to_owned()).await;
         }
@@ -124,8 +124,8 @@ impl Runner for CountingRunner {
             tokio::task::yield_now().await;
         }
         match call.tool.name.as_str() {
-            "broken" => Err(RunError::Failed("it broke".to_owned())),
-            "flaky" if attempt < 3 => Err(RunError::Unavailable("nobody there".to_owned())),
+            "broken" => Err(ToolRunError::Failed("it broke".to_owned())),
+            "flaky" if attempt < 3 => Err(ToolRunError::Unavailable("nobody there".to_owned())),
             _ => Ok(ToolOutput::json(json!({"attempt": attempt}))),
         }
     }
@@ -142,7 +142,7 @@ struct SilentBrain;
 
 #[async_trait]
 impl Brain for SilentBrain {
-    async fn think(&self, _prompt: BrainPrompt, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+    async fn think(&self, _prompt: BrainStepInput, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         Ok(BrainStepStop::ended(StopReason::EndTurn))
     }
 }

@@ -12,8 +12,8 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::converse::IdempotencyKey;
-use nuncio_engine::invoke::{ExecutionRequest, QueueLimitReached, SubmitError, SubmittedExecution};
-use nuncio_engine::skills::{AccessDenied, SkillPermit};
+use nuncio_engine::invoke::{ExecutionRequest, ExecutionSubmitError, QueueLimitReached, SubmittedExecution};
+use nuncio_engine::skills::{SkillAccessDenied, SkillPermit};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 use nuncio_testkit::{ApiKeyHolder, Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
@@ -79,13 +79,13 @@ pub(crate) async fn submit_as(
     engine: &Engine,
     caller: &Caller,
     Invocation { skill, submission }: Invocation,
-) -> Result<SubmittedExecution, SubmitError> {
+) -> Result<SubmittedExecution, ExecutionSubmitError> {
     let permit = permit(engine, caller, &skill).unwrap_or_else(|denied| panic!("{skill}: {denied:?}"));
     engine.executions().submit(&permit, submission, None).await
 }
 
-pub(crate) fn permit(engine: &Engine, caller: &Caller, skill: &str) -> Result<SkillPermit, AccessDenied> {
-    let offered = engine.skills().skill(Some(caller), skill).ok_or(AccessDenied::NotFound)?;
+pub(crate) fn permit(engine: &Engine, caller: &Caller, skill: &str) -> Result<SkillPermit, SkillAccessDenied> {
+    let offered = engine.skills().skill(Some(caller), skill).ok_or(SkillAccessDenied::NotFound)?;
     engine.skills().permit(caller.clone(), offered)
 }
 
@@ -217,7 +217,7 @@ async fn invalid_inputs_create_no_execution() {
         (json!({"room": 1, "nights": null}), vec!["/nights", "/room"]),
     ] {
         let wished = invocation("book", inputs.clone()).with_key("k", "wrong");
-        let Err(SubmitError::Inputs(faults)) = submit_as(gateway.engine(), &anyone(), wished).await else {
+        let Err(ExecutionSubmitError::Inputs(faults)) = submit_as(gateway.engine(), &anyone(), wished).await else {
             panic!("{inputs} was not refused for its inputs");
         };
         let mut found: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
@@ -252,7 +252,9 @@ async fn same_idempotency_key_returns_the_same_execution() {
         "a repeated key returns the ended execution"
     );
 
-    let Err(SubmitError::Engine(error)) = ask(&ada.caller, "count", "two").await else { panic!("it was accepted") };
+    let Err(ExecutionSubmitError::Engine(error)) = ask(&ada.caller, "count", "two").await else {
+        panic!("it was accepted")
+    };
     assert_eq!(error.code, Code::IdempotencyMismatch);
     for (by, tool) in [(&eve.caller, "count"), (&ada.caller, "echo"), (&anyone(), "count")] {
         let other = ask(by, tool, "two").await.unwrap();
@@ -344,19 +346,23 @@ async fn restricted_and_private_skills_are_refused_to_callers_without_their_scop
     let (may, other) = (gateway.key(&["desk:use"]).await, gateway.key(&["desk:other"]).await);
     let ids = |scopes: &[&str]| scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
     let denied = |by: Caller, tool: &str| permit(engine, &by, &format!("{DESK}/{tool}")).err();
-    let lacks = AccessDenied::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
+    let lacks = SkillAccessDenied::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
     assert_eq!(denied(anyone(), "count"), None);
-    assert_eq!(denied(anyone(), "none"), Some(AccessDenied::NotFound));
-    assert_eq!(denied(anyone(), "limited"), Some(AccessDenied::Unknown));
+    assert_eq!(denied(anyone(), "none"), Some(SkillAccessDenied::NotFound));
+    assert_eq!(denied(anyone(), "limited"), Some(SkillAccessDenied::Unknown));
     assert_eq!(
         denied(other.caller.clone(), "limited"),
-        Some(AccessDenied::Unknown),
+        Some(SkillAccessDenied::Unknown),
         "the credential is not of the declared kind"
     );
     assert_eq!(denied(with_key(&other), "limited"), Some(lacks));
     assert_eq!(denied(with_key(&may), "limited"), None);
     for nobody in [anyone(), with_key(&other)] {
-        assert_eq!(denied(nobody, "secret"), Some(AccessDenied::NotFound), "a private skill is reported as not found");
+        assert_eq!(
+            denied(nobody, "secret"),
+            Some(SkillAccessDenied::NotFound),
+            "a private skill is reported as not found"
+        );
     }
     assert_eq!(denied(with_key(&may), "secret"), None);
 
@@ -396,7 +402,7 @@ async fn execution_over_the_limit_per_caller_is_refused_before_acceptance() {
         Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
     let first = submit(&gateway, invocation("held", json!({})).with_key("k", "b")).await;
     let full = submit_as(gateway.engine(), &anyone(), invocation("held", json!({}))).await;
-    assert_eq!(full, Err(SubmitError::Full(QueueLimitReached::Caller)));
+    assert_eq!(full, Err(ExecutionSubmitError::Full(QueueLimitReached::Caller)));
     let again = submit_as(gateway.engine(), &anyone(), invocation("held", json!({})).with_key("k", "b")).await.unwrap();
     assert!(again.again, "a repeated request does not count against the limit");
     release(&gateway, "held.gate", "done").await;
@@ -488,7 +494,7 @@ async fn agent_skill_answers_and_leaves_no_session() {
 
     for wrong in [json!({}), json!({"text": ""}), json!({"text": 1}), json!({"text": "hi", "x": 1})] {
         let refusal = submit_as(engine, &ada.caller, invocation("ask", wrong.clone())).await;
-        assert!(matches!(refusal, Err(SubmitError::Inputs(_))), "{wrong}");
+        assert!(matches!(refusal, Err(ExecutionSubmitError::Inputs(_))), "{wrong}");
     }
     nothing_is_held(&gateway).await;
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nuncio_http::front::ProtocolFront;
-use nuncio_server::{AgentSource, fronts, load_agents};
+use nuncio_server::{AgentFilesSource, fronts, load_agents};
 use nuncio_testkit::Gateway;
 
 fn examples() -> Vec<(String, PathBuf)> {
@@ -45,7 +45,7 @@ async fn every_example_matches_its_aap_snapshot() {
 #[test]
 fn inexpressible_parts_of_every_example_match_their_snapshot() {
     for (name, folder) in examples() {
-        let agents = load_agents(&AgentSource::Path(folder)).unwrap();
+        let agents = load_agents(&AgentFilesSource::Path(folder)).unwrap();
         let parts = |front: &'static dyn ProtocolFront| {
             let parts = agents.iter().flat_map(move |(_, declared)| front.inexpressible(&declared.agent));
             parts.map(move |part| format!("{}: {part}\n", front.name()))

@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{KeyExpiry, KeyRole};
-use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, this_account};
+use nuncio_server::admin::{AdminCommand, KeyCreationCommand, KeyRotationCommand, this_account};
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn start(clock: &ManualClock) -> Gateway {
 /// Creates a key by an operator's command; the result holds its id and secret.
 async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyExpiry>) -> Value {
     let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
-    let order = AdminCommand::KeyCreate(KeyCreation {
+    let order = AdminCommand::KeyCreate(KeyCreationCommand {
         name: Some(name.to_owned()),
         person: None,
         scopes,
@@ -44,7 +44,7 @@ async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<Key
 }
 
 fn rotate(which: &str) -> AdminCommand {
-    AdminCommand::KeyRotate(KeyRotation { which: which.to_owned(), term: None, overlap_seconds: 0 })
+    AdminCommand::KeyRotate(KeyRotationCommand { which: which.to_owned(), term: None, overlap_seconds: 0 })
 }
 
 fn client(gateway: &Gateway, key: &Value) -> AapClient {
@@ -146,7 +146,7 @@ async fn key_with_an_expiry_in_the_past_is_not_created() {
     let gateway = start(&clock).await;
     let now = clock.now();
     for term in [KeyExpiry::Seconds(0), KeyExpiry::Until(now), KeyExpiry::Until(Timestamp::from_millis(0))] {
-        let order = AdminCommand::KeyCreate(KeyCreation {
+        let order = AdminCommand::KeyCreate(KeyCreationCommand {
             name: None,
             person: None,
             scopes: Vec::new(),
@@ -223,7 +223,7 @@ async fn key_rotation_is_recorded_with_the_account_that_ordered_it() {
 
 /// Rotates the key `app`, whose previous secret stays valid for an hour.
 fn rotate_with_overlap() -> AdminCommand {
-    AdminCommand::KeyRotate(KeyRotation { which: "app".to_owned(), term: None, overlap_seconds: 3600 })
+    AdminCommand::KeyRotate(KeyRotationCommand { which: "app".to_owned(), term: None, overlap_seconds: 3600 })
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn rotation_overlap_does_not_extend_the_old_secret_beyond_its_expiry() {
     let gateway = start(&clock).await;
     let old = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(60))).await;
     let end = old["expires_at"].clone();
-    let order = AdminCommand::KeyRotate(KeyRotation {
+    let order = AdminCommand::KeyRotate(KeyRotationCommand {
         which: "app".to_owned(),
         term: Some(KeyExpiry::Seconds(7200)),
         overlap_seconds: 3600,
@@ -314,7 +314,7 @@ async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     assert_eq!(error.code, Code::BadRequest);
     assert!(error.message.contains("--expires"), "{}", error.message);
     assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
-    let order = AdminCommand::KeyRotate(KeyRotation {
+    let order = AdminCommand::KeyRotate(KeyRotationCommand {
         which: "fixed".to_owned(),
         term: Some(KeyExpiry::Seconds(60)),
         overlap_seconds: 3600,

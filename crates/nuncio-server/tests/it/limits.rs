@@ -9,7 +9,7 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use nuncio_engine::call::{ClientDecision, ToolCallOutcome, ToolCallRequest};
 use nuncio_server::settings::LimitSettings;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, Method, RawHttpResponse, eventually};
 use serde_json::{Map, Value, json};
@@ -315,8 +315,8 @@ async fn queued_call_past_its_deadline_is_never_started() {
     };
     let (first, second) = tokio::join!(first, rest);
     let code = |called| match called {
-        CallOutcome::Ended(ended) => ended.result.err().map(|failure| failure.code),
-        CallOutcome::AskClient => panic!("a call without a client asked one"),
+        ToolCallOutcome::Ended(ended) => ended.result.err().map(|failure| failure.code),
+        ToolCallOutcome::AskClient => panic!("a call without a client asked one"),
     };
     assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(Code::ToolBusy)));
     let audit = gateway.audit().await;

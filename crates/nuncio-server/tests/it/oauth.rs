@@ -486,7 +486,7 @@ async fn opaque_token_is_introspected_and_the_result_cached_for_a_minute() {
 
 #[derive(serde::Deserialize)]
 struct AudienceSetting {
-    audience: nuncio_auth::settings::Audiences,
+    audience: nuncio_auth::settings::AcceptedAudiences,
 }
 
 #[tokio::test]

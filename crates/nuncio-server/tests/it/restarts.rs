@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
-use nuncio_engine::invoke::SubmitError;
+use nuncio_engine::invoke::ExecutionSubmitError;
 use nuncio_engine::ports::store::{CallStore as _, NodeState, NodeStore as _};
 use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
@@ -85,7 +85,7 @@ async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let stopping = tokio::spawn(gateway.stop());
     nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
     let refused = submit_as(&engine, &anyone(), invocation("held", json!({}))).await;
-    assert!(matches!(refused, Err(SubmitError::Engine(error)) if error.code == Code::ShuttingDown));
+    assert!(matches!(refused, Err(ExecutionSubmitError::Engine(error)) if error.code == Code::ShuttingDown));
     // The folder is deleted with the gateway, so the runs are counted when the first one ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
     // The gateway waits until all references to its engine are dropped.

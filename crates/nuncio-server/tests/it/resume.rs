@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::event::EventLog;
+use nuncio_core::event::TurnEventLog;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_testkit::{EventStream, Gateway, ManualClock, Method, ReceivedSseEvent};
@@ -52,7 +52,7 @@ async fn taken_up_everywhere(mode: &str) {
     for _ in 0..PAUSES {
         clock.wait_for_sleeper(PAUSE).await;
         let turn = gateway.engine().conversations().turn(&local, &session, None).await.unwrap();
-        let written = turn.read(EventLog::len);
+        let written = turn.read(TurnEventLog::len);
         // All of the latest events, and a few of those before earlier pauses.
         for event in (0..written).filter(|event| event % 5 == 0 || written - event < 12) {
             let id = format!("1.{event}");

@@ -9,7 +9,7 @@ use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_engine::call::{CallOutcome, ClientDecision, ToolCallRequest};
+use nuncio_engine::call::{ClientDecision, ToolCallOutcome, ToolCallRequest};
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{ApiKeyHolder, Gateway, ManualClock};
 use serde_json::{Value, json};
@@ -233,8 +233,8 @@ impl ProtocolTestGateway {
         self.recorded(async {
             let called = self.call(protocol, case.tool, &case.input, case.offered, ClientDecision::NotAsked);
             match tokio::join!(called, self.meanwhile(case.meanwhile)).0 {
-                CallOutcome::Ended(ended) => json!(ended.content()),
-                CallOutcome::AskClient => panic!("{}: there is no client to ask", case.name),
+                ToolCallOutcome::Ended(ended) => json!(ended.content()),
+                ToolCallOutcome::AskClient => panic!("{}: there is no client to ask", case.name),
             }
         })
         .await
@@ -247,7 +247,7 @@ impl ProtocolTestGateway {
         input: &Value,
         offered: bool,
         client: ClientDecision,
-    ) -> CallOutcome {
+    ) -> ToolCallOutcome {
         let engine = self.gateway.engine();
         let call = ToolCallRequest {
             caller: &self.guest.caller,
@@ -406,10 +406,10 @@ async fn permission_answer_of_the_app_is_recorded_as_decided_by_the_client() {
 async fn call_waiting_for_app_permission_leaves_no_audit_record() {
     let world = ProtocolTestGateway::new().await;
     let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientDecision::AskFirst).await;
-    assert_eq!(called, CallOutcome::AskClient);
+    assert_eq!(called, ToolCallOutcome::AskClient);
     assert_eq!(world.gateway.audit().await, []);
     // A call that is refused anyway causes no question.
     let called = world.call(Protocol::Aap, "write", &json!({}), true, ClientDecision::AskFirst).await;
-    assert!(matches!(called, CallOutcome::Ended(_)), "{called:?}");
+    assert!(matches!(called, ToolCallOutcome::Ended(_)), "{called:?}");
     world.assert_chain_holds(1).await;
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use nuncio_auth::settings::SignatureSettings;
-use nuncio_auth::{RequestHead, SignatureCheckResult, SignatureVerifier};
+use nuncio_auth::settings::RequestSignatureSettings;
+use nuncio_auth::{RequestHead, RequestSignatureVerifier, SignatureCheckResult};
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyExpiry;
 use nuncio_engine::{AuthenticationMethod, Caller};
-use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation};
+use nuncio_server::admin::{AdminCommand, KeyCreationCommand, KeyRotationCommand};
 use nuncio_testkit::{Gateway, ManualClock};
 use ring::hmac;
 
@@ -22,7 +22,7 @@ const BODY: &[u8] = br#"{"skill_id":"desk/echo","inputs":{}}"#;
 struct SigningKeySetup {
     gateway: Gateway,
     clock: ManualClock,
-    signatures: SignatureVerifier,
+    signatures: RequestSignatureVerifier,
     secret: String,
     id: KeyId,
 }
@@ -67,7 +67,7 @@ impl UnsentSignedRequest {
         Self { method: Method::POST, uri, headers: HeaderMap::new(), body: body.to_vec() }
     }
 
-    async fn check_by(&self, signatures: &SignatureVerifier) -> SignatureCheckResult {
+    async fn check_by(&self, signatures: &RequestSignatureVerifier) -> SignatureCheckResult {
         let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         signatures.check(head, &self.body).await
     }
@@ -90,7 +90,7 @@ impl UnsentSignedRequest {
 }
 
 async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
-    let order = AdminCommand::KeyCreate(KeyCreation {
+    let order = AdminCommand::KeyCreate(KeyCreationCommand {
         name: None,
         person: None,
         scopes: Vec::new(),
@@ -107,7 +107,8 @@ impl SigningKeySetup {
         let clock = ManualClock::new();
         let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
         let (id, secret) = signing_key(&gateway).await;
-        let signatures = SignatureVerifier::new(gateway.engine().clone(), &SignatureSettings { allow_bare });
+        let signatures =
+            RequestSignatureVerifier::new(gateway.engine().clone(), &RequestSignatureSettings { allow_bare });
         Self { gateway, clock, signatures, secret, id }
     }
 
@@ -246,7 +247,7 @@ async fn signed_request_used_before_a_restart_is_refused_after_it() {
     drop(it.signatures);
     let data = it.gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
-    let restarted = SignatureVerifier::new(next.engine().clone(), &SignatureSettings::default());
+    let restarted = RequestSignatureVerifier::new(next.engine().clone(), &RequestSignatureSettings::default());
     for request in [&used, &ahead] {
         let again = request.check_by(&restarted).await;
         assert!(matches!(&again, SignatureCheckResult::Invalid(why) if why.contains("used before")), "{again:?}");
@@ -380,7 +381,7 @@ async fn signing_keys_are_stored_encrypted_and_limited_in_number() {
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
-    let order = AdminCommand::KeyCreate(KeyCreation {
+    let order = AdminCommand::KeyCreate(KeyCreationCommand {
         name: None,
         person: None,
         scopes: Vec::new(),
@@ -396,7 +397,7 @@ async fn signing_keys_are_stored_encrypted_and_limited_in_number() {
     let stored = std::fs::read(data.path().join("nuncio.db")).unwrap();
     assert!(!stored.windows(it.secret.len()).any(|bytes| bytes == it.secret.as_bytes()), "secrets are sealed");
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&it.clock).data(data).start().await;
-    let signatures = SignatureVerifier::new(next.engine().clone(), &SignatureSettings::default());
+    let signatures = RequestSignatureVerifier::new(next.engine().clone(), &RequestSignatureSettings::default());
     let request = sign(&it.secret, &(it.clock.now().as_millis() / 1000).to_string(), "nonce-01", BODY);
     assert!(matches!(request.check_by(&signatures).await, SignatureCheckResult::Known(_)));
 }
@@ -405,7 +406,7 @@ async fn signing_keys_are_stored_encrypted_and_limited_in_number() {
 async fn replaced_or_expired_signing_secret_is_refused() {
     let it = SigningKeySetup::start(false).await;
     let rotate = |overlap_seconds, term| {
-        AdminCommand::KeyRotate(KeyRotation { which: it.id.to_string(), term, overlap_seconds })
+        AdminCommand::KeyRotate(KeyRotationCommand { which: it.id.to_string(), term, overlap_seconds })
     };
     let secret = |rotated: &serde_json::Value| rotated["key"].as_str().unwrap().to_owned();
     let check = async |secret: &str, nonce: &str| it.check(&sign(secret, &it.now().to_string(), nonce, BODY)).await;

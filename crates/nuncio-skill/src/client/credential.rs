@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::Consumer;
+use super::SkillConsumer;
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerError, Reason, plain};
-use super::oauth::TokenSource;
+use super::error::{Reason, SkillConsumerError, plain};
+use super::oauth::OAuthTokenSource;
 use super::target::{UserNamedHost, authority};
 use crate::wire::{AuthConfig, AuthType};
 
@@ -22,9 +22,9 @@ const DEFAULT_KEY_HEADER: &str = "X-API-Key";
 /// Secret text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-impl Secret {
+impl SecretString {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -35,32 +35,32 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
+        f.write_str("SecretString(hidden)")
     }
 }
 
 /// Credential for invoking a skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Credential {
+pub enum SkillInvocationCredential {
     /// No credential. For `oauth2` skills, tokens stored by an earlier login are used.
     #[default]
     None,
-    ApiKey(Secret),
-    Token(Secret),
+    ApiKey(SecretString),
+    Token(SecretString),
     /// OAuth client that fetches access tokens with its own credentials.
     Client {
         id: String,
-        secret: Secret,
+        secret: SecretString,
         /// Requested scopes; if empty, all scopes in the descriptor.
         scopes: Vec<String>,
     },
     /// Shared secret of the reference signature scheme (`X-Signature`).
-    Signature(Secret),
+    Signature(SecretString),
 }
 
-impl Credential {
+impl SkillInvocationCredential {
     /// Whether the credential is sent to the named host to see skills that the host hides from anonymous callers.
     pub(super) fn opens_discovery(&self) -> bool {
         matches!(self, Self::ApiKey(_) | Self::Token(_))
@@ -82,39 +82,41 @@ impl Credential {
 #[derive(Debug, Clone)]
 pub(super) enum InvocationAuth {
     Nothing,
-    Header(String, Secret),
-    Bearer(Box<TokenSource>),
-    Signed(Secret),
+    Header(String, SecretString),
+    Bearer(Box<OAuthTokenSource>),
+    Signed(SecretString),
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Selects the authentication for an invocation, or refuses if the credential may not go to the endpoint.
     pub(super) fn auth(
         &self,
         described: &ResolvedSkill,
-        credential: &Credential,
+        credential: &SkillInvocationCredential,
         meant_for: Option<&str>,
-    ) -> Result<InvocationAuth, ConsumerError> {
+    ) -> Result<InvocationAuth, SkillConsumerError> {
         let config = &described.descriptor.auth;
         let auth = match (config.r#type, credential) {
-            (AuthType::None, Credential::None) => InvocationAuth::Nothing,
+            (AuthType::None, SkillInvocationCredential::None) => InvocationAuth::Nothing,
             (AuthType::None, _) => {
                 self.progress.note("the skill requires no credential, so none is sent");
                 InvocationAuth::Nothing
             }
-            (AuthType::ApiKey, Credential::ApiKey(key)) => self.key_header(config, key),
-            (AuthType::OAuth2, Credential::Token(token)) => {
+            (AuthType::ApiKey, SkillInvocationCredential::ApiKey(key)) => self.key_header(config, key),
+            (AuthType::OAuth2, SkillInvocationCredential::Token(token)) => {
                 InvocationAuth::Header("authorization".to_owned(), bearer(token))
             }
-            (AuthType::OAuth2, Credential::Client { id, secret, scopes }) => {
-                InvocationAuth::Bearer(Box::new(TokenSource::client(described, id, secret, scopes)?))
+            (AuthType::OAuth2, SkillInvocationCredential::Client { id, secret, scopes }) => {
+                InvocationAuth::Bearer(Box::new(OAuthTokenSource::client(described, id, secret, scopes)?))
             }
-            (AuthType::OAuth2, Credential::None) => match TokenSource::login(described, self.tokens.as_ref())? {
-                Some(source) => InvocationAuth::Bearer(Box::new(source)),
-                None => return self.without_credential(described),
-            },
-            (AuthType::Custom, Credential::Signature(secret)) => InvocationAuth::Signed(secret.clone()),
-            (_, Credential::None) => return self.without_credential(described),
+            (AuthType::OAuth2, SkillInvocationCredential::None) => {
+                match OAuthTokenSource::login(described, self.tokens.as_ref())? {
+                    Some(source) => InvocationAuth::Bearer(Box::new(source)),
+                    None => return self.without_credential(described),
+                }
+            }
+            (AuthType::Custom, SkillInvocationCredential::Signature(secret)) => InvocationAuth::Signed(secret.clone()),
+            (_, SkillInvocationCredential::None) => return self.without_credential(described),
             _ => {
                 let message = format!(
                     "the skill requires {}, but another kind of credential was given",
@@ -134,7 +136,7 @@ impl Consumer {
 
     /// Refuses a call without the required credential, except to a server on this machine, which may accept local
     /// callers without one.
-    fn without_credential(&self, described: &ResolvedSkill) -> Result<InvocationAuth, ConsumerError> {
+    fn without_credential(&self, described: &ResolvedSkill) -> Result<InvocationAuth, SkillConsumerError> {
         let config = &described.descriptor.auth;
         if described.named_host.is_local() && address::is_local(&described.endpoint) {
             return Ok(InvocationAuth::Nothing);
@@ -143,7 +145,7 @@ impl Consumer {
         Err(credential_error(Reason::CredentialMissing, message, config))
     }
 
-    fn key_header(&self, config: &AuthConfig, key: &Secret) -> InvocationAuth {
+    fn key_header(&self, config: &AuthConfig, key: &SecretString) -> InvocationAuth {
         let name = config.header.clone().unwrap_or_else(|| {
             self.progress.note(format!("the descriptor names no header for the key; {DEFAULT_KEY_HEADER} is used"));
             DEFAULT_KEY_HEADER.to_owned()
@@ -160,7 +162,7 @@ impl Consumer {
         method: &str,
         url: &Url,
         body: &[u8],
-    ) -> Result<Vec<(String, String)>, ConsumerError> {
+    ) -> Result<Vec<(String, String)>, SkillConsumerError> {
         if url.origin() != endpoint.origin() {
             return Ok(Vec::new());
         }
@@ -179,14 +181,14 @@ impl Consumer {
     }
 }
 
-fn bearer(token: &Secret) -> Secret {
-    Secret(format!("Bearer {}", token.reveal()))
+fn bearer(token: &SecretString) -> SecretString {
+    SecretString(format!("Bearer {}", token.reveal()))
 }
 
 /// Headers of the reference signature for `custom` authentication: HMAC-SHA256 over timestamp, nonce and body.
 /// Version 2 also covers method and URL path with query; requests without a body use version 2.
 fn signature(
-    secret: &Secret,
+    secret: &SecretString,
     seconds: i64,
     nonce: &str,
     method: &str,
@@ -214,7 +216,7 @@ fn signature(
 /// Checks that the credential may be sent to the endpoint: descriptor or endpoint must be on the host that the user
 /// named or a subdomain, or the endpoint on the host `meant_for`. A descriptor on a third host cannot redirect the
 /// credential to its own endpoint.
-pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
+pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), SkillConsumerError> {
     let ResolvedSkill { named_host, url, endpoint, .. } = described;
     let is_declared = meant_for.is_some_and(|host| {
         endpoint.host_str().is_some_and(|own| own.eq_ignore_ascii_case(host)) || authority(endpoint) == host
@@ -225,7 +227,7 @@ pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>
     let to = authority(endpoint);
     let message = format!("the credential would be sent to {to}, which does not belong to {named_host}");
     let details = json!({"named": named_host.to_string(), "descriptor": authority(url), "endpoint": to});
-    let error = ConsumerError::new(Reason::CredentialElsewhere, message).details(details);
+    let error = SkillConsumerError::new(Reason::CredentialElsewhere, message).details(details);
     Err(error.advice(format!("if you want to send it to {to}, use --credential-for {to}")))
 }
 
@@ -244,7 +246,7 @@ fn requirement_text(config: &AuthConfig) -> String {
 }
 
 /// Error about a missing or unsuitable credential; its details describe the required authentication.
-fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> ConsumerError {
+fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> SkillConsumerError {
     let advice = match config.r#type {
         AuthType::ApiKey => "give it with --key or NUNCIO_KEY",
         AuthType::OAuth2 => {
@@ -253,7 +255,7 @@ fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> Con
         AuthType::Custom => "if it is the reference signature, give the shared secret with --key or NUNCIO_KEY",
         AuthType::None => "leave the credential out",
     };
-    ConsumerError::new(reason, message).details(requirement(config)).advice(advice)
+    SkillConsumerError::new(reason, message).details(requirement(config)).advice(advice)
 }
 
 /// Required authentication of a skill as error details (§8.3.2).
@@ -281,8 +283,9 @@ mod tests {
     fn custom_signature_equals_openssl_values_for_post_and_get() {
         // printf '1794740400.0123456789abcdef.{"a":1}' | openssl dgst -sha256 -hmac hunter22
         let url = Url::parse("https://skills.example/skills/a/b/invoke?x=%201").unwrap();
-        let sign =
-            |method, body| signature(&Secret::new("hunter22"), 1_794_740_400, "0123456789abcdef", method, &url, body);
+        let sign = |method, body| {
+            signature(&SecretString::new("hunter22"), 1_794_740_400, "0123456789abcdef", method, &url, body)
+        };
         let headers = sign("POST", br#"{"a":1}"#);
         assert_eq!(headers[0].0, "x-signature");
         assert_eq!(headers[0].1, "v1=2fc917f678f3f29e4f8e81243d6b459f1fd0b876c384509cb6e51e26c595d20e");
@@ -293,7 +296,7 @@ mod tests {
 
     #[test]
     fn debug_output_of_a_credential_hides_its_secret() {
-        let text = format!("{:?}", Credential::ApiKey(Secret::new("hunter22")));
+        let text = format!("{:?}", SkillInvocationCredential::ApiKey(SecretString::new("hunter22")));
         assert!(!text.contains("hunter22"), "{text}");
     }
 }

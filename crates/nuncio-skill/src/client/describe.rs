@@ -3,10 +3,10 @@
 use serde_json::json;
 use url::Url;
 
-use super::credential::Credential;
-use super::error::{ConsumerError, Reason, display_url, plain};
+use super::credential::SkillInvocationCredential;
+use super::error::{Reason, SkillConsumerError, display_url, plain};
 use super::target::{SkillTarget, UserNamedHost, authority};
-use super::{Consumer, InvocationProgress};
+use super::{InvocationProgress, SkillConsumer};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
 /// Number of skills listed in the error when the user named only a host.
@@ -25,14 +25,14 @@ pub struct ResolvedSkill {
     pub(super) named_host: UserNamedHost,
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Finds and fetches a skill's descriptor. The first request carries no credential; if the named host hides the
     /// document, the request is repeated with the credential.
     pub async fn describe(
         &self,
         target: &SkillTarget,
-        credential: &Credential,
-    ) -> Result<ResolvedSkill, ConsumerError> {
+        credential: &SkillInvocationCredential,
+    ) -> Result<ResolvedSkill, SkillConsumerError> {
         let named_host = target.named_host();
         match target {
             SkillTarget::Descriptor(url) => self.descriptor(url, &named_host, credential, None).await,
@@ -40,7 +40,7 @@ impl Consumer {
                 let entry = self.find(target, id, credential).await?;
                 let url = Url::parse(&entry.descriptor_url).map_err(|error| {
                     let message = format!("the URL of the descriptor of {:?} is not valid: {error}", plain(id));
-                    ConsumerError::new(Reason::InvalidDocument, message)
+                    SkillConsumerError::new(Reason::InvalidDocument, message)
                 })?;
                 self.descriptor(&url, &named_host, credential, Some(&entry)).await
             }
@@ -52,9 +52,9 @@ impl Consumer {
         &self,
         target: &SkillTarget,
         id: &str,
-        credential: &Credential,
-    ) -> Result<SkillIndexEntry, ConsumerError> {
-        let open = self.discover(target, None, &Credential::None).await;
+        credential: &SkillInvocationCredential,
+    ) -> Result<SkillIndexEntry, SkillConsumerError> {
+        let open = self.discover(target, None, &SkillInvocationCredential::None).await;
         let found = match open {
             Ok(discovery) => discovery.skill(id).cloned(),
             Err(error) if may_be_hidden(&error) && credential.opens_discovery() => None,
@@ -69,7 +69,7 @@ impl Consumer {
             return Ok(entry.clone());
         }
         let (id, host) = (plain(id), authority(&target.host()));
-        let error = ConsumerError::new(Reason::NotListed, format!("{host} lists no skill {id:?}"));
+        let error = SkillConsumerError::new(Reason::NotListed, format!("{host} lists no skill {id:?}"));
         let mut advice = format!("`nuncio discover {host}` lists what it has");
         if !credential.opens_discovery() {
             advice.push_str("; private skills are listed only with a key (--key or NUNCIO_KEY)");
@@ -81,9 +81,9 @@ impl Consumer {
         &self,
         url: &Url,
         named_host: &UserNamedHost,
-        credential: &Credential,
+        credential: &SkillInvocationCredential,
         entry: Option<&SkillIndexEntry>,
-    ) -> Result<ResolvedSkill, ConsumerError> {
+    ) -> Result<ResolvedSkill, SkillConsumerError> {
         let open = self.document::<SkillDescriptor>(url, named_host, Vec::new()).await;
         let got = match open {
             Err(error) if may_be_hidden(&error) && !credential.for_discovery(named_host, url).is_empty() => {
@@ -93,7 +93,7 @@ impl Consumer {
         };
         let descriptor: SkillDescriptor = got.document;
         let endpoint = Url::parse(&descriptor.endpoint.url).map_err(|error| {
-            ConsumerError::new(
+            SkillConsumerError::new(
                 Reason::InvalidDocument,
                 format!("the endpoint of {} is not a URL: {error}", display_url(url)),
             )
@@ -104,7 +104,7 @@ impl Consumer {
                 let (listed_id, found) = (plain(&entry.id), plain(&descriptor.id));
                 let message = format!("{} describes {found:?}, but the index says {listed_id:?}", display_url(url));
                 let details = json!({"index_id": listed_id, "descriptor_id": found});
-                let error = ConsumerError::new(Reason::OtherSkill, message).details(details);
+                let error = SkillConsumerError::new(Reason::OtherSkill, message).details(details);
                 return Err(error.advice("index and descriptor must agree on the id; nothing was invoked"));
             }
             notes.extend(disagreements(entry, &descriptor));
@@ -126,8 +126,13 @@ impl Consumer {
     }
 
     /// Builds the error for a target without a skill id, which lists the host's skills.
-    async fn unnamed_skill(&self, target: &SkillTarget, host: &Url, credential: &Credential) -> ConsumerError {
-        let open = if credential.opens_discovery() { credential } else { &Credential::None };
+    async fn unnamed_skill(
+        &self,
+        target: &SkillTarget,
+        host: &Url,
+        credential: &SkillInvocationCredential,
+    ) -> SkillConsumerError {
+        let open = if credential.opens_discovery() { credential } else { &SkillInvocationCredential::None };
         let discovery = match self.discover(target, None, open).await {
             Ok(discovery) => discovery,
             Err(error) => return error,
@@ -144,12 +149,12 @@ impl Consumer {
             0 => format!("{host} offers no skills"),
             _ => format!("{host} is a host; name one of its skills: {listed}{more}"),
         };
-        ConsumerError::new(Reason::WhichSkill, message).details(json!({"skills": all}))
+        SkillConsumerError::new(Reason::WhichSkill, message).details(json!({"skills": all}))
     }
 }
 
 /// Whether the error could mean that the document is shown only to authenticated callers.
-fn may_be_hidden(error: &ConsumerError) -> bool {
+fn may_be_hidden(error: &SkillConsumerError) -> bool {
     error.reason == Reason::Answered && matches!(error.status, Some(401 | 403 | 404))
 }
 

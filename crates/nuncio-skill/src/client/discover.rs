@@ -6,10 +6,10 @@ use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::json;
 use url::Url;
 
-use super::credential::Credential;
-use super::error::{ConsumerError, Reason, display_url, plain};
+use super::credential::SkillInvocationCredential;
+use super::error::{Reason, SkillConsumerError, display_url, plain};
 use super::target::SkillTarget;
-use super::{Consumer, InvocationProgress};
+use super::{InvocationProgress, SkillConsumer};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 
 /// Limit on skills accepted from one host.
@@ -31,7 +31,7 @@ impl DiscoveredIndex {
     }
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Fetches all index pages of a target's host. The credential is sent only to the named scheme, host and port,
     /// where authenticated callers may see more skills.
     ///
@@ -42,8 +42,8 @@ impl Consumer {
         &self,
         target: &SkillTarget,
         only: Option<CapabilityType>,
-        credential: &Credential,
-    ) -> Result<DiscoveredIndex, ConsumerError> {
+        credential: &SkillInvocationCredential,
+    ) -> Result<DiscoveredIndex, SkillConsumerError> {
         let named_host = target.named_host();
         let mut url = target.host();
         url.set_path(WELL_KNOWN);
@@ -87,7 +87,7 @@ impl Consumer {
 }
 
 /// Checks that ids are unique across pages; the validator checks uniqueness within one page.
-fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> {
+fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), SkillConsumerError> {
     let mut ids = HashSet::with_capacity(index.skills.len());
     match index.skills.iter().find(|entry| !ids.insert(entry.id.as_str())) {
         Some(twice) => {
@@ -98,8 +98,8 @@ fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> 
     }
 }
 
-fn unusable(message: String) -> ConsumerError {
-    ConsumerError::new(Reason::InvalidDocument, message).advice("only its provider can correct the index")
+fn unusable(message: String) -> SkillConsumerError {
+    SkillConsumerError::new(Reason::InvalidDocument, message).advice("only its provider can correct the index")
 }
 
 /// Resolves the `rel="next"` target of the `Link` header.

@@ -16,9 +16,9 @@ pub(crate) use nuncio_core::text::plain;
 
 remote_error! {
     /// Error while finding, describing or invoking a skill, or the failure of its execution.
-    pub struct ConsumerError(ConsumerFailure {
+    pub struct SkillConsumerError(ConsumerFailure {
         /// Error code of the protocol (§8.1) or `EXECUTION_FAILED`.
-        pub code: FailureCode = |reason| FailureCode::Protocol(reason.code()),
+        pub code: ConsumerFailureCode = |reason| ConsumerFailureCode::Protocol(reason.code()),
         pub retry: Option<RetryAdvice> = |_| None,
         /// Id of the execution, if the provider had accepted the invocation.
         pub execution: Option<String> = |_| None,
@@ -29,12 +29,12 @@ remote_error! {
 
 /// One of the protocol's seven codes, or `EXECUTION_FAILED` for a skill that ran and failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureCode {
+pub enum ConsumerFailureCode {
     Protocol(ErrorCode),
     ExecutionFailed,
 }
 
-impl FailureCode {
+impl ConsumerFailureCode {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,14 +50,14 @@ impl FailureCode {
     }
 }
 
-impl fmt::Display for FailureCode {
+impl fmt::Display for ConsumerFailureCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
 string_enum! {
-    /// Specific cause of a [`ConsumerError`], finer than the protocol's code.
+    /// Specific cause of a [`SkillConsumerError`], finer than the protocol's code.
     pub enum Reason {
         /// The text given as a target cannot be parsed.
         BadTarget = "bad_target",
@@ -131,8 +131,8 @@ impl Reason {
     }
 }
 
-impl ConsumerError {
-    pub(super) fn code(mut self, code: FailureCode) -> Self {
+impl SkillConsumerError {
+    pub(super) fn code(mut self, code: ConsumerFailureCode) -> Self {
         self.0.code = code;
         self
     }
@@ -179,26 +179,26 @@ impl ConsumerError {
     }
 }
 
-/// Converts an error response of a provider to a [`ConsumerError`].
-pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<Duration>) -> ConsumerError {
+/// Converts an error response of a provider to a [`SkillConsumerError`].
+pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<Duration>) -> SkillConsumerError {
     let address = display_url(url);
     let response = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
     let Some(ErrorResponse { error, .. }) = response else {
-        let error = ConsumerError::new(Reason::Answered, format!("{address} answered {status}"));
+        let error = SkillConsumerError::new(Reason::Answered, format!("{address} answered {status}"));
         let code = code_of(status);
-        return with_advice(error.code(FailureCode::Protocol(code)).answered(status, retry_after), code);
+        return with_advice(error.code(ConsumerFailureCode::Protocol(code)).answered(status, retry_after), code);
     };
     let details = error.details.filter(|details| !details.is_null());
     let mut failure =
-        ConsumerError::new(Reason::Answered, format!("{address} answered {status}: {}", plain(&error.message)))
-            .code(FailureCode::Protocol(error.code))
+        SkillConsumerError::new(Reason::Answered, format!("{address} answered {status}: {}", plain(&error.message)))
+            .code(ConsumerFailureCode::Protocol(error.code))
             .retry(error.retry)
             .answered(status, retry_after);
     failure.0.details = details;
     with_advice(failure, error.code)
 }
 
-fn with_advice(failure: ConsumerError, code: ErrorCode) -> ConsumerError {
+fn with_advice(failure: SkillConsumerError, code: ErrorCode) -> SkillConsumerError {
     match code {
         ErrorCode::AuthRequired => {
             failure.advice("check the credential (--key or NUNCIO_KEY): it is missing, wrong or has expired")

@@ -8,12 +8,14 @@ use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
 use serde_json::Value;
 use url::Url;
 
-use super::Consumer;
+use super::SkillConsumer;
 use super::backoff::retry_after;
 use super::credential::InvocationAuth;
-use super::error::{ConsumerError, Reason, display_url, plain, refusal};
+use super::error::{Reason, SkillConsumerError, display_url, plain, refusal};
 use super::target::UserNamedHost;
-use crate::validate::{IncompatibleVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value};
+use crate::validate::{
+    IncompatibleProtocolVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value,
+};
 use crate::wire::PROTOCOL_VERSION;
 
 /// An HTTP request of the skill client before it is sent.
@@ -44,25 +46,25 @@ pub(super) struct FetchedDocument<T> {
     pub(super) answer: FetchResponse,
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Sends a request. A redirect is an error; any other status is returned.
-    pub(super) async fn send_request(&self, request: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
+    pub(super) async fn send_request(&self, request: OutgoingRequest<'_>) -> Result<FetchResponse, SkillConsumerError> {
         let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = request;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
-            return Err(ConsumerError::new(Reason::Refused, message));
+            return Err(SkillConsumerError::new(Reason::Refused, message));
         }
         let trust = named_host.trust(url);
         let request = FetchRequest { method, url: url.clone(), headers, body, trust, timeout, max_bytes };
-        let answer = self.fetch.fetch(request).await.map_err(|error| ConsumerError::unfetched(&error))?;
+        let answer = self.fetch.fetch(request).await.map_err(|error| SkillConsumerError::unfetched(&error))?;
         if (300..400).contains(&answer.status) && answer.status != 304 {
-            return Err(ConsumerError::redirected(url, &answer));
+            return Err(SkillConsumerError::redirected(url, &answer));
         }
         Ok(answer)
     }
 
     /// Downloads a document without parsing it; fails if it has more than `max_bytes`.
-    pub async fn download(&self, url: &Url, max_bytes: usize) -> Result<Bytes, ConsumerError> {
+    pub async fn download(&self, url: &Url, max_bytes: usize) -> Result<Bytes, SkillConsumerError> {
         let named_host = super::SkillTarget::Descriptor(url.clone()).named_host();
         let request = OutgoingRequest::get(url, &named_host, max_bytes, self.options.exchange);
         let answer = self.send_request(request).await?;
@@ -76,7 +78,7 @@ impl Consumer {
         url: &Url,
         named_host: &UserNamedHost,
         headers: Vec<(String, String)>,
-    ) -> Result<FetchedDocument<T>, ConsumerError> {
+    ) -> Result<FetchedDocument<T>, SkillConsumerError> {
         let mut request = OutgoingRequest::get(url, named_host, T::KIND.max_bytes(), self.options.exchange);
         request.headers.extend(headers);
         let answer = self.send_request(request).await?;
@@ -96,7 +98,7 @@ impl Consumer {
         auth: &InvocationAuth,
         endpoint: &Url,
         request: impl Fn() -> OutgoingRequest<'a>,
-    ) -> Result<FetchResponse, ConsumerError> {
+    ) -> Result<FetchResponse, SkillConsumerError> {
         let send = async || {
             let mut request = request();
             let body = request.body.as_deref().unwrap_or_default();
@@ -115,7 +117,7 @@ impl Consumer {
     }
 
     /// Fails unless the response is a success.
-    pub(super) fn check_status(&self, url: &Url, answer: &FetchResponse) -> Result<(), ConsumerError> {
+    pub(super) fn check_status(&self, url: &Url, answer: &FetchResponse) -> Result<(), SkillConsumerError> {
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
@@ -123,25 +125,25 @@ impl Consumer {
     }
 
     /// Parses the JSON body of a successful response.
-    pub(super) fn json<T: WireDocument>(&self, url: &Url, answer: &FetchResponse) -> Result<Value, ConsumerError> {
+    pub(super) fn json<T: WireDocument>(&self, url: &Url, answer: &FetchResponse) -> Result<Value, SkillConsumerError> {
         self.check_status(url, answer)?;
-        ConsumerError::check_json_type(url, answer, &format!("a {} is", T::KIND))?;
+        SkillConsumerError::check_json_type(url, answer, &format!("a {} is", T::KIND))?;
         read(&answer.body, T::KIND.max_bytes())
-            .map_err(|why| ConsumerError::invalid(url, &ValidationReport::unreadable(T::KIND, &why)))
+            .map_err(|why| SkillConsumerError::invalid(url, &ValidationReport::unreadable(T::KIND, &why)))
     }
 }
 
 /// Validates a parsed document and returns it with its warnings.
-pub(super) fn valid<T: WireDocument>(url: &Url, value: Value) -> Result<(T, Vec<String>), ConsumerError> {
+pub(super) fn valid<T: WireDocument>(url: &Url, value: Value) -> Result<(T, Vec<String>), SkillConsumerError> {
     let warnings = check(T::KIND, &value).warnings.iter().map(|fault| plain(&fault.to_string())).collect();
-    let document = parse_value(value).map_err(|report| ConsumerError::invalid(url, &report))?;
+    let document = parse_value(value).map_err(|report| SkillConsumerError::invalid(url, &report))?;
     Ok((document, warnings))
 }
 
-fn incompatible(url: &Url, mut error: IncompatibleVersion, document: &Value) -> ConsumerError {
+fn incompatible(url: &Url, mut error: IncompatibleProtocolVersion, document: &Value) -> SkillConsumerError {
     let changelog = document.pointer("/protocol/changelog_url").and_then(Value::as_str);
     error.upgrade_url = changelog.map(plain);
-    ConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))
+    SkillConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))
         .details(error.details())
         .advice("a newer consumer is needed; nothing was invoked")
 }

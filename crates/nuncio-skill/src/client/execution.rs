@@ -9,7 +9,7 @@ use url::Url;
 
 use super::credential::InvocationAuth;
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerError, FailureCode, Reason, display_url, plain};
+use super::error::{ConsumerFailureCode, Reason, SkillConsumerError, display_url, plain};
 use super::target::UserNamedHost;
 use crate::wire::{ExecutionStatus, InvocationResponse};
 
@@ -38,12 +38,12 @@ impl RemoteExecution {
         auth: InvocationAuth,
         response: InvocationResponse,
         deadline: Option<Timestamp>,
-    ) -> Result<Self, ConsumerError> {
+    ) -> Result<Self, SkillConsumerError> {
         let (descriptor, endpoint) = (&described.descriptor, &described.endpoint);
         let id = response.execution_id.clone();
         if id.is_empty() || id.len() > MAX_ID {
             let message = format!("{} returned an execution id of {} bytes", display_url(endpoint), id.len());
-            return Err(ConsumerError::new(Reason::InvalidDocument, message));
+            return Err(SkillConsumerError::new(Reason::InvalidDocument, message));
         }
         if response.skill_id != descriptor.id {
             return Err(changed(endpoint, "skill", &descriptor.id, &response.skill_id).of(&id));
@@ -53,7 +53,7 @@ impl RemoteExecution {
         if status_url.is_none() && !response.status.is_terminal() {
             let message =
                 format!("{} accepted the request, but its descriptor has no status_url", display_url(endpoint));
-            let error = ConsumerError::new(Reason::NoStatusUrl, message).of(&id);
+            let error = SkillConsumerError::new(Reason::NoStatusUrl, message).of(&id);
             return Err(error.advice("the provider must add a status_url to the descriptor; the outcome is unknown"));
         }
         Ok(Self {
@@ -92,7 +92,7 @@ impl RemoteExecution {
     }
 
     /// Applies a later response about the execution; fails if it contradicts the known state.
-    pub(super) fn update(&mut self, url: &Url, response: InvocationResponse) -> Result<(), ConsumerError> {
+    pub(super) fn update(&mut self, url: &Url, response: InvocationResponse) -> Result<(), SkillConsumerError> {
         if response.execution_id != self.id() {
             return Err(changed(url, "execution", self.id(), &response.execution_id));
         }
@@ -103,7 +103,7 @@ impl RemoteExecution {
         if rank(now) < rank(before) {
             let message =
                 format!("{} reports {} after it had reported {}", display_url(url), now.as_str(), before.as_str());
-            let error = ConsumerError::new(Reason::Backwards, message);
+            let error = SkillConsumerError::new(Reason::Backwards, message);
             return Err(error.advice("an execution never returns to an earlier state; its result is unknown"));
         }
         self.response = response;
@@ -111,7 +111,7 @@ impl RemoteExecution {
     }
 
     /// Result of a finished execution, checked against the output schema; `None` while the execution runs.
-    pub(super) fn outcome(&self) -> Option<Result<Value, ConsumerError>> {
+    pub(super) fn outcome(&self) -> Option<Result<Value, SkillConsumerError>> {
         match self.status() {
             ExecutionStatus::Accepted | ExecutionStatus::Running => None,
             ExecutionStatus::Completed => Some(self.checked_output()),
@@ -120,7 +120,7 @@ impl RemoteExecution {
         }
     }
 
-    fn checked_output(&self) -> Result<Value, ConsumerError> {
+    fn checked_output(&self) -> Result<Value, SkillConsumerError> {
         let output = self.response.output.clone().unwrap_or_default();
         // An output schema that cannot be compiled was reported as a warning, so the output is not checked.
         let schema = self.output.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
@@ -128,22 +128,22 @@ impl RemoteExecution {
             Some(Err(faults)) => {
                 let found: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
                 let message = format!("the output is not what the descriptor promises: {}", found.join("; "));
-                Err(ConsumerError::new(Reason::BadOutput, message).details(json!({"faults": found})).of(self.id()))
+                Err(SkillConsumerError::new(Reason::BadOutput, message).details(json!({"faults": found})).of(self.id()))
             }
             _ => Ok(output),
         }
     }
 
-    fn failure(&self, reason: Reason) -> ConsumerError {
+    fn failure(&self, reason: Reason) -> SkillConsumerError {
         let Some(error) = &self.response.error else {
-            return ConsumerError::new(reason, "it failed, and the provider gave no reason").of(self.id());
+            return SkillConsumerError::new(reason, "it failed, and the provider gave no reason").of(self.id());
         };
         let code = match reason {
-            Reason::TimedOut => FailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
-            _ => FailureCode::read(&error.code),
+            Reason::TimedOut => ConsumerFailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
+            _ => ConsumerFailureCode::read(&error.code),
         };
-        let mut failure = ConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());
-        if code == FailureCode::ExecutionFailed && error.code != code.as_str() {
+        let mut failure = SkillConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());
+        if code == ConsumerFailureCode::ExecutionFailed && error.code != code.as_str() {
             failure = failure.advice(format!("the provider's error code is {}", plain(&error.code)));
         }
         if let Some(details) = &error.details {
@@ -161,9 +161,10 @@ fn rank(status: ExecutionStatus) -> u8 {
     }
 }
 
-fn changed(url: &Url, what: &str, expected: &str, found: &str) -> ConsumerError {
+fn changed(url: &Url, what: &str, expected: &str, found: &str) -> SkillConsumerError {
     let (expected, found) = (plain(expected), plain(found));
     let message = format!("{} returned the {what} {found:?}, but {expected:?} was requested", display_url(url));
-    let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": expected, "actual": found}));
+    let error =
+        SkillConsumerError::new(Reason::Changed, message).details(json!({"expected": expected, "actual": found}));
     error.advice("the answer does not match the request and is not used")
 }

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::error::{ConsumerError, Reason, display_url};
+use super::error::{Reason, SkillConsumerError, display_url};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
-use super::{Consumer, InvocationProgress};
+use super::{InvocationProgress, SkillConsumer};
 use crate::validate::WireDocument as _;
 use crate::wire::{EXECUTION_ID, ExecutionStatus, InvocationResponse};
 
 /// Limit on consecutive failed polls.
 const MAX_FAILURES: u32 = 10;
 
-impl Consumer {
+impl SkillConsumer {
     /// Polls until the execution ends and returns its checked output. At the deadline it gives up with
     /// [`Reason::GaveUp`]; the provider may still run the execution.
-    pub async fn follow(&self, execution: &mut RemoteExecution) -> Result<Value, ConsumerError> {
+    pub async fn follow(&self, execution: &mut RemoteExecution) -> Result<Value, SkillConsumerError> {
         let mut delays = RetryDelays::polling();
         let mut failures = 0;
         let mut last = ExecutionStatus::Accepted;
@@ -52,7 +52,7 @@ impl Consumer {
     }
 
     /// Fetches the current status of an execution once.
-    pub async fn poll(&self, execution: &mut RemoteExecution) -> Result<(), ConsumerError> {
+    pub async fn poll(&self, execution: &mut RemoteExecution) -> Result<(), SkillConsumerError> {
         let Some(url) = execution.status_url().cloned() else { return Ok(()) };
         let answer = self.request_about("GET", execution, &url).await?;
         let mut value = self.json::<InvocationResponse>(&url, &answer)?;
@@ -69,9 +69,9 @@ impl Consumer {
     }
 
     /// Asks the provider to cancel an execution.
-    pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), ConsumerError> {
+    pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), SkillConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
-            return Err(ConsumerError::new(
+            return Err(SkillConsumerError::new(
                 Reason::NoStatusUrl,
                 "the descriptor has no URL with which it could be cancelled",
             ));
@@ -86,7 +86,7 @@ impl Consumer {
         method: &'static str,
         execution: &RemoteExecution,
         url: &Url,
-    ) -> Result<FetchResponse, ConsumerError> {
+    ) -> Result<FetchResponse, SkillConsumerError> {
         let request = || {
             let (max_bytes, timeout) = (InvocationResponse::KIND.max_bytes(), self.options.exchange);
             let mut request = OutgoingRequest::get(url, &execution.named_host, max_bytes, timeout);
@@ -103,11 +103,11 @@ impl Consumer {
     }
 }
 
-fn gave_up(execution: &RemoteExecution) -> ConsumerError {
+fn gave_up(execution: &RemoteExecution) -> SkillConsumerError {
     let id = execution.id().to_owned();
     let address = execution.status_url().map(display_url).unwrap_or_default();
     let status = execution.status().as_str();
-    ConsumerError::new(Reason::GaveUp, format!("it was still {status} at the end of the time limit"))
+    SkillConsumerError::new(Reason::GaveUp, format!("it was still {status} at the end of the time limit"))
         .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": address}))
         .advice(format!("it may still run there: {address}"))
         .of(&id)

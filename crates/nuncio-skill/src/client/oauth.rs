@@ -16,31 +16,31 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use file::FileTokenStore;
-pub use login::LoginOptions;
+pub use file::FileOAuthTokenStore;
+pub use login::OAuthLoginOptions;
 
-use super::credential::Secret;
+use super::credential::SecretString;
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerError, Reason, plain};
+use super::error::{Reason, SkillConsumerError, plain};
 use super::target::UserNamedHost;
 use crate::wire::OAuth2Config;
 
 /// OAuth tokens of one client at one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OAuthTokens {
-    pub access: Secret,
+    pub access: SecretString,
     /// Expiry of the access token, if the server reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refresh: Option<Secret>,
+    pub refresh: Option<SecretString>,
     pub client_id: String,
     /// Client secret, stored only for a login with a confidential client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<SecretString>,
 }
 
-pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
+pub trait OAuthTokenStore: fmt::Debug + Send + Sync + 'static {
     fn load(&self, key: &str) -> Option<OAuthTokens>;
 
     /// Stores tokens, or deletes them if `tokens` is `None`.
@@ -51,9 +51,9 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
 }
 
 #[derive(Debug, Default)]
-pub struct MemoryTokenStore(Mutex<HashMap<String, OAuthTokens>>);
+pub struct MemoryOAuthTokenStore(Mutex<HashMap<String, OAuthTokens>>);
 
-impl TokenStore for MemoryTokenStore {
+impl OAuthTokenStore for MemoryOAuthTokenStore {
     fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -70,24 +70,24 @@ impl TokenStore for MemoryTokenStore {
 
 /// Source of access tokens for one invocation.
 #[derive(Debug, Clone)]
-pub(super) struct TokenSource {
+pub(super) struct OAuthTokenSource {
     token_url: Url,
     /// Client id and client secret for the OAuth client credentials grant.
-    client: Option<(String, Secret)>,
+    client: Option<(String, SecretString)>,
     scope: String,
     resource: String,
     key: String,
     named_host: UserNamedHost,
 }
 
-impl TokenSource {
+impl OAuthTokenSource {
     /// Source that requests tokens with the OAuth client credentials grant.
     pub(super) fn client(
         described: &ResolvedSkill,
         id: &str,
-        secret: &Secret,
+        secret: &SecretString,
         scopes: &[String],
-    ) -> Result<Self, ConsumerError> {
+    ) -> Result<Self, SkillConsumerError> {
         let scope = scope(config(described)?, scopes);
         let mut source = Self::new(described, scope)?;
         source.key = format!("{} client {id} {}", source.key, source.scope);
@@ -96,7 +96,10 @@ impl TokenSource {
     }
 
     /// Source that uses tokens of an earlier browser login; `None` if there was no login.
-    pub(super) fn login(described: &ResolvedSkill, tokens: &dyn TokenStore) -> Result<Option<Self>, ConsumerError> {
+    pub(super) fn login(
+        described: &ResolvedSkill,
+        tokens: &dyn OAuthTokenStore,
+    ) -> Result<Option<Self>, SkillConsumerError> {
         let source = Self::new(described, String::new())?.for_login();
         Ok(tokens.load(&source.key).map(|_| source))
     }
@@ -106,7 +109,7 @@ impl TokenSource {
         self
     }
 
-    fn new(described: &ResolvedSkill, scope: String) -> Result<Self, ConsumerError> {
+    fn new(described: &ResolvedSkill, scope: String) -> Result<Self, SkillConsumerError> {
         let token_url = absolute(&config(described)?.token_url)?;
         let resource = described.endpoint.origin().ascii_serialization();
         let key = format!("{resource} {token_url}");
@@ -114,18 +117,18 @@ impl TokenSource {
     }
 }
 
-fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, ConsumerError> {
+fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, SkillConsumerError> {
     described.descriptor.auth.oauth2.as_ref().ok_or_else(|| {
-        ConsumerError::new(
+        SkillConsumerError::new(
             Reason::CredentialUnfit,
             format!("{:?} does not accept access tokens", plain(&described.descriptor.id)),
         )
     })
 }
 
-fn absolute(text: &str) -> Result<Url, ConsumerError> {
+fn absolute(text: &str) -> Result<Url, SkillConsumerError> {
     Url::parse(text).map_err(|error| {
-        ConsumerError::new(Reason::InvalidDocument, format!("{:?} is not an address: {error}", plain(text)))
+        SkillConsumerError::new(Reason::InvalidDocument, format!("{:?} is not an address: {error}", plain(text)))
     })
 }
 

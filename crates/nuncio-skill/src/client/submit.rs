@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::credential::{Credential, InvocationAuth};
+use super::credential::{InvocationAuth, SkillInvocationCredential};
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerError, Reason, plain};
+use super::error::{Reason, SkillConsumerError, plain};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
 use super::target::UserNamedHost;
-use super::{Consumer, InvocationProgress, inputs};
+use super::{InvocationProgress, SkillConsumer, inputs};
 use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillHttpMethod};
 
@@ -31,7 +31,7 @@ const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub struct SkillCall {
     pub inputs: Map<String, Value>,
-    pub credential: Credential,
+    pub credential: SkillInvocationCredential,
     /// Host to which the credential may be sent, if not the host in the target.
     pub credential_for: Option<String>,
     pub context: InvocationContext,
@@ -54,10 +54,14 @@ struct EndpointRequest<'a> {
     auth: &'a InvocationAuth,
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Submits an invocation. Network failures and the statuses 429, 502 and 503 are retried with growing delays and
     /// the same idempotency key, so that only one execution starts.
-    pub async fn submit(&self, described: &ResolvedSkill, call: &SkillCall) -> Result<RemoteExecution, ConsumerError> {
+    pub async fn submit(
+        &self,
+        described: &ResolvedSkill,
+        call: &SkillCall,
+    ) -> Result<RemoteExecution, SkillConsumerError> {
         let descriptor = &described.descriptor;
         let filled = inputs::check(descriptor, &call.inputs).map_err(|faults| bad_inputs(descriptor, &faults))?;
         let auth = self.auth(described, &call.credential, call.credential_for.as_deref())?;
@@ -91,7 +95,7 @@ impl Consumer {
         filled: Map<String, Value>,
         key: &str,
         auth: &'a InvocationAuth,
-    ) -> Result<EndpointRequest<'a>, ConsumerError> {
+    ) -> Result<EndpointRequest<'a>, SkillConsumerError> {
         let ResolvedSkill { descriptor, endpoint, named_host, .. } = described;
         let method = descriptor.endpoint.method;
         let mut url = endpoint.clone();
@@ -118,7 +122,7 @@ impl Consumer {
                 }
                 if url.query().is_some_and(|query| query.len() > MAX_QUERY) {
                     let message = format!("the inputs are too long for a {} request", method.as_str());
-                    return Err(ConsumerError::new(Reason::CannotSend, message));
+                    return Err(SkillConsumerError::new(Reason::CannotSend, message));
                 }
                 headers.push(("x-skill-caller-id".to_owned(), caller_id.clone()));
                 headers.push(("x-skill-caller-type".to_owned(), caller_type.clone()));
@@ -141,7 +145,7 @@ impl Consumer {
                 let limit = InvocationRequest::KIND.max_bytes();
                 if body.len() > limit {
                     let message = format!("the inputs take more than {limit} bytes");
-                    return Err(ConsumerError::new(Reason::CannotSend, message));
+                    return Err(SkillConsumerError::new(Reason::CannotSend, message));
                 }
                 Some(body)
             }
@@ -156,7 +160,7 @@ impl Consumer {
         request: &EndpointRequest<'_>,
         descriptor: &SkillDescriptor,
         deadline: Option<Timestamp>,
-    ) -> Result<FetchResponse, ConsumerError> {
+    ) -> Result<FetchResponse, SkillConsumerError> {
         let (mut delays, attempts) = RetryDelays::unreachable(descriptor.endpoint.retry.as_ref());
         let mut attempt = 1;
         loop {
@@ -165,7 +169,7 @@ impl Consumer {
                 Err(error) => error,
             };
             if error.reason == Reason::TooSlow && deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-                return Err(ConsumerError::new(Reason::GaveUp, error.message.clone()));
+                return Err(SkillConsumerError::new(Reason::GaveUp, error.message.clone()));
             }
             if !error.is_passing() || attempt >= attempts {
                 return Err(error);
@@ -187,7 +191,7 @@ impl Consumer {
         &self,
         request: &EndpointRequest<'_>,
         deadline: Option<Timestamp>,
-    ) -> Result<FetchResponse, ConsumerError> {
+    ) -> Result<FetchResponse, SkillConsumerError> {
         let EndpointRequest { method, url, named_host, headers, body, .. } = request;
         let outgoing = || {
             let left = deadline.map(|deadline| self.clock.now().until(deadline));
@@ -218,23 +222,23 @@ fn context_headers(context: &InvocationContext) -> Vec<(String, String)> {
 }
 
 /// Content type of the request body; only JSON types are supported.
-fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
+fn json_type(descriptor: &SkillDescriptor) -> Result<String, SkillConsumerError> {
     let kind = descriptor.endpoint.content_type();
     if nuncio_core::json::is_json(kind) {
         return Ok(kind.to_owned());
     }
     let message = format!("the skill requires requests of type {:?}; this client can send only JSON", plain(kind));
-    Err(ConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
+    Err(SkillConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
 }
 
-fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentFault]) -> ConsumerError {
+fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentFault]) -> SkillConsumerError {
     let requested: Vec<_> = faults.iter().map(ToString::to_string).collect();
     let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), requested.join("; "));
-    ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
+    SkillConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
 }
 
 /// Adds the idempotency key to errors after which the provider may nevertheless have accepted the request.
-fn with_retry_hint(error: ConsumerError, key: &str) -> ConsumerError {
+fn with_retry_hint(error: SkillConsumerError, key: &str) -> SkillConsumerError {
     match error.reason {
         Reason::TooSlow | Reason::GaveUp | Reason::InvalidDocument => {
             let advice = format!(

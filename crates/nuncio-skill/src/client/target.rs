@@ -5,7 +5,7 @@ use std::fmt;
 use nuncio_core::address::{self, root};
 use url::Url;
 
-use super::error::{ConsumerError, Reason, plain};
+use super::error::{Reason, SkillConsumerError, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(super) use nuncio_core::address::authority;
@@ -26,10 +26,13 @@ pub enum SkillTarget {
 impl SkillTarget {
     /// Parses a descriptor URL, `SKILL-ID@HOST`, or a host. A host without a scheme means `https:`, except that
     /// localhost means `http:`.
-    pub fn parse(text: &str) -> Result<Self, ConsumerError> {
+    pub fn parse(text: &str) -> Result<Self, SkillConsumerError> {
         let wrong = |why: &str| {
-            ConsumerError::new(Reason::BadTarget, format!("{:?} is neither a skill nor a host: {why}", plain(text)))
-                .advice("write SKILL-ID@HOST, a host, or the address of a descriptor")
+            SkillConsumerError::new(
+                Reason::BadTarget,
+                format!("{:?} is neither a skill nor a host: {why}", plain(text)),
+            )
+            .advice("write SKILL-ID@HOST, a host, or the address of a descriptor")
         };
         if !text.contains("://")
             && let Some((id, host)) = text.rsplit_once('@')

@@ -55,14 +55,14 @@ pub(super) enum ConditionalFetchResult<T> {
 }
 
 /// Fetches documents of one domain sequentially.
-pub(super) struct DomainReader<'a> {
+pub(super) struct DomainDocumentReader<'a> {
     pub(super) domain: ServerOrigin,
     pub(super) fetch: &'a dyn Fetch,
     pub(super) clock: &'a dyn Clock,
     requests: u32,
 }
 
-impl<'a> DomainReader<'a> {
+impl<'a> DomainDocumentReader<'a> {
     pub(super) fn new(domain: ServerOrigin, fetch: &'a dyn Fetch, clock: &'a dyn Clock) -> Self {
         Self { domain, fetch, clock, requests: 0 }
     }

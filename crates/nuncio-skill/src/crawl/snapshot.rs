@@ -17,14 +17,14 @@ const RETRY_AGE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct DomainSnapshot {
-    pub(super) pages: Vec<SnapshotPage>,
+    pub(super) pages: Vec<SnapshotIndexPage>,
     /// Skills whose access is not private.
     pub(super) skills: Vec<SnapshotSkill>,
 }
 
 /// A page of the domain's index, without its skills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SnapshotPage {
+pub(super) struct SnapshotIndexPage {
     pub(super) url: Url,
     /// `ETag` of the page, for the next conditional request.
     pub(super) etag: Option<String>,

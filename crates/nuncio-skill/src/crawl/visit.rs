@@ -10,8 +10,8 @@ use nuncio_engine::follow::FollowedDomain;
 use url::Url;
 
 use super::FollowedDomainTargets;
-use super::read::{ConditionalFetchResult, DomainReader, FetchFailure, FetchFailureKind};
-use super::snapshot::{DescriptorState, DescriptorSummary, DomainSnapshot, SnapshotPage, SnapshotSkill};
+use super::read::{ConditionalFetchResult, DomainDocumentReader, FetchFailure, FetchFailureKind};
+use super::snapshot::{DescriptorState, DescriptorSummary, DomainSnapshot, SnapshotIndexPage, SnapshotSkill};
 use crate::client::{display_url, next_page, plain};
 use crate::wire::{SkillDescriptor, SkillIndex, WELL_KNOWN};
 
@@ -32,7 +32,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct DomainVisit<'a> {
     crawler: &'a FollowedDomainTargets,
-    reader: DomainReader<'a>,
+    reader: DomainDocumentReader<'a>,
     followed: FollowedDomain,
     old: DomainSnapshot,
     began: Timestamp,
@@ -55,7 +55,7 @@ struct DescriptorSkipReason {
 impl<'a> DomainVisit<'a> {
     pub(super) fn new(crawler: &'a FollowedDomainTargets, followed: FollowedDomain, old: DomainSnapshot) -> Self {
         let clock = &**crawler.engine.clock();
-        let reader = DomainReader::new(followed.domain.clone(), &*crawler.fetch, clock);
+        let reader = DomainDocumentReader::new(followed.domain.clone(), &*crawler.fetch, clock);
         Self { crawler, reader, followed, old, began: clock.now() }
     }
 
@@ -145,7 +145,7 @@ impl<'a> DomainVisit<'a> {
                 (ConditionalFetchResult::New { document, etag, answer }, ..) => {
                     bytes += answer.body.len();
                     let next = next_page(&url, &answer);
-                    (SnapshotPage { url, etag, next }, document.skills)
+                    (SnapshotIndexPage { url, etag, next }, document.skills)
                 }
                 (ConditionalFetchResult::Same, Some(mark), Some(at)) => {
                     let entries = self.old.skills.iter().filter(|skill| skill.page == at);

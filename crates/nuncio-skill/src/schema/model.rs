@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 
 /// Type of a value in a document.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum ValueShape {
     Text,
     Number,
     Boolean,
     /// String that must be one of the listed values.
     Enum(Vec<&'static str>),
-    List(Box<Shape>),
+    List(Box<ValueShape>),
     /// Object with arbitrary keys and values of one shape.
-    Record(Box<Shape>),
+    Record(Box<ValueShape>),
     Unknown,
     /// Reference to a published definition.
     Reference(&'static str),
@@ -28,21 +28,21 @@ pub struct ObjectDefinition {
     pub name: &'static str,
     pub doc: String,
     /// Fields in the order of serialisation.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FieldDefinition>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Field {
+pub struct FieldDefinition {
     /// Name of the field in a document.
     pub name: &'static str,
     pub doc: String,
     pub required: bool,
-    pub shape: Shape,
+    pub shape: ValueShape,
 }
 
 /// Dependency between the value of a field and the presence of other fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldRule {
+pub struct FieldDependencyRule {
     pub field: &'static str,
     /// Values of `field` for which the rule applies.
     pub is: &'static [&'static str],
@@ -57,7 +57,7 @@ pub trait HasShape {
     /// Whether a field of this type is required.
     const REQUIRED: bool = true;
 
-    fn shape() -> Shape;
+    fn shape() -> ValueShape;
 
     /// Whether this value is omitted when serialised.
     fn is_absent(&self) -> bool {
@@ -68,7 +68,7 @@ pub trait HasShape {
 impl<T: HasShape> HasShape for Option<T> {
     const REQUIRED: bool = false;
 
-    fn shape() -> Shape {
+    fn shape() -> ValueShape {
         T::shape()
     }
 
@@ -78,14 +78,14 @@ impl<T: HasShape> HasShape for Option<T> {
 }
 
 impl<T: HasShape> HasShape for Vec<T> {
-    fn shape() -> Shape {
-        Shape::List(Box::new(T::shape()))
+    fn shape() -> ValueShape {
+        ValueShape::List(Box::new(T::shape()))
     }
 }
 
 impl<T: HasShape> HasShape for std::collections::BTreeMap<String, T> {
-    fn shape() -> Shape {
-        Shape::Record(Box::new(T::shape()))
+    fn shape() -> ValueShape {
+        ValueShape::Record(Box::new(T::shape()))
     }
 }
 
@@ -93,7 +93,7 @@ impl<T: HasShape> HasShape for std::collections::BTreeMap<String, T> {
 macro_rules! shapes {
     ($($type:ty => $shape:expr,)*) => {$(
         impl crate::schema::model::HasShape for $type {
-            fn shape() -> crate::schema::model::Shape {
+            fn shape() -> crate::schema::model::ValueShape {
                 $shape
             }
         }
@@ -103,11 +103,11 @@ macro_rules! shapes {
 pub(crate) use shapes;
 
 shapes! {
-    Map<String, Value> => Shape::Record(Box::new(Shape::Unknown)),
-    String => Shape::Text,
-    SkillVersion => Shape::Text,
-    bool => Shape::Boolean,
-    Value => Shape::Unknown,
+    Map<String, Value> => ValueShape::Record(Box::new(ValueShape::Unknown)),
+    String => ValueShape::Text,
+    SkillVersion => ValueShape::Text,
+    bool => ValueShape::Boolean,
+    Value => ValueShape::Unknown,
 }
 
 /// Joins the lines of a doc comment.

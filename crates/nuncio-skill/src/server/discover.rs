@@ -20,7 +20,7 @@ const VARY: &str = "authorization, x-api-key";
 /// Handles `GET /.well-known/skill-sharing?type=&limit=&cursor=`.
 pub(super) async fn index(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
-    let query = IndexQuery::read(head.uri.query().unwrap_or_default())?;
+    let query = SkillIndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
     let visible = (caller.is_some() && skills.engine.skills().has_private_skills())
         .then(|| skills.engine.skills().visible_to(caller.as_ref()));
@@ -70,13 +70,13 @@ impl SkillServerState {
     }
 }
 
-struct IndexQuery {
+struct SkillIndexQuery {
     kind: Option<CapabilityType>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-impl IndexQuery {
+impl SkillIndexQuery {
     /// Parses the query; unknown parameters are ignored.
     fn read(query: &str) -> Result<Self, EngineError> {
         let mut parsed = Self { kind: None, limit: None, cursor: None };

@@ -13,7 +13,7 @@ use crate::project::OAuthEndpoints;
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
 #[derive(Debug, Clone)]
-pub(super) struct IndexPage {
+pub(super) struct SkillIndexPage {
     pub(super) document: CacheableDocument,
     /// Cursor of the next page: the last skill id on the page; `None` on the last page.
     pub(super) next: Option<String>,
@@ -23,13 +23,13 @@ pub(super) struct IndexPage {
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     /// First page of the public index, unfiltered and by type.
-    indexes: EditionCache<u64, Option<CapabilityType>, IndexPage>,
+    indexes: EditionCache<u64, Option<CapabilityType>, SkillIndexPage>,
     descriptors: EditionCache<u64, SkillId, CacheableDocument>,
 }
 
 impl SkillServerState {
     /// First page of the public index.
-    pub(super) fn public_index(&self, kind: Option<CapabilityType>, limit: usize) -> IndexPage {
+    pub(super) fn public_index(&self, kind: Option<CapabilityType>, limit: usize) -> SkillIndexPage {
         self.documents.indexes.get_or_put(self.engine.agents().agents_edition(), kind, || {
             self.page(&self.engine.skills().visible_to(None), kind, None, limit, CachePolicy::Public)
         })
@@ -43,7 +43,7 @@ impl SkillServerState {
         after: Option<&str>,
         limit: usize,
         caching: CachePolicy,
-    ) -> IndexPage {
+    ) -> SkillIndexPage {
         let wanted = skills.iter().map(|offered| offered.skill()).filter(|skill| {
             kind.is_none_or(|kind| skill.kind == kind) && after.is_none_or(|after| skill.id.as_str() > after)
         });
@@ -53,7 +53,7 @@ impl SkillServerState {
         entries.truncate(limit);
         let next = entries.last().filter(|_| more).map(|entry| entry.id.clone());
         let bytes = serde_json::to_vec(&self.host.index(entries)).unwrap_or_default();
-        IndexPage { document: CacheableDocument::json(bytes, caching), next }
+        SkillIndexPage { document: CacheableDocument::json(bytes, caching), next }
     }
 
     /// OAuth endpoints of a skill that requires access tokens.

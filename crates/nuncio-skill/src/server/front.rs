@@ -4,8 +4,8 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::text::TextByLanguage;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SampleRequest, SignatureRule, TokenKind, sample,
-    shell_quoted, title,
+    OpenApiPart, PathRules, PathSignatureRule, ProtocolEntryPoint, ProtocolFront, SampleRequest, ServerTokenKind,
+    sample, shell_quoted, title,
 };
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ const fn paths_below(prefix: &'static str, is_public: fn(&str) -> bool) -> PathR
     PathRules {
         is_public,
         public_varies: true,
-        tokens: &[TokenKind::Agent],
-        did_signatures: SignatureRule::Checked,
+        tokens: &[ServerTokenKind::Agent],
+        did_signatures: PathSignatureRule::Checked,
         takes_keys_elsewhere: true,
         ..PathRules::new(prefix)
     }

@@ -6,9 +6,9 @@ use axum::extract::Request;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
-use nuncio_engine::invoke::{SubmitError, SubmittedExecution};
+use nuncio_engine::invoke::{ExecutionSubmitError, SubmittedExecution};
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
-use nuncio_engine::skills::AccessDenied;
+use nuncio_engine::skills::SkillAccessDenied;
 use nuncio_engine::{AuthenticationMethod, Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::{Url, form_urlencoded};
@@ -92,14 +92,14 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
     let until = wait.map(|wait| skills.engine.now().after(wait));
     let submitted = skills.engine.executions().submit(&permit, submission, until).await;
     let SubmittedExecution { execution, again } = submitted.map_err(|refusal| match refusal {
-        SubmitError::Inputs(faults) => {
+        ExecutionSubmitError::Inputs(faults) => {
             let inputs = queried
                 .or_else(|| parse_as(&bytes).ok().map(|request: InvocationRequest| request.inputs))
                 .unwrap_or_default();
             SkillError::invalid(&lift::input_faults(&faults, &inputs, schema))
         }
-        SubmitError::Full(full) => SkillError::full(full),
-        SubmitError::Engine(error) => error.into(),
+        ExecutionSubmitError::Full(full) => SkillError::full(full),
+        ExecutionSubmitError::Engine(error) => error.into(),
     })?;
     let is_answer = wait.is_some() && execution.state.is_over();
     let status = if is_answer { StatusCode::OK } else { StatusCode::ACCEPTED };
@@ -184,11 +184,11 @@ fn request_of(identity: Option<&CallerCheckResult>) -> Option<&str> {
     }
 }
 
-fn denied_answer(skills: &SkillServerState, skill: &Skill, has_token: bool, denied: AccessDenied) -> SkillError {
+fn denied_answer(skills: &SkillServerState, skill: &Skill, has_token: bool, denied: SkillAccessDenied) -> SkillError {
     match denied {
-        AccessDenied::NotFound => SkillError::skill_not_found(skill.id.as_str()),
-        AccessDenied::Unknown => unauthenticated(skills, skill, None),
-        AccessDenied::Ungranted { required, granted } => SkillError::forbidden(&required, &granted, has_token),
+        SkillAccessDenied::NotFound => SkillError::skill_not_found(skill.id.as_str()),
+        SkillAccessDenied::Unknown => unauthenticated(skills, skill, None),
+        SkillAccessDenied::Ungranted { required, granted } => SkillError::forbidden(&required, &granted, has_token),
     }
 }
 

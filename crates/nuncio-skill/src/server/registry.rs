@@ -23,12 +23,12 @@ const VARY: &str = "authorization, x-api-key";
 const LAST_SEEN_ROUNDING_MS: i64 = 60_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Registry {
+pub(super) struct SkillRegistry {
     pub(super) catalogue: Arc<SkillCatalogue>,
     own: EditionCache<u64, (), HostSkillListing>,
 }
 
-impl Registry {
+impl SkillRegistry {
     /// Creates a registry with the catalogue of other hosts.
     pub(super) fn new(catalogue: Arc<SkillCatalogue>) -> Self {
         Self { catalogue, own: EditionCache::default() }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::SkillDocumentType;
 use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
-use crate::schema::model::{FieldRule, ObjectDefinition, Shape};
+use crate::schema::model::{FieldDependencyRule, ObjectDefinition, ValueShape};
 use crate::schema::{PublishedSchemaDefinition, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
@@ -26,8 +26,8 @@ pub(super) const MISSING: &str = "missing";
 pub(super) fn check_shape(kind: SkillDocumentType, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
     let mut checker = ShapeChecker { errors: Vec::new(), warnings: Vec::new() };
     let shape = match kind {
-        SkillDocumentType::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
-        _ => Shape::Reference(kind.as_str()),
+        SkillDocumentType::ErrorResponse => ValueShape::Nested(ErrorResponse::definition()),
+        _ => ValueShape::Reference(kind.as_str()),
     };
     checker.value(document, &shape, JsonPointer::Root);
     (checker.errors, checker.warnings)
@@ -39,7 +39,7 @@ struct ShapeChecker {
 }
 
 impl ShapeChecker {
-    fn value(&mut self, value: &Value, shape: &Shape, at: JsonPointer<'_>) {
+    fn value(&mut self, value: &Value, shape: &ValueShape, at: JsonPointer<'_>) {
         if let Some(allowed) = allowed_values(shape) {
             if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
                 let message = "must be equal to one of the allowed values";
@@ -48,13 +48,13 @@ impl ShapeChecker {
             return;
         }
         match (shape, value) {
-            (Shape::Nested(definition), Value::Object(map)) => self.object(map, definition, &[], at),
-            (Shape::Reference(name), Value::Object(map)) => {
+            (ValueShape::Nested(definition), Value::Object(map)) => self.object(map, definition, &[], at),
+            (ValueShape::Reference(name), Value::Object(map)) => {
                 if let Some(PublishedSchemaDefinition::Object(definition, rules)) = published(name) {
                     self.object(map, definition, rules, at);
                 }
             }
-            (Shape::List(item), Value::Array(items)) => {
+            (ValueShape::List(item), Value::Array(items)) => {
                 for (number, value) in items.iter().enumerate() {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -62,7 +62,7 @@ impl ShapeChecker {
                     self.value(value, item, JsonPointer::Item(&at, number));
                 }
             }
-            (Shape::Record(item), Value::Object(map)) if **item != Shape::Unknown => {
+            (ValueShape::Record(item), Value::Object(map)) if **item != ValueShape::Unknown => {
                 for (name, value) in map {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -83,7 +83,7 @@ impl ShapeChecker {
         &mut self,
         map: &Map<String, Value>,
         definition: &ObjectDefinition,
-        rules: &[FieldRule],
+        rules: &[FieldDependencyRule],
         at: JsonPointer<'_>,
     ) {
         for field in &definition.fields {
@@ -112,7 +112,13 @@ impl ShapeChecker {
         }
     }
 
-    fn rule(&mut self, map: &Map<String, Value>, definition: &ObjectDefinition, rule: &FieldRule, at: JsonPointer<'_>) {
+    fn rule(
+        &mut self,
+        map: &Map<String, Value>,
+        definition: &ObjectDefinition,
+        rule: &FieldDependencyRule,
+        at: JsonPointer<'_>,
+    ) {
         let Some(word) = map.get(rule.field).and_then(Value::as_str).filter(|word| rule.is.contains(word)) else {
             return;
         };
@@ -135,7 +141,7 @@ impl ShapeChecker {
         }
     }
 
-    fn missing(&mut self, name: &str, shape: &Shape, when: &str, at: JsonPointer<'_>) {
+    fn missing(&mut self, name: &str, shape: &ValueShape, when: &str, at: JsonPointer<'_>) {
         let expected = match allowed_values(shape) {
             Some(allowed) => allowed.into(),
             None => type_of(shape).unwrap_or("any value").into(),
@@ -155,10 +161,10 @@ fn is_known(definition: &ObjectDefinition, name: &str) -> bool {
 }
 
 /// Allowed string values of an enumeration; `None` for any other shape.
-fn allowed_values(shape: &Shape) -> Option<&[&'static str]> {
+fn allowed_values(shape: &ValueShape) -> Option<&[&'static str]> {
     match shape {
-        Shape::Enum(values) => Some(values),
-        Shape::Reference(name) => match published(name)? {
+        ValueShape::Enum(values) => Some(values),
+        ValueShape::Reference(name) => match published(name)? {
             PublishedSchemaDefinition::Enum(definition) => Some(&definition.values),
             PublishedSchemaDefinition::Object(..) => None,
         },
@@ -167,14 +173,14 @@ fn allowed_values(shape: &Shape) -> Option<&[&'static str]> {
 }
 
 /// JSON type of a value; `None` if any type is allowed.
-fn type_of(shape: &Shape) -> Option<&'static str> {
+fn type_of(shape: &ValueShape) -> Option<&'static str> {
     match shape {
-        Shape::Text | Shape::Enum(_) => Some("string"),
-        Shape::Number => Some("number"),
-        Shape::Boolean => Some("boolean"),
-        Shape::List(_) => Some("array"),
-        Shape::Record(_) | Shape::Nested(_) | Shape::Reference(_) => Some("object"),
-        Shape::Unknown => None,
+        ValueShape::Text | ValueShape::Enum(_) => Some("string"),
+        ValueShape::Number => Some("number"),
+        ValueShape::Boolean => Some("boolean"),
+        ValueShape::List(_) => Some("array"),
+        ValueShape::Record(_) | ValueShape::Nested(_) | ValueShape::Reference(_) => Some("object"),
+        ValueShape::Unknown => None,
     }
 }
 

@@ -9,13 +9,13 @@ use crate::wire::SkillVersion;
 ///
 /// # Errors
 /// Fails if the consumer must not invoke the skill.
-pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
-    VersionRule::Seed.check(descriptor, consumer)
+pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleProtocolVersion> {
+    ProtocolVersionRule::Seed.check(descriptor, consumer)
 }
 
 /// Comparison rule for protocol versions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum VersionRule {
+pub enum ProtocolVersionRule {
     /// Accepts every MAJOR up to the consumer's own, as §6.3 says.
     #[default]
     Seed,
@@ -23,12 +23,12 @@ pub enum VersionRule {
     SameMajor,
 }
 
-impl VersionRule {
+impl ProtocolVersionRule {
     /// Checks whether a consumer can read a descriptor of another protocol version.
     ///
     /// # Errors
     /// Fails if the consumer must not invoke the skill.
-    pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
+    pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleProtocolVersion> {
         let compatible = match self {
             Self::Seed => descriptor.major <= consumer.major,
             Self::SameMajor => descriptor.major == consumer.major,
@@ -36,7 +36,7 @@ impl VersionRule {
         if compatible {
             Ok(())
         } else {
-            Err(IncompatibleVersion { descriptor, consumer, rule: self, upgrade_url: None })
+            Err(IncompatibleProtocolVersion { descriptor, consumer, rule: self, upgrade_url: None })
         }
     }
 
@@ -57,15 +57,15 @@ impl VersionRule {
 /// Error: the descriptor follows a protocol version that the consumer cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol version {descriptor} is not compatible with consumer version {consumer}")]
-pub struct IncompatibleVersion {
+pub struct IncompatibleProtocolVersion {
     pub descriptor: SkillVersion,
     pub consumer: SkillVersion,
-    pub rule: VersionRule,
+    pub rule: ProtocolVersionRule,
     /// `changelog_url` of the descriptor's protocol version.
     pub upgrade_url: Option<String>,
 }
 
-impl IncompatibleVersion {
+impl IncompatibleProtocolVersion {
     /// Details of the error (§8.3.7), with the supported range of the consumer (§6.4).
     #[must_use]
     pub fn details(&self) -> Value {

@@ -4,7 +4,7 @@ use nuncio_core::agent::{CapabilityType, SkillAccess, SkillHttpMethod};
 use nuncio_core::execution::Priority;
 use nuncio_core::string_enum;
 
-use crate::schema::model::{Shape, shapes};
+use crate::schema::model::{ValueShape, shapes};
 use crate::wire::{ErrorCode, InvocationCredentials, LenientNumber};
 
 string_enum! {
@@ -38,13 +38,13 @@ impl ExecutionStatus {
 }
 
 shapes! {
-    CapabilityType => Shape::Reference("CapabilityType"),
-    SkillAccess => Shape::Reference("AccessPolicy"),
-    AuthType => Shape::Reference("AuthType"),
-    ExecutionStatus => Shape::Reference("ExecutionStatus"),
-    Priority => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    SkillHttpMethod => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    ErrorCode => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    LenientNumber => Shape::Number,
-    InvocationCredentials => Shape::Record(Box::new(Shape::Unknown)),
+    CapabilityType => ValueShape::Reference("CapabilityType"),
+    SkillAccess => ValueShape::Reference("AccessPolicy"),
+    AuthType => ValueShape::Reference("AuthType"),
+    ExecutionStatus => ValueShape::Reference("ExecutionStatus"),
+    Priority => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    SkillHttpMethod => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    ErrorCode => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    LenientNumber => ValueShape::Number,
+    InvocationCredentials => ValueShape::Record(Box::new(ValueShape::Unknown)),
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_skill::client::FailureCode;
-use nuncio_skill::client::{Credential, InvocationProgress, Reason, SkillCall, SkillTarget};
+use nuncio_skill::client::ConsumerFailureCode;
+use nuncio_skill::client::{InvocationProgress, Reason, SkillCall, SkillInvocationCredential, SkillTarget};
 use nuncio_skill::wire::{CapabilityType, ErrorCode, InvocationContext, Priority};
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ async fn pages_of_a_skill_index_are_merged() {
     })
     .await;
     let world = TestConsumer::new(&[("good.example", &good)]);
-    let found = world.consumer.discover(&target(), None, &Credential::None).await.unwrap();
+    let found = world.consumer.discover(&target(), None, &SkillInvocationCredential::None).await.unwrap();
     let ids: Vec<_> = found.index.skills.iter().map(|skill| skill.id.as_str()).collect();
     assert_eq!(ids, ["a/a", "a/b", "a/c", "a/d"]);
     assert!(found.skill("a/c").is_some() && found.skill("a/x").is_none());
@@ -121,7 +121,7 @@ async fn type_filter_is_sent_and_applied_to_the_response() {
     .await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let only = Some(CapabilityType::Task);
-    let found = world.consumer.discover(&target(), only, &Credential::None).await.unwrap();
+    let found = world.consumer.discover(&target(), only, &SkillInvocationCredential::None).await.unwrap();
     assert_eq!(found.index.skills.iter().map(|skill| skill.id.as_str()).collect::<Vec<_>>(), ["a/t"]);
     assert_eq!(good.hits("GET /.well-known/skill-sharing?type=task"), 1);
 }
@@ -136,7 +136,10 @@ async fn target_without_skill_id_fails_with_a_list_of_skills_and_unlisted_id_fai
     assert!(error.message.contains("a/b@good.example"), "{error}");
     let other = SkillTarget::parse("a/none@good.example").unwrap();
     let error = world.consumer.invoke(&other, &call()).await.unwrap_err();
-    assert_eq!((error.reason, error.code), (Reason::NotListed, FailureCode::Protocol(ErrorCode::SkillNotFound)));
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::NotListed, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound))
+    );
 }
 
 #[tokio::test]
@@ -163,7 +166,10 @@ async fn unavailable_endpoint_is_retried_with_same_idempotency_key_up_to_max_att
     let down = flaky(usize::MAX, retry).await;
     let world = TestConsumer::new(&[("good.example", &down)]);
     let error = world.invoke().await.unwrap_err();
-    assert_eq!((error.reason, error.code), (Reason::Answered, FailureCode::Protocol(ErrorCode::EndpointUnreachable)));
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable))
+    );
     assert_eq!((down.hits(CALL), world.pauses()), (3, vec![1000, 2000]));
 }
 
@@ -191,7 +197,7 @@ async fn retries_stop_at_the_callers_timeout() {
     hurried.context.timeout_ms = Some(1_u64.into());
     hurried.context.priority = None;
     let error = world.call(&hurried).await.unwrap_err();
-    assert_eq!(error.code, FailureCode::Protocol(ErrorCode::EndpointUnreachable));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable));
     assert!(down.hits(CALL) < 10 && world.pauses().iter().sum::<u64>() < 5001, "{:?}", world.pauses());
 }
 
@@ -239,7 +245,10 @@ async fn polling_stops_five_seconds_after_the_callers_timeout() {
     let mut hurried = call();
     hurried.context.timeout_ms = Some(10_000_u64.into());
     let error = world.call(&hurried).await.unwrap_err();
-    assert_eq!((error.reason, error.code), (Reason::GaveUp, FailureCode::Protocol(ErrorCode::InvocationTimeout)));
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::GaveUp, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout))
+    );
     assert_eq!(error.execution.as_deref(), Some("e-1"));
     assert!(error.to_string().contains("https://good.example/status/e-1"), "{error}");
     assert_eq!(world.pauses().iter().sum::<u64>(), 15_000, "and five seconds, for the provider to say so itself");
@@ -271,10 +280,10 @@ async fn failed_execution_returns_providers_code_message_and_details() {
     };
     let retry = json!({"suggested_delay_ms": 1000, "max_attempts": 3});
     for (status, word, reason, code) in [
-        ("failed", "EXECUTION_FAILED", Reason::Failed, FailureCode::ExecutionFailed),
-        ("failed", "OUT_OF_TABLES", Reason::Failed, FailureCode::ExecutionFailed),
-        ("failed", "PERMISSION_DENIED", Reason::Failed, FailureCode::Protocol(ErrorCode::PermissionDenied)),
-        ("timeout", "EXECUTION_TIMEOUT", Reason::TimedOut, FailureCode::Protocol(ErrorCode::InvocationTimeout)),
+        ("failed", "EXECUTION_FAILED", Reason::Failed, ConsumerFailureCode::ExecutionFailed),
+        ("failed", "OUT_OF_TABLES", Reason::Failed, ConsumerFailureCode::ExecutionFailed),
+        ("failed", "PERMISSION_DENIED", Reason::Failed, ConsumerFailureCode::Protocol(ErrorCode::PermissionDenied)),
+        ("timeout", "EXECUTION_TIMEOUT", Reason::TimedOut, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout)),
     ] {
         let error = json!({"code": word, "message": "no luck", "details": {"table": 4}, "retry": retry});
         let good = ended(status, error).await;
@@ -291,17 +300,17 @@ async fn failed_execution_returns_providers_code_message_and_details() {
 async fn cancel_sends_delete_to_the_status_url_and_fails_if_it_is_refused() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
-    let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
+    let described = world.consumer.describe(&target(), &SkillInvocationCredential::None).await.unwrap();
     let execution = world.consumer.submit(&described, &call()).await.unwrap();
     world.consumer.cancel(&execution).await.unwrap();
     assert_eq!(good.hits("DELETE /status/e-1"), 1);
 
     let stubborn = provider(|request, _| request.line().starts_with("DELETE").then(|| TestReply::text(405, ""))).await;
     let world = TestConsumer::new(&[("good.example", &stubborn)]);
-    let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
+    let described = world.consumer.describe(&target(), &SkillInvocationCredential::None).await.unwrap();
     let execution = world.consumer.submit(&described, &call()).await.unwrap();
     let error = world.consumer.cancel(&execution).await.unwrap_err();
-    assert_eq!(error.code, FailureCode::Protocol(ErrorCode::ValidationError));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::ValidationError));
 }
 
 #[tokio::test]
@@ -361,7 +370,10 @@ async fn invalid_inputs_are_reported_and_not_sent() {
     let world = TestConsumer::new(&[("good.example", &good)]);
     let Value::Object(inputs) = json!({"times": "often", "more": 1}) else { panic!("an object") };
     let error = world.call(&SkillCall::with(inputs)).await.unwrap_err();
-    assert_eq!((error.reason, error.code), (Reason::BadInputs, FailureCode::Protocol(ErrorCode::ValidationError)));
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::BadInputs, ConsumerFailureCode::Protocol(ErrorCode::ValidationError))
+    );
     let paths: Vec<_> =
         error.details.as_ref().unwrap().as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
     assert_eq!(paths, ["/inputs/text", "/inputs/times", "/inputs/more"]);

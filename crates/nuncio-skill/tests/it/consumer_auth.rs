@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use nuncio_skill::client::oauth::{LoginOptions, MemoryTokenStore};
-use nuncio_skill::client::{Credential, InvocationProgress, ProgressCallback, Reason, Secret, SkillCall};
+use nuncio_skill::client::oauth::{MemoryOAuthTokenStore, OAuthLoginOptions};
+use nuncio_skill::client::{
+    InvocationProgress, ProgressCallback, Reason, SecretString, SkillCall, SkillInvocationCredential,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
@@ -15,12 +17,12 @@ use crate::consumer_provider::{
 
 const CALL: &str = "POST /call";
 
-fn with(credential: Credential) -> SkillCall {
+fn with(credential: SkillInvocationCredential) -> SkillCall {
     SkillCall { credential, ..call() }
 }
 
-fn secret() -> Secret {
-    Secret::new("hunter22")
+fn secret() -> SecretString {
+    SecretString::new("hunter22")
 }
 
 /// Starts a provider whose skill requires the authentication `auth`.
@@ -50,7 +52,7 @@ async fn api_key_is_sent_in_the_header_that_the_descriptor_declares() {
     {
         let good = provider_requiring(json!({"type": "api_key", "header": header}), |_, _| None).await;
         let world = TestConsumer::new(&[("good.example", &good)]);
-        world.call(&with(Credential::ApiKey(secret()))).await.unwrap();
+        world.call(&with(SkillInvocationCredential::ApiKey(secret()))).await.unwrap();
         assert_eq!(good.got(CALL)[0].header(sent_as), Some(value));
         assert_eq!(good.got("GET /status/e-1")[0].header(sent_as), Some(value), "also to know what became of it");
         assert!(good.got("GET /b.json")[0].header("authorization").is_none(), "what is public is read without");
@@ -61,12 +63,16 @@ async fn api_key_is_sent_in_the_header_that_the_descriptor_declares() {
 async fn call_with_missing_or_wrong_kind_of_credential_fails_before_invocation() {
     let custom = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
     for (auth, credential, reason) in [
-        (json!({"type": "api_key", "header": "X-Key"}), Credential::None, Reason::CredentialMissing),
-        (json!({"type": "api_key", "header": "X-Key"}), Credential::Token(secret()), Reason::CredentialUnfit),
-        (oauth2(), Credential::None, Reason::CredentialMissing),
-        (oauth2(), Credential::ApiKey(secret()), Reason::CredentialUnfit),
-        (custom.clone(), Credential::None, Reason::CredentialMissing),
-        (custom, Credential::ApiKey(secret()), Reason::CredentialUnfit),
+        (json!({"type": "api_key", "header": "X-Key"}), SkillInvocationCredential::None, Reason::CredentialMissing),
+        (
+            json!({"type": "api_key", "header": "X-Key"}),
+            SkillInvocationCredential::Token(secret()),
+            Reason::CredentialUnfit,
+        ),
+        (oauth2(), SkillInvocationCredential::None, Reason::CredentialMissing),
+        (oauth2(), SkillInvocationCredential::ApiKey(secret()), Reason::CredentialUnfit),
+        (custom.clone(), SkillInvocationCredential::None, Reason::CredentialMissing),
+        (custom, SkillInvocationCredential::ApiKey(secret()), Reason::CredentialUnfit),
     ] {
         let good = provider_requiring(auth.clone(), |_, _| None).await;
         let error = TestConsumer::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
@@ -78,7 +84,10 @@ async fn call_with_missing_or_wrong_kind_of_credential_fails_before_invocation()
 #[tokio::test]
 async fn credential_is_not_sent_to_skill_without_authentication() {
     let good = provider_requiring(json!({"type": "none"}), |_, _| None).await;
-    TestConsumer::new(&[("good.example", &good)]).call(&with(Credential::ApiKey(secret()))).await.unwrap();
+    TestConsumer::new(&[("good.example", &good)])
+        .call(&with(SkillInvocationCredential::ApiKey(secret())))
+        .await
+        .unwrap();
     assert!(!good.got(CALL)[0].head.contains("hunter22"));
 }
 
@@ -102,13 +111,16 @@ async fn hidden_skill_is_found_only_with_an_api_key() {
     .await;
     let world = TestConsumer::new(&[("good.example", &hidden)]);
     assert_eq!(world.invoke().await.unwrap_err().reason, Reason::NotListed);
-    assert_eq!(world.call(&with(Credential::ApiKey(secret()))).await.unwrap(), json!({"text": "hi"}));
+    assert_eq!(world.call(&with(SkillInvocationCredential::ApiKey(secret()))).await.unwrap(), json!({"text": "hi"}));
 }
 
 #[tokio::test]
 async fn signature_of_custom_authentication_covers_timestamp_nonce_and_body() {
     let good = provider_requiring(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
-    TestConsumer::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
+    TestConsumer::new(&[("good.example", &good)])
+        .call(&with(SkillInvocationCredential::Signature(secret())))
+        .await
+        .unwrap();
     let sent = &good.got(CALL)[0];
     let (time, nonce) = (sent.header("x-signature-timestamp").unwrap(), sent.header("x-signature-nonce").unwrap());
     assert_eq!(time, "1794740400");
@@ -138,8 +150,8 @@ fn form(sent: &ProviderRequest) -> Value {
     Value::Object(pairs.map(|(name, value)| (name.into_owned(), json!(value))).collect())
 }
 
-fn client() -> Credential {
-    Credential::Client { id: "my app".to_owned(), secret: Secret::new("s:1"), scopes: Vec::new() }
+fn client() -> SkillInvocationCredential {
+    SkillInvocationCredential::Client { id: "my app".to_owned(), secret: SecretString::new("s:1"), scopes: Vec::new() }
 }
 
 #[tokio::test]
@@ -261,10 +273,11 @@ async fn tokens_of_a_browser_login_are_used_and_refreshed_after_expiry() {
             }));
         }
     });
-    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokenStore::default())).with_progress(watcher);
-    let described = consumer.describe(&target(), &Credential::None).await.unwrap();
+    let consumer =
+        world.consumer.clone().with_tokens(Arc::new(MemoryOAuthTokenStore::default())).with_progress(watcher);
+    let described = consumer.describe(&target(), &SkillInvocationCredential::None).await.unwrap();
     let login =
-        LoginOptions { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
+        OAuthLoginOptions { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
     consumer.login(&described, &login).await.unwrap();
 
     let url = asked.lock().unwrap().clone().unwrap();
@@ -315,9 +328,9 @@ async fn denied_browser_login_fails_without_a_token_request() {
         }
     });
     let consumer = world.consumer.clone().with_progress(watcher);
-    let described = consumer.describe(&target(), &Credential::None).await.unwrap();
+    let described = consumer.describe(&target(), &SkillInvocationCredential::None).await.unwrap();
     let error = consumer
-        .login(&described, &LoginOptions { client_id: "app".to_owned(), ..LoginOptions::default() })
+        .login(&described, &OAuthLoginOptions { client_id: "app".to_owned(), ..OAuthLoginOptions::default() })
         .await
         .unwrap_err();
     assert_eq!(error.reason, Reason::TokenRefused);

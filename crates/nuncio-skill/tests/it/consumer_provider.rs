@@ -10,7 +10,8 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
-    Consumer, ConsumerError, ConsumerOptions, InvocationProgress, ProgressCallback, SkillCall, SkillTarget,
+    InvocationProgress, ProgressCallback, SkillCall, SkillConsumer, SkillConsumerError, SkillConsumerOptions,
+    SkillTarget,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -181,19 +182,19 @@ impl Fetch for HostMappingFetch {
 
 /// Clock on which every pause ends immediately and is recorded.
 #[derive(Debug)]
-pub(crate) struct LeapingClock {
+pub(crate) struct InstantPauseClock {
     now: Mutex<Timestamp>,
     pauses: Mutex<Vec<u64>>,
 }
 
-impl LeapingClock {
+impl InstantPauseClock {
     pub(crate) fn leap(&self, span: Duration) {
         let mut now = self.now.lock().unwrap();
         *now = now.after(span);
     }
 }
 
-impl Clock for LeapingClock {
+impl Clock for InstantPauseClock {
     fn now(&self) -> Timestamp {
         *self.now.lock().unwrap()
     }
@@ -223,8 +224,8 @@ impl Entropy for ZeroEntropy {
 
 /// Skill client whose host names lead to test providers.
 pub(crate) struct TestConsumer {
-    pub(crate) consumer: Consumer,
-    pub(crate) clock: Arc<LeapingClock>,
+    pub(crate) consumer: SkillConsumer,
+    pub(crate) clock: Arc<InstantPauseClock>,
     pub(crate) events: Arc<Mutex<Vec<InvocationProgress>>>,
     trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
     spans: Arc<Mutex<Vec<(String, Duration)>>>,
@@ -237,18 +238,18 @@ impl TestConsumer {
 
     /// Client that sends requests with the line `hurried` with a timeout of 50 ms.
     pub(crate) fn hurried(names: &[(&str, &TestProvider)], hurried: Option<&'static str>) -> Self {
-        let options = ConsumerOptions { exchange: Duration::from_secs(60), ..ConsumerOptions::default() };
+        let options = SkillConsumerOptions { exchange: Duration::from_secs(60), ..SkillConsumerOptions::default() };
         let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let spans = Arc::<Mutex<Vec<_>>>::default();
         let fetch = HostMappingFetch { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
         let start = Mutex::new(Timestamp::from_millis(1_794_740_400_000));
-        let clock = Arc::new(LeapingClock { now: start, pauses: Mutex::default() });
+        let clock = Arc::new(InstantPauseClock { now: start, pauses: Mutex::default() });
         let events = Arc::<Mutex<Vec<InvocationProgress>>>::default();
         let log = Arc::clone(&events);
         let watcher = ProgressCallback::new(move |progress| log.lock().unwrap().push(progress.clone()));
-        let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(ZeroEntropy), options);
+        let consumer = SkillConsumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(ZeroEntropy), options);
         Self { consumer: consumer.with_progress(watcher), clock, events, trusts, spans }
     }
 
@@ -276,11 +277,11 @@ impl TestConsumer {
     }
 
     /// Invokes `a/b@good.example` with its one input.
-    pub(crate) async fn invoke(&self) -> Result<Value, ConsumerError> {
+    pub(crate) async fn invoke(&self) -> Result<Value, SkillConsumerError> {
         self.call(&call()).await
     }
 
-    pub(crate) async fn call(&self, call: &SkillCall) -> Result<Value, ConsumerError> {
+    pub(crate) async fn call(&self, call: &SkillCall) -> Result<Value, SkillConsumerError> {
         self.consumer.invoke(&target(), call).await
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of the skill client with misbehaving providers: each case gives a specific error.
 
 use nuncio_engine::ports::fetch::AddressTrust;
-use nuncio_skill::client::{Credential, FailureCode, Reason, Secret, SkillCall, SkillTarget};
+use nuncio_skill::client::{
+    ConsumerFailureCode, Reason, SecretString, SkillCall, SkillInvocationCredential, SkillTarget,
+};
 use nuncio_skill::wire::ErrorCode;
 use serde_json::{Value, json};
 
@@ -22,7 +24,7 @@ async fn provider_answering(line: &'static str, reply: TestReply) -> TestProvide
 /// Invokes the provider's skill; returns reason and code of the error, number of invocations, and error message.
 async fn outcome(bad: &TestProvider) -> (Reason, ErrorCode, usize, String) {
     let error = TestConsumer::new(&[("good.example", bad)]).invoke().await.unwrap_err();
-    let FailureCode::Protocol(code) = error.code else { panic!("{error}") };
+    let ConsumerFailureCode::Protocol(code) = error.code else { panic!("{error}") };
     (error.reason, code, bad.hits(CALL), error.to_string())
 }
 
@@ -59,7 +61,7 @@ async fn document_of_a_newer_protocol_is_refused_with_both_versions_in_the_error
             json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
         let bad = provider_answering(line, TestReply::json(200, &newer)).await;
         let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
-        assert_eq!(error.code, FailureCode::Protocol(ErrorCode::VersionIncompatible));
+        assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::VersionIncompatible));
         let details = error.details.as_ref().unwrap();
         assert_eq!((&details["descriptor_version"], &details["consumer_version"]), (&json!("2.1.0"), &json!("1.0.0")));
         assert_eq!(
@@ -357,13 +359,13 @@ async fn third_party() -> (TestProvider, TestProvider) {
 
 #[tokio::test]
 async fn credential_is_sent_to_third_party_endpoint_only_if_the_caller_names_it() {
-    let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+    let key = SkillCall { credential: SkillInvocationCredential::ApiKey(SecretString::new("hunter22")), ..call() };
     let (good, evil) = third_party().await;
     let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &evil)]);
     let error = world.call(&key).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::CredentialElsewhere, FailureCode::Protocol(ErrorCode::AuthRequired))
+        (Reason::CredentialElsewhere, ConsumerFailureCode::Protocol(ErrorCode::AuthRequired))
     );
     assert!(error.to_string().contains("--credential-for evil.example"), "{error}");
     assert_eq!(evil.hits(CALL), 0);
@@ -391,7 +393,7 @@ async fn credential_is_not_sent_to_status_url_on_another_host() {
     )
     .await;
     let world = TestConsumer::new(&[("good.example", &good), ("else.example", &elsewhere)]);
-    let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+    let key = SkillCall { credential: SkillInvocationCredential::ApiKey(SecretString::new("hunter22")), ..call() };
     world.call(&key).await.unwrap();
     assert_eq!(good.got(CALL)[0].header("x-key"), Some("hunter22"));
     assert!(elsewhere.hits(STATUS) > 0);
@@ -405,5 +407,5 @@ async fn error_messages_contain_no_control_characters_from_a_provider() {
     assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");
     let target = SkillTarget::parse("https://good.example/none.json").unwrap();
     let error = TestConsumer::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
-    assert_eq!(error.code, FailureCode::Protocol(ErrorCode::SkillNotFound));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound));
 }

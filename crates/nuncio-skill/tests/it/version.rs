@@ -1,6 +1,6 @@
 //! Tests of the version compatibility rule (§6.3).
 
-use nuncio_skill::validate::{VersionRule, check, compatibility, declared_protocol};
+use nuncio_skill::validate::{ProtocolVersionRule, check, compatibility, declared_protocol};
 use nuncio_skill::wire::{ErrorCode, ErrorResponse, SkillVersion};
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn higher_major_is_incompatible_and_same_major_rule_refuses_every_other_major() 
         for consumer in 0..=3 {
             let (older, newer) = (version(descriptor, 0, 0), version(consumer, 0, 0));
             assert_eq!(compatibility(older, newer).is_ok(), descriptor <= consumer, "{older} for {newer}");
-            let same = VersionRule::SameMajor.check(older, newer);
+            let same = ProtocolVersionRule::SameMajor.check(older, newer);
             assert_eq!(same.is_ok(), descriptor == consumer, "{older} for {newer}");
         }
     }
@@ -47,9 +47,9 @@ fn incompatibility_error_has_all_specified_details() {
     assert_eq!(details.get("upgrade_url"), None);
     error.upgrade_url = Some("https://example.com/changelog".to_owned());
     assert_eq!(error.details()["upgrade_url"], "https://example.com/changelog");
-    let strict = VersionRule::SameMajor.check(version(1, 5, 0), version(2, 0, 0)).unwrap_err();
+    let strict = ProtocolVersionRule::SameMajor.check(version(1, 5, 0), version(2, 0, 0)).unwrap_err();
     assert_eq!(strict.details()["consumer_supported_range"], ">=2.0.0 <3.0.0");
-    assert_eq!(VersionRule::Seed.range(version(u64::MAX, 0, 0)), ">=0.0.0");
+    assert_eq!(ProtocolVersionRule::Seed.range(version(u64::MAX, 0, 0)), ">=0.0.0");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_core::audit::{AuditRecord, ChainHead, ChainLink, ChainVerifier};
+use nuncio_core::audit::{AuditChainLink, AuditChainVerifier, AuditRecord, ChainHead};
 use nuncio_core::ids::CallId;
 use nuncio_engine::ports::store::{AuditChange, Change, Conflict, Store};
 
@@ -10,9 +10,9 @@ use super::sample;
 use super::{TestDatabase, made, race, refusal};
 
 /// Reads and verifies the whole audit chain.
-pub async fn verified(store: &dyn Store) -> Vec<ChainLink> {
+pub async fn verified(store: &dyn Store) -> Vec<AuditChainLink> {
     let links = store.audit_links(0, usize::MAX).await.unwrap();
-    let mut verifier = ChainVerifier::after(ChainHead::START);
+    let mut verifier = AuditChainVerifier::after(ChainHead::START);
     for link in &links {
         verifier.take(link).unwrap();
     }
@@ -20,8 +20,8 @@ pub async fn verified(store: &dyn Store) -> Vec<ChainLink> {
     links
 }
 
-fn calls(links: &[ChainLink]) -> Vec<String> {
-    let call = |link: &ChainLink| serde_json::from_str::<AuditRecord>(&link.record).unwrap().call.to_string();
+fn calls(links: &[AuditChainLink]) -> Vec<String> {
+    let call = |link: &AuditChainLink| serde_json::from_str::<AuditRecord>(&link.record).unwrap().call.to_string();
     links.iter().map(call).collect()
 }
 
@@ -116,7 +116,7 @@ pub async fn pruning_deletes_oldest_audit_records_and_the_rest_still_verifies(pl
     made(&*store, [audit("c7")]).await;
     let links = store.audit_links(0, 9).await.unwrap();
     assert_eq!(links[..2], before[4..]);
-    let mut verifier = ChainVerifier::after(ChainHead { seq: 4, hash: before[3].hash });
+    let mut verifier = AuditChainVerifier::after(ChainHead { seq: 4, hash: before[3].hash });
     links.iter().for_each(|link| verifier.take(link).unwrap());
     assert_eq!(verifier.head(), store.audit_head().await.unwrap());
     assert_eq!(links.len(), 3);

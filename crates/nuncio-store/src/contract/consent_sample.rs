@@ -1,6 +1,8 @@
 //! Sample people, agents and relations.
 
-use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, ManifestVersion, TokenInfo, WebhookUrl};
+use nuncio_core::account::{
+    AccountOwner, AgentAccount, AgentConnection, AgentTokenInfo, PublishedManifest, WebhookUrl,
+};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
@@ -72,7 +74,7 @@ pub fn account(id: &str) -> AgentAccount {
         public: true,
         connection: AgentConnection::Webhook { url: WebhookUrl::parse("https://agent.example/hook").unwrap() },
         health_check_url: Some("https://agent.example/health".parse().unwrap()),
-        token: Some(TokenInfo {
+        token: Some(AgentTokenInfo {
             digest: Digest::of_bytes(id.as_bytes()),
             prefix: "hsk_abcdefgh".to_owned(),
             created_at: later(3),
@@ -93,12 +95,12 @@ pub fn create_account(account: &AgentAccount, words: &str) -> Change {
 
 /// An account with its next manifest version; `None` clears it.
 #[must_use]
-pub fn published(account: &AgentAccount, manifest: Option<&str>) -> (AgentAccount, ManifestVersion) {
+pub fn published(account: &AgentAccount, manifest: Option<&str>) -> (AgentAccount, PublishedManifest) {
     let mut next = account.clone();
     next.manifest_version += 1;
     next.manifest_hash = manifest.map(|text| Digest::of_bytes(text.as_bytes()));
     next.revision += 1;
-    let version = ManifestVersion {
+    let version = PublishedManifest {
         agent: account.id.clone(),
         version: next.manifest_version,
         hash: next.manifest_hash,

@@ -1,7 +1,7 @@
 //! Contract checks for the erasure of a person.
 
 use nuncio_core::audit::redact::PersonRedaction;
-use nuncio_core::audit::{AuditRecord, ChainLink};
+use nuncio_core::audit::{AuditChainLink, AuditRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::RelationId;
@@ -112,7 +112,7 @@ pub async fn redacted_audit_records_keep_their_hashes(place: &dyn TestDatabase) 
     drop(store);
     let store = place.open().await;
     let after = store.audit_links(0, 9).await.unwrap();
-    assert_eq!(after[0], ChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
+    assert_eq!(after[0], AuditChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
     assert_eq!(after[1], before[1]);
     assert!(!after[0].record.contains(DID));
     made(&*store, [Change::from(AuditChange::AppendCall(sample::record("c3")))]).await;

@@ -247,7 +247,7 @@ pub async fn only_the_first_job_of_a_lane_is_claimed(place: &dyn TestDatabase) {
     }
     assert_eq!(claim(&*store, 50).await, []);
     made(&*store, [put(in_lane("r", "x", 7)), put(in_lane("r", "x", 8))]).await;
-    assert_eq!(keys(&claim(&*store, 50).await), ["7"], "an emptied lane begins anew");
+    assert_eq!(keys(&claim(&*store, 50).await), ["7"], "an emptied lane begins again");
 }
 
 pub async fn hastened_jobs_are_due_at_that_time_or_earlier(place: &dyn TestDatabase) {

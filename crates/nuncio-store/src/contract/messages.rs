@@ -1,4 +1,4 @@
-use nuncio_core::message::{Block, Extra, Message};
+use nuncio_core::message::{Block, Message, UnknownMessageFields};
 use nuncio_engine::ports::store::{Change, Conflict, EncodedMessage, SessionChange, Store, StoredMessage};
 use serde_json::json;
 
@@ -87,7 +87,7 @@ pub async fn messages_before_a_number_are_read_newest_first_up_to_the_limit(plac
 pub async fn system_messages_are_found_among_those_that_a_session_began_with(place: &dyn TestDatabase) {
     let store = place.open().await;
     let began = |number: u64| match number % 10 {
-        3 => Message::System { content: format!("rule {number}"), extra: Extra::new() },
+        3 => Message::System { content: format!("rule {number}"), extra: UnknownMessageFields::new() },
         0 => Message::assistant(vec![Block::text(r#"{"role":"system"}"#)]),
         _ => Message::user(r#"{"role":"system","content":"no"}"#),
     };

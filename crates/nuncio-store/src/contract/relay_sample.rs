@@ -1,8 +1,10 @@
 //! Sample conversations, messages, keys and webhooks.
 
-use nuncio_core::bundle::{BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm, X25519PublicKey};
+use nuncio_core::bundle::{
+    BundleKeys, KeyBundle, KeyBundleDidProof, OneTimeKey, SealMode, WrapAlgorithm, X25519PublicKey,
+};
 use nuncio_core::conversation::{
-    ContentType, Conversation, ConversationMessage, ConversationType, MessageRef, NewMessage,
+    ContentType, Conversation, ConversationMessage, ConversationType, MessageRef, SubmittedMessage,
 };
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
@@ -69,8 +71,8 @@ pub fn with_members(conversation: &Conversation, members: impl Into<Vec<RelayPar
 
 /// A message with a binary envelope.
 #[must_use]
-pub fn post(sender: &RelayParty, name: &str) -> NewMessage {
-    NewMessage {
+pub fn post(sender: &RelayParty, name: &str) -> SubmittedMessage {
+    SubmittedMessage {
         client_id: client_id(name),
         sender: sender.clone(),
         device: None,
@@ -82,7 +84,7 @@ pub fn post(sender: &RelayParty, name: &str) -> NewMessage {
 
 /// Posts a message to a conversation at revision zero.
 #[must_use]
-pub fn send(conversation: &str, post: &NewMessage, to: &[RelayParty], at: i64) -> Change {
+pub fn send(conversation: &str, post: &SubmittedMessage, to: &[RelayParty], at: i64) -> Change {
     RelayChange::PostMessage {
         conversation: conversation_id(conversation),
         revision: 0,
@@ -95,7 +97,7 @@ pub fn send(conversation: &str, post: &NewMessage, to: &[RelayParty], at: i64) -
 
 /// A stored message with its number.
 #[must_use]
-pub fn posted(conversation: &str, seq: u64, post: &NewMessage, at: i64) -> ConversationMessage {
+pub fn posted(conversation: &str, seq: u64, post: &SubmittedMessage, at: i64) -> ConversationMessage {
     ConversationMessage { conversation: conversation_id(conversation), seq, at: later(at), post: post.clone() }
 }
 
@@ -120,7 +122,7 @@ pub fn bundle(device: &str, owner: &RelayParty, seq: u64) -> KeyBundle {
             created_at: later(1),
         },
         signature: Signature::new([3; 64]),
-        did: Some(DidProof {
+        did: Some(KeyBundleDidProof {
             did: "did:wba:agent.example".to_owned(),
             verification_method: "did:wba:agent.example#key-1".to_owned(),
             signature: "c2ln".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, NewMessage, ToolCallClaim};
+use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, SubmittedMessage, ToolCallClaim};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
@@ -154,12 +154,12 @@ pub async fn conversation_changes_only_from_the_previous_revision(place: &dyn Te
 pub async fn relayed_message_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
-    let call = NewMessage {
+    let call = SubmittedMessage {
         content_type: ContentType::Artifact,
         subtype: Some(MsgSubtype::ArtifactToolCall),
         ..post(&hotel, "m1")
     };
-    let answer = NewMessage {
+    let answer = SubmittedMessage {
         device: Some(device_id("dev_1")),
         content_type: ContentType::Artifact,
         subtype: Some(MsgSubtype::ArtifactResponse),
@@ -233,7 +233,7 @@ pub async fn reused_client_message_id_of_a_sender_is_refused(place: &dyn TestDat
     let first = post(&ada, "m1");
     made(&*store, [send("cnv_1", &first, std::slice::from_ref(&hotel), 1)]).await;
     made(&*store, [post_message("cnv_1", &hotel, "m2")]).await;
-    let again = NewMessage { envelope: Arc::from(*b"other"), ..first.clone() };
+    let again = SubmittedMessage { envelope: Arc::from(*b"other"), ..first.clone() };
     let repeated = send("cnv_1", &again, std::slice::from_ref(&hotel), 2);
     assert_eq!(refusal(&*store, [repeated]).await, Conflict::Exists);
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &first, 1)));
@@ -301,7 +301,7 @@ pub async fn reading_relayed_messages_starts_after_the_given_number(place: &dyn 
     }
     assert_eq!(names(&*store, "cnv_1", u64::MAX, 9).await, []);
     assert_eq!(names(&*store, "cnv_9", 0, 9).await, []);
-    let large = |seq: u64| NewMessage { envelope: vec![7; 200_000].into(), ..post(&ada, &format!("large{seq}")) };
+    let large = |seq: u64| SubmittedMessage { envelope: vec![7; 200_000].into(), ..post(&ada, &format!("large{seq}")) };
     made(&*store, [2, 3, 4].map(|seq| send("cnv_2", &large(seq), &[], 1))).await;
     let found = store.relayed_after(&conversation_id("cnv_2"), 1, 2).await.unwrap();
     assert_eq!(found, [2, 3].map(|seq| posted("cnv_2", seq, &large(seq), 1)));
@@ -344,7 +344,7 @@ pub async fn tool_calls_are_found_from_a_time_on(place: &dyn TestDatabase) {
     assert_eq!(store.tool_calls_since(later(0)).await.unwrap(), []);
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
     let (content_type, subtype) = (ContentType::Artifact, Some(MsgSubtype::ArtifactToolCall));
-    let call = |sender: &RelayParty, name: &str| NewMessage { content_type, subtype, ..post(sender, name) };
+    let call = |sender: &RelayParty, name: &str| SubmittedMessage { content_type, subtype, ..post(sender, name) };
     for (conversation, message, at) in [
         ("cnv_1", call(&first, "m1"), 1),
         ("cnv_1", call(&first, "m2"), 2),

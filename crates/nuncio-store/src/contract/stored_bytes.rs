@@ -1,6 +1,6 @@
 //! Contract checks for the storage quota.
 
-use nuncio_core::conversation::NewMessage;
+use nuncio_core::conversation::SubmittedMessage;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
@@ -75,7 +75,7 @@ pub async fn bytes_of_messages_and_manifests_count_for_their_authors(place: &dyn
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let person = |name: &str| Principal::Person(consent_sample::name(name));
     made(&*store, [put_person("ada"), put_person("bob"), begin(&group("con_1", [ada.clone(), bob.clone()]))]).await;
-    let long = NewMessage { envelope: vec![7; 10_000].into(), ..post(&bob, "m1") };
+    let long = SubmittedMessage { envelope: vec![7; 10_000].into(), ..post(&bob, "m1") };
     made(&*store, [send("con_1", &long, &[ada], 1)]).await;
     let sent = stored(&*store, &person("bob")).await;
     assert!((10_000..11_000).contains(&sent), "{sent}");

@@ -1,7 +1,7 @@
 //! Agents' accounts, and every version of their manifests.
 
 use async_trait::async_trait;
-use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
@@ -65,12 +65,12 @@ pub(super) fn update(account: &AgentAccount, words: &str, out: &mut Writes) -> T
 pub(super) fn publish(
     account: &AgentAccount,
     words: &str,
-    version: &ManifestVersion,
+    version: &PublishedManifest,
     lineage: &ManifestNameHistory,
     out: &mut Writes,
 ) -> Translated {
     update(account, words, out)?;
-    let bare = ManifestVersion { manifest: None, ..version.clone() };
+    let bare = PublishedManifest { manifest: None, ..version.clone() };
     out.push(SqlWrite::one_or(
         Conflict::Exists,
         "INSERT INTO manifests (agent, version, hash, content, manifest) VALUES ($1, $2, $3, $4, $5)
@@ -148,13 +148,18 @@ impl AgentAccountStore for PostgresStore {
         Ok(self.readers.all(sql, params![agent.as_str()], rows::json_row).await?.pop())
     }
 
-    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError> {
+    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<PublishedManifest>, StoreError> {
         let Ok(version) = to_integer(version) else { return Ok(None) };
         let sql = "SELECT content, manifest FROM manifests WHERE agent = $1 AND version = $2";
         Ok(self.readers.all(sql, params![agent.as_str(), version], read_version).await?.pop())
     }
 
-    async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError> {
+    async fn manifests(
+        &self,
+        agent: &AgentId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<PublishedManifest>, StoreError> {
         let sql =
             "SELECT content, manifest FROM manifests WHERE agent = $1 AND version < $2 ORDER BY version DESC LIMIT $3";
         self.readers.all(sql, params![agent.as_str(), clamped(before), to_limit(limit)], read_version).await
@@ -170,6 +175,6 @@ fn read(row: &Row) -> Result<AgentAccount, SqlError> {
     })
 }
 
-fn read_version(row: &Row) -> Result<ManifestVersion, SqlError> {
-    Ok(ManifestVersion { manifest: rows::get(row, 1)?, ..rows::json(row, 0)? })
+fn read_version(row: &Row) -> Result<PublishedManifest, SqlError> {
+    Ok(PublishedManifest { manifest: rows::get(row, 1)?, ..rows::json(row, 0)? })
 }

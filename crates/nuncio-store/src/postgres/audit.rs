@@ -1,7 +1,7 @@
 //! The audit chain.
 
 use async_trait::async_trait;
-use nuncio_core::audit::{ChainHead, ChainLink, ChainRecord};
+use nuncio_core::audit::{AuditChainLink, AuditChainRecord, ChainHead};
 use nuncio_core::ids::{CallId, RelationId};
 use nuncio_engine::ports::store::{AuditChange, AuditStore, RedactedLedgerEntry, StoreError};
 use tokio::sync::watch;
@@ -58,9 +58,9 @@ pub(super) fn translate(change: &AuditChange, head: &mut AuditHead, out: &mut Wr
     }
 }
 
-fn append(record: &impl ChainRecord, head: &mut AuditHead, out: &mut Writes) -> Translated {
+fn append(record: &impl AuditChainRecord, head: &mut AuditHead, out: &mut Writes) -> Translated {
     let last = head.0.unwrap_or(ChainHead::START);
-    let link = ChainLink::new(last.seq + 1, last.hash, record);
+    let link = AuditChainLink::new(last.seq + 1, last.hash, record);
     out.push(SqlWrite::one_or_refused(
         Refusal::StaleAuditHead,
         "INSERT INTO audit_links (seq, previous, hash, record) VALUES ($1, $2, $3, $4) ON CONFLICT (seq) DO NOTHING",
@@ -74,18 +74,18 @@ const LINK: &str = "SELECT seq, previous, hash, record, redaction FROM audit_lin
 
 #[async_trait]
 impl AuditStore for PostgresStore {
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let sql = format!("{LINK} WHERE seq > $1 ORDER BY seq LIMIT $2");
         self.readers.all(&sql, params![clamped(after), to_limit(limit)], read).await
     }
 
-    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let sql = format!("{LINK} WHERE seq < $1 ORDER BY seq DESC LIMIT $2");
         self.readers.all(&sql, params![clamped(before), to_limit(limit)], read).await
     }
 
     /// Searches the text of the records, because a tampered record may no longer be JSON.
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let named = format!("\"call\":{}", to_json(call)?);
         let sql = format!("{LINK} WHERE position($1 in record) > 0 ORDER BY seq LIMIT $2");
         self.readers.all(&sql, params![named, to_limit(limit)], read).await
@@ -106,8 +106,8 @@ impl AuditStore for PostgresStore {
     }
 }
 
-fn read(row: &Row) -> Result<ChainLink, SqlError> {
-    Ok(ChainLink {
+fn read(row: &Row) -> Result<AuditChainLink, SqlError> {
+    Ok(AuditChainLink {
         seq: rows::number(row, 0)?,
         previous: rows::digest(row, 1)?,
         hash: rows::digest(row, 2)?,

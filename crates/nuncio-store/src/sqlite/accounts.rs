@@ -1,7 +1,7 @@
 //! Agents' accounts, and every version of their manifests.
 
 use async_trait::async_trait;
-use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
@@ -62,11 +62,11 @@ pub(super) fn publish(
     connection: &Connection,
     account: &AgentAccount,
     words: &str,
-    version: &ManifestVersion,
+    version: &PublishedManifest,
     lineage: &ManifestNameHistory,
 ) -> Result<(), SqlError> {
     update(connection, account, words)?;
-    let bare = ManifestVersion { manifest: None, ..version.clone() };
+    let bare = PublishedManifest { manifest: None, ..version.clone() };
     execute_or(
         Conflict::Exists,
         connection,
@@ -133,13 +133,18 @@ impl AgentAccountStore for SqliteStore {
         Ok(self.readers.all("SELECT content FROM lineages WHERE agent = ?1", params, rows::json_row).await?.pop())
     }
 
-    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError> {
+    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<PublishedManifest>, StoreError> {
         let Ok(version) = to_integer(version) else { return Ok(None) };
         let sql = "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version = ?2";
         Ok(self.readers.all(sql, (agent.to_string(), version), read_version).await?.pop())
     }
 
-    async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError> {
+    async fn manifests(
+        &self,
+        agent: &AgentId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<PublishedManifest>, StoreError> {
         let sql =
             "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
         self.readers.all(sql, (agent.to_string(), clamped(before), to_limit(limit)), read_version).await
@@ -155,6 +160,6 @@ fn read(row: &Row<'_>) -> Result<AgentAccount, SqlError> {
     })
 }
 
-fn read_version(row: &Row<'_>) -> Result<ManifestVersion, SqlError> {
-    Ok(ManifestVersion { manifest: row.get(1)?, ..rows::json(row, 0)? })
+fn read_version(row: &Row<'_>) -> Result<PublishedManifest, SqlError> {
+    Ok(PublishedManifest { manifest: row.get(1)?, ..rows::json(row, 0)? })
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use async_trait::async_trait;
-use nuncio_core::audit::{ChainHead, ChainLink, ChainRecord};
+use nuncio_core::audit::{AuditChainLink, AuditChainRecord, ChainHead};
 use nuncio_core::ids::{CallId, RelationId};
 use nuncio_engine::ports::store::{AuditChange, AuditStore, RedactedLedgerEntry, StoreError};
 use rusqlite::{Connection, Row, params};
@@ -39,9 +39,9 @@ pub(super) fn apply(connection: &Connection, tip: &CachedAuditHead, change: &Aud
     }
 }
 
-fn append(connection: &Connection, tip: &CachedAuditHead, record: &impl ChainRecord) -> Result<(), SqlError> {
+fn append(connection: &Connection, tip: &CachedAuditHead, record: &impl AuditChainRecord) -> Result<(), SqlError> {
     let head = tip.0.get().map_or_else(|| head(connection), Ok)?;
-    let link = ChainLink::new(head.seq + 1, head.hash, record);
+    let link = AuditChainLink::new(head.seq + 1, head.hash, record);
     execute(
         connection,
         "INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)",
@@ -62,18 +62,18 @@ const LINK: &str = "SELECT seq, previous, hash, record, redaction FROM audit_lin
 
 #[async_trait]
 impl AuditStore for SqliteStore {
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let sql = format!("{LINK} WHERE seq > ?1 ORDER BY seq LIMIT ?2");
         self.readers.all(sql, (clamped(after), to_limit(limit)), read).await
     }
 
-    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let sql = format!("{LINK} WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2");
         self.readers.all(sql, (clamped(before), to_limit(limit)), read).await
     }
 
     /// Searches the text of the records, because a tampered record may no longer be JSON.
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
         let named = format!("\"call\":{}", to_json(call)?);
         let sql = format!("{LINK} WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2");
         self.readers.all(sql, (named, to_limit(limit)), read).await
@@ -94,8 +94,8 @@ impl AuditStore for SqliteStore {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<ChainLink, SqlError> {
-    Ok(ChainLink {
+fn read(row: &Row<'_>) -> Result<AuditChainLink, SqlError> {
+    Ok(AuditChainLink {
         seq: rows::number(row, 0)?,
         previous: rows::digest(row, 1)?,
         hash: rows::digest(row, 2)?,

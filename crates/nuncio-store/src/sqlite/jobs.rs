@@ -45,7 +45,6 @@ pub(super) fn apply(connection: &Connection, change: &JobChange) -> Result<(), S
     }
 }
 
-/// Removes all jobs of a kind for a receiver.
 pub(super) fn remove_all(connection: &Connection, kind: JobKind, receiver: &str) -> Result<(), SqlError> {
     run(connection, "DELETE FROM jobs WHERE kind = ?1 AND receiver = ?2", params![kind.as_str(), receiver])
 }

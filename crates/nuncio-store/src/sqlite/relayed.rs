@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, MsgSubtype, NewMessage, ToolCallClaim};
+use nuncio_core::conversation::{
+    Conversation, ConversationMessage, MessageRef, MsgSubtype, SubmittedMessage, ToolCallClaim,
+};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::time::Timestamp;
@@ -72,7 +74,7 @@ pub(super) fn post(
     conversation: &ConversationId,
     revision: u64,
     at: Timestamp,
-    post: &NewMessage,
+    post: &SubmittedMessage,
     to: &[RelayParty],
 ) -> Result<(), SqlError> {
     let (number, seq) = next(connection, conversation, revision)?;
@@ -296,7 +298,7 @@ fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMess
         conversation: conversation.clone(),
         seq: rows::number(row, 0)?,
         at: rows::moment(row, 6)?,
-        post: NewMessage {
+        post: SubmittedMessage {
             client_id: rows::text_form(row, 2)?,
             sender: rows::text_form(row, 1)?,
             device: rows::optional(row, 3, rows::text_form)?,

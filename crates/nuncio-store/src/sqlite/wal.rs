@@ -40,7 +40,7 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
     let (mut frames, mut damaged, mut commits_behind) = (0_u64, None, 0);
     while fill(&mut file, &mut frame_header)? && fill(&mut file, &mut page)? {
         frames += 1;
-        let stored = Checksum(read_u32(&frame_header, 16), read_u32(&frame_header, 20));
+        let stored = WalChecksum(read_u32(&frame_header, 16), read_u32(&frame_header, 20));
         let salts = [read_u32(&frame_header, 8), read_u32(&frame_header, 12)];
         // Continues from the checksum stored in the previous frame, so that a damaged frame does not hide later ones.
         let sum = before.with(&frame_header[..8], format.big_endian).with(&page, format.big_endian);
@@ -84,19 +84,19 @@ struct WalHeader {
     big_endian: bool,
     page_bytes: usize,
     salts: [u32; 2],
-    checksum: Checksum,
+    checksum: WalChecksum,
 }
 
 impl WalHeader {
     fn read(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let magic = read_u32(header, 0);
         let big_endian = magic & 1 == 1;
-        let checksum = Checksum(read_u32(header, 24), read_u32(header, 28));
+        let checksum = WalChecksum(read_u32(header, 24), read_u32(header, 28));
         let page_bytes = read_u32(header, 8);
         let is_whole = magic & !1 == MAGIC
             && page_bytes.is_power_of_two()
             && (512..=65_536).contains(&page_bytes)
-            && Checksum::default().with(&header[..24], big_endian) == checksum;
+            && WalChecksum::default().with(&header[..24], big_endian) == checksum;
         let salts = [read_u32(header, 16), read_u32(header, 20)];
         is_whole.then_some(Self { big_endian, page_bytes: usize::try_from(page_bytes).ok()?, salts, checksum })
     }
@@ -104,9 +104,9 @@ impl WalHeader {
 
 /// The running checksum of the header and frames of a write-ahead file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Checksum(u32, u32);
+struct WalChecksum(u32, u32);
 
-impl Checksum {
+impl WalChecksum {
     fn with(mut self, bytes: &[u8], big_endian: bool) -> Self {
         let (pairs, _) = bytes.as_chunks::<8>();
         for [a, b, c, d, e, f, g, h] in pairs.iter().copied() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nuncio_core::audit::{ChainBreak, ChainHead, ChainVerifier};
+use nuncio_core::audit::{AuditChainBreak, AuditChainVerifier, ChainHead};
 use nuncio_engine::ports::store::{AuditChange, AuditStore, Change, MessageStore, SessionStore, Store, StoreError};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::sample;
@@ -124,9 +124,9 @@ async fn altered_audit_record_is_detected_by_verification() {
     }
     tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = 2");
     let links = store.audit_links(0, 10).await.unwrap();
-    let mut verifier = ChainVerifier::after(ChainHead::START);
+    let mut verifier = AuditChainVerifier::after(ChainHead::START);
     let broken = links.iter().try_for_each(|link| verifier.take(link));
-    assert_eq!(broken, Err(ChainBreak::Altered { seq: 2 }));
+    assert_eq!(broken, Err(AuditChainBreak::Altered { seq: 2 }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{A2hResponse, AnonymousA2hClient, DeviceKey, Socket, TestDevice};
+use super::{A2hResponse, A2hTestSocket, AnonymousA2hClient, DeviceKey, TestDevice};
 
 /// An agent outside the gateway, with its access token.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl ExternalAgent {
     }
 
     /// Connects the agent's WebSocket and authenticates. Returns the socket and the first response.
-    pub async fn connect(&self) -> (Socket, Value) {
+    pub async fn connect(&self) -> (A2hTestSocket, Value) {
         let mut socket = self.server.socket(&format!("agent?agent_id={}", self.id)).await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;
         let answer = socket.frame().await;

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{
-    DeviceRelayCredentials, HttpRelayClient, Invitation, RelayAddress, RelayClient as _, RelayClientIdentity,
-    RelayError, SignFn, enrol,
+    DeviceInvitation, DeviceRelayCredentials, HttpRelayClient, RelayAddress, RelayClient as _, RelayClientError,
+    RelayClientIdentity, SignFn, enrol,
 };
-use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, StreamEvent, StreamEventKind, UnopenedMessage};
+use nuncio_a2h::peer::{
+    InboundMessage, IncomingStreamEvent, IncomingStreamEventKind, Peer, PeerConfig, PeerHandler, UnopenableMessage,
+};
 use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::MessageRef;
@@ -79,9 +81,9 @@ pub struct SealedDevice {
     /// Messages that the device opened.
     pub heard: Arc<Mutex<Vec<InboundMessage>>>,
     /// Messages that the device could not open.
-    pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
+    pub refused: Arc<Mutex<Vec<UnopenableMessage>>>,
     /// Stream events that the device received.
-    pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
+    pub streamed: Arc<Mutex<Vec<IncomingStreamEvent>>>,
     who: RelayClientIdentity,
     sign: Signer,
     stop: CancellationToken,
@@ -132,7 +134,7 @@ impl SealedDevice {
         let enrolment = match enrolment {
             Some(enrolment) => enrolment,
             None => {
-                let invitation = Invitation {
+                let invitation = DeviceInvitation {
                     url: url.clone(),
                     trust: AddressTrust::Configured,
                     code: code.to_owned(),
@@ -163,8 +165,8 @@ impl SealedDevice {
         let address = RelayAddress { url, trust: AddressTrust::Configured };
         let relay = Arc::new(HttpRelayClient::by_socket(address, Arc::new(login), fetch, dial));
         let ran = Arc::<AtomicUsize>::default();
-        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
-        let streamed = Arc::<Mutex<Vec<StreamEvent>>>::default();
+        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenableMessage>>>)>::default();
+        let streamed = Arc::<Mutex<Vec<IncomingStreamEvent>>>::default();
         let hands = TestDeviceHandler {
             relay: Arc::clone(&relay),
             key_store: Arc::clone(&key_store),
@@ -197,7 +199,7 @@ impl SealedDevice {
     /// Signs and sends a consent.
     pub async fn consent(&self, method: &'static str, path: &str, mut body: Value) -> Value {
         let asked = self.relay.ask(method, path, Some(body.clone())).await;
-        let Err(RelayError::Unsigned(entry)) = asked else { panic!("{asked:?}") };
+        let Err(RelayClientError::Unsigned(entry)) = asked else { panic!("{asked:?}") };
         let entry: LedgerEntry = serde_json::from_value(entry).unwrap();
         let signature = Some((self.sign.0)(&entry.message()));
         body["entry"] = json!(LedgerEntry { signature, ..entry });
@@ -237,13 +239,13 @@ impl SealedDevice {
         let mut saying = false;
         for event in &*self.streamed.lock().unwrap() {
             match (&event.what, words.last_mut()) {
-                (StreamEventKind::Delta(more), Some(body)) if saying => body.push_str(more),
-                (StreamEventKind::Delta(more), _) => words.push(more.clone()),
-                (StreamEventKind::Begun, _) => words.push("begun".to_owned()),
-                (StreamEventKind::Done { .. }, _) => words.push("done".to_owned()),
-                (StreamEventKind::Aborted, _) => words.push("aborted".to_owned()),
+                (IncomingStreamEventKind::Delta(more), Some(body)) if saying => body.push_str(more),
+                (IncomingStreamEventKind::Delta(more), _) => words.push(more.clone()),
+                (IncomingStreamEventKind::Begun, _) => words.push("begun".to_owned()),
+                (IncomingStreamEventKind::Done { .. }, _) => words.push("done".to_owned()),
+                (IncomingStreamEventKind::Aborted, _) => words.push("aborted".to_owned()),
             }
-            saying = matches!(event.what, StreamEventKind::Delta(_));
+            saying = matches!(event.what, IncomingStreamEventKind::Delta(_));
         }
         words
     }
@@ -273,8 +275,8 @@ struct TestDeviceHandler {
     act: CallAnswerFn,
     ran: Arc<AtomicUsize>,
     heard: Arc<Mutex<Vec<InboundMessage>>>,
-    refused: Arc<Mutex<Vec<UnopenedMessage>>>,
-    streamed: Arc<Mutex<Vec<StreamEvent>>>,
+    refused: Arc<Mutex<Vec<UnopenableMessage>>>,
+    streamed: Arc<Mutex<Vec<IncomingStreamEvent>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -304,11 +306,11 @@ impl PeerHandler for TestDeviceHandler {
         let _ = peer.calls().respond(&message.conversation, response).await;
     }
 
-    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenableMessage) {
         self.refused.lock().unwrap().push(refused);
     }
 
-    async fn on_stream(&self, _: &Peer, event: StreamEvent) {
+    async fn on_stream(&self, _: &Peer, event: IncomingStreamEvent) {
         self.streamed.lock().unwrap().push(event);
     }
 }

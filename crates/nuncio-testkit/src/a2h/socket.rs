@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 #[derive(Debug)]
-pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub struct A2hTestSocket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum SocketMessage {
@@ -20,7 +20,7 @@ pub enum SocketMessage {
     Closed(u16),
 }
 
-impl Socket {
+impl A2hTestSocket {
     /// Connects to an `http:` URL; panics on failure.
     pub async fn open(url: &str) -> Self {
         Self::try_open(url, &[]).await.unwrap()

@@ -8,7 +8,7 @@ use clap::Args;
 #[command(
     after_help = "Status: 0 if nothing breaks, 1 if something does, 2 if a file or a line\ncannot be read.\n\nExamples:\n  nuncio diff published.json next.json\n  nuncio diff --json old.json new.json || echo \"people must be asked again\"\n  nuncio diff --schema old.schema.json new.schema.json\n  nuncio diff --pairs changes.jsonl > verdicts.jsonl"
 )]
-pub(crate) struct Diff {
+pub(crate) struct DiffArguments {
     /// The earlier manifest: a JSON file, or - for standard input; null means no manifest
     #[arg(value_name = "OLD", required_unless_present = "pairs")]
     pub(crate) old: Option<PathBuf>,

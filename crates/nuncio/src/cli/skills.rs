@@ -13,7 +13,7 @@ use crate::output::shell_quote;
 #[command(
     after_help = "Examples:\n  nuncio discover localhost:7400\n  nuncio discover example.com --type task\n  nuncio discover did:wba:example.com:agents:hotel:e1_..."
 )]
-pub(crate) struct Discover {
+pub(crate) struct DiscoverArguments {
     /// The host: a domain, localhost:PORT or a URL; or an agent's DID
     #[arg(value_name = "DOMAIN|DID")]
     pub(crate) target: String,
@@ -34,7 +34,7 @@ pub(crate) struct Discover {
 #[command(
     after_help = "Examples:\n  nuncio show script/echo@localhost:7400\n  nuncio show https://example.com/skills/forecast.json\n  nuncio show https://example.com/agents/hotel/ad.json\n  nuncio show did:wba:example.com:agents:hotel:e1_..."
 )]
-pub(crate) struct Show {
+pub(crate) struct ShowArguments {
     /// The skill: SKILL-ID@DOMAIN or the URL of its descriptor; or the agent: its DID, the URL of its description, or
     /// its domain
     #[arg(value_name = "SKILL|AGENT")]
@@ -53,7 +53,7 @@ pub(crate) struct Show {
 #[command(
     after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 \\\n    --key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt \\\n    -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app \\\n    -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms \\\n    -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --say \"Is a room free?\" --as concierge"
 )]
-pub(crate) struct Invoke {
+pub(crate) struct InvokeArguments {
     /// The skill: SKILL-ID@DOMAIN or the URL of its descriptor; or the agent: its DID, the URL of its description, or
     /// its domain
     #[arg(value_name = "TARGET")]
@@ -106,7 +106,7 @@ pub(crate) struct Invoke {
 #[command(
     after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" \\\n    --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... \\\n    --as concierge"
 )]
-pub(crate) struct Negotiate {
+pub(crate) struct NegotiateArguments {
     /// The agent: its DID, the URL of its description, or its domain
     #[arg(value_name = "AGENT")]
     pub(crate) target: String,
@@ -154,7 +154,7 @@ pub(crate) struct Negotiate {
 #[command(
     after_help = "Examples:\n  nuncio validate descriptor.json\n  nuncio validate https://example.com/.well-known/skill-sharing --strict"
 )]
-pub(crate) struct Validate {
+pub(crate) struct ValidateArguments {
     /// The document: a file, a URL, or - for standard input
     #[arg(value_name = "FILE|URL")]
     pub(crate) document: String,

@@ -5,14 +5,14 @@ use std::path::Path;
 use anstream::println;
 use nuncio_core::Code;
 use nuncio_core::ids::CallId;
-use nuncio_engine::record::{AuditFilter, CallExplanation, Evidence, EvidenceState, ExplainedRecord};
+use nuncio_engine::record::{AuditFilter, CallExplanation, ExplainedRecord, ReferencedRecord, ReferencedRecordState};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::admin::replies::AuditRecordList;
 use owo_colors::OwoColorize as _;
 
 use super::operator::{carry_out, parsed};
 use crate::cli::DataDirOption;
-use crate::output::{AlreadyReported, cell, fault, text};
+use crate::output::{AlreadyReportedError, cell, fault, text};
 
 mod device;
 
@@ -40,8 +40,9 @@ pub(super) async fn explain(data: &DataDirOption, call: &str, with: Option<&Path
         if let Some(device) = &device {
             record.evidence.extend(device.evidence(record));
         }
-        let is_changed =
-            |evidence: &&Evidence| matches!(evidence.state, EvidenceState::Changed | EvidenceState::Missing);
+        let is_changed = |evidence: &&ReferencedRecord| {
+            matches!(evidence.state, ReferencedRecordState::Changed | ReferencedRecordState::Missing)
+        };
         changed.extend(record.evidence.iter().filter(is_changed).map(name));
     }
     // After a break elsewhere in the audit chain, the position of this record is no longer proven.
@@ -57,7 +58,7 @@ pub(super) async fn explain(data: &DataDirOption, call: &str, with: Option<&Path
     } else {
         show(&explanation, &changed);
     }
-    if changed.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
+    if changed.is_empty() { Ok(()) } else { Err(AlreadyReportedError.into()) }
 }
 
 async fn explanation_of(data: &DataDirOption, call: &CallId) -> anyhow::Result<CallExplanation> {
@@ -81,7 +82,7 @@ async fn call_of_record(data: &DataDirOption, seq: u64) -> anyhow::Result<Option
     }
 }
 
-fn name(evidence: &Evidence) -> String {
+fn name(evidence: &ReferencedRecord) -> String {
     format!("{} {}", text(&evidence.kept_by), text(&evidence.name))
 }
 
@@ -101,10 +102,10 @@ fn show(explanation: &CallExplanation, changed: &[String]) {
         }
         for evidence in evidence {
             let state = match evidence.state {
-                EvidenceState::Holds => "holds".green().to_string(),
-                EvidenceState::NotKept => "not kept".dimmed().to_string(),
-                EvidenceState::Changed => "changed".red().bold().to_string(),
-                EvidenceState::Missing => "missing".red().bold().to_string(),
+                ReferencedRecordState::Holds => "holds".green().to_string(),
+                ReferencedRecordState::NotKept => "not kept".dimmed().to_string(),
+                ReferencedRecordState::Changed => "changed".red().bold().to_string(),
+                ReferencedRecordState::Missing => "missing".red().bold().to_string(),
             };
             println!("  {:<9} {}: {}", state, name(evidence), text(&evidence.says));
         }

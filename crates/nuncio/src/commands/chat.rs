@@ -27,20 +27,20 @@ mod turn;
 pub(crate) mod wrap;
 
 use super::consumer::guarded_fetch;
-use crate::cli::{Chat, given};
-use crate::output::{AlreadyReported, WrongUsage, shell_quote, wrong_usage};
-use input::{ChatInput, InputEvent};
+use crate::cli::{ChatArguments, given};
+use crate::output::{AlreadyReportedError, WrongUsageError, shell_quote, wrong_usage};
+use input::{ChatInput, ChatInputEvent};
 use screen::ChatScreen;
 use texts::ChatTexts;
-use tool::LocalTool;
+use tool::ChatLocalTool;
 use turn::CallAnswerer;
 
-pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(flags: ChatArguments, json: bool) -> anyhow::Result<()> {
     let texts = ChatTexts::of_environment();
-    let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let tools = flags.tools.iter().map(|file| ChatLocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
     let key = given(flags.key.as_ref());
-    let key =
-        key.map(|key| ApiKey::parse(&key).ok_or_else(|| WrongUsage("the key has characters that no key has".into())));
+    let key = key
+        .map(|key| ApiKey::parse(&key).ok_or_else(|| WrongUsageError("the key has characters that no key has".into())));
     let mut screen = ChatScreen::new(texts, json);
     let (client, meta) = connect(&flags.target, key.transpose()?, flags.extra_ca.as_deref(), &mut screen).await?;
     let conversation = match &flags.session {
@@ -97,24 +97,24 @@ impl ChatSession {
         loop {
             let prompt = self.screen.texts.you;
             match self.input.ask(&mut self.screen, prompt).await {
-                InputEvent::Line(line) => {
+                ChatInputEvent::Line(line) => {
                     leaving = false;
                     if !self.line(line.trim()).await? {
                         break;
                     }
                 }
-                InputEvent::Interrupted if leaving => break,
-                InputEvent::Interrupted => {
+                ChatInputEvent::Interrupted if leaving => break,
+                ChatInputEvent::Interrupted => {
                     leaving = true;
                     self.screen.note(self.screen.texts.again_to_leave);
                 }
-                InputEvent::End => break,
+                ChatInputEvent::End => break,
             }
         }
         self.screen.farewell(&self.resume_command, self.conversation.session());
         // A person has seen the failure; a script needs the exit status.
         if self.screen.turn_failed && !std::io::stdin().is_terminal() {
-            return Err(AlreadyReported.into());
+            return Err(AlreadyReportedError.into());
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl ChatSession {
 
 /// The command that resumes the chat with the same server and tools, without the session id and `--trust`. A key given
 /// with `--key` is replaced by the word KEY.
-fn resume_command(flags: &Chat) -> String {
+fn resume_command(flags: &ChatArguments) -> String {
     let mut line = format!("nuncio chat {}", shell_quote(&flags.target));
     let file = |flag: &str, file: &Path| format!(" {flag} {}", shell_quote(&file.display().to_string()));
     line.extend(flags.extra_ca.iter().map(|path| file("--extra-ca", path)));
@@ -215,7 +215,7 @@ async fn connect(
     extra_ca: Option<&Path>,
     screen: &mut ChatScreen,
 ) -> anyhow::Result<(Client, MetaResponse)> {
-    let candidates = target::candidates(target).map_err(WrongUsage)?;
+    let candidates = target::candidates(target).map_err(WrongUsageError)?;
     let fetch = guarded_fetch(AllowedAddresses::default(), false, extra_ca)?;
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
         screen.note(screen.texts.key_in_clear);
@@ -266,7 +266,7 @@ fn choose(meta: &MetaResponse, wanted: Option<&str>) -> anyhow::Result<AgentInfo
 async fn begin(
     client: Client,
     agent: AgentInfo,
-    tools: &[LocalTool],
+    tools: &[ChatLocalTool],
     trust: bool,
     options: BTreeMap<String, String>,
 ) -> anyhow::Result<AapConversation> {
@@ -283,7 +283,12 @@ async fn begin(
     AapConversation::begin(client, agent, new).await.with_context(|| base.to_string())
 }
 
-async fn resume(client: Client, session: &str, tools: &[LocalTool], flags: &Chat) -> anyhow::Result<AapConversation> {
+async fn resume(
+    client: Client,
+    session: &str,
+    tools: &[ChatLocalTool],
+    flags: &ChatArguments,
+) -> anyhow::Result<AapConversation> {
     let base = client.base().clone();
     let mut conversation = AapConversation::resume(client, session).await.with_context(|| base.to_string())?;
     check_options(conversation.agent(), &flags.options.iter().cloned().collect())?;
@@ -302,6 +307,6 @@ fn check_options(agent: &AgentInfo, options: &BTreeMap<String, String>) -> anyho
     options.iter().try_for_each(|(name, value)| options::check(agent, name, value)).map_err(wrong_usage)
 }
 
-fn specs(tools: &[LocalTool]) -> Vec<nuncio_aap::client::ToolSpec> {
-    tools.iter().map(LocalTool::spec).collect()
+fn specs(tools: &[ChatLocalTool]) -> Vec<nuncio_aap::client::ToolSpec> {
+    tools.iter().map(ChatLocalTool::spec).collect()
 }

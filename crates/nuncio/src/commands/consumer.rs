@@ -8,18 +8,20 @@ use anstream::eprintln;
 use anyhow::Context as _;
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
-use nuncio_skill::client::oauth::{FileTokenStore, MemoryTokenStore, TokenStore};
-use nuncio_skill::client::{Consumer, ConsumerOptions, Credential, InvocationProgress, ProgressCallback, Secret};
+use nuncio_skill::client::oauth::{FileOAuthTokenStore, MemoryOAuthTokenStore, OAuthTokenStore};
+use nuncio_skill::client::{
+    InvocationProgress, ProgressCallback, SecretString, SkillConsumer, SkillConsumerOptions, SkillInvocationCredential,
+};
 use owo_colors::OwoColorize as _;
 
 use super::chat::clean::clean;
 use super::chat::wrap::WordWrapper;
 use crate::cli::{CallerKey, OutboundOptions};
-use crate::output::WrongUsage;
+use crate::output::WrongUsageError;
 
 /// The HTTP client, limited to the addresses that the user's flags allow.
 pub(crate) fn fetch_client(outbound: &OutboundOptions) -> anyhow::Result<Arc<GuardedFetch>> {
-    let allow = AllowedAddresses::parse(outbound.allow.iter().map(String::as_str)).map_err(WrongUsage)?;
+    let allow = AllowedAddresses::parse(outbound.allow.iter().map(String::as_str)).map_err(WrongUsageError)?;
     Ok(Arc::new(guarded_fetch(allow, outbound.dev, outbound.extra_ca.as_deref())?))
 }
 
@@ -35,19 +37,19 @@ pub(crate) fn guarded_fetch(
 }
 
 /// A skill consumer with the user's address limits and stored tokens.
-pub(crate) fn consumer(outbound: &OutboundOptions, watcher: ProgressCallback) -> anyhow::Result<Consumer> {
+pub(crate) fn consumer(outbound: &OutboundOptions, watcher: ProgressCallback) -> anyhow::Result<SkillConsumer> {
     let fetch = fetch_client(outbound)?;
-    let options = ConsumerOptions { caller_type: "user".to_owned(), ..ConsumerOptions::default() };
-    let consumer = Consumer::new(fetch, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
+    let options = SkillConsumerOptions { caller_type: "user".to_owned(), ..SkillConsumerOptions::default() };
+    let consumer = SkillConsumer::new(fetch, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
     Ok(consumer.with_tokens(token_store()).with_progress(watcher))
 }
 
 /// The store of OAuth logins: a file in the user's data directory, or memory if there is none.
-fn token_store() -> Arc<dyn TokenStore> {
+fn token_store() -> Arc<dyn OAuthTokenStore> {
     let data = user_folder("XDG_DATA_HOME").or_else(|| user_folder("HOME").map(|home| home.join(".local/share")));
     match data {
-        Some(folder) => Arc::new(FileTokenStore::at(folder.join("nuncio/credentials.json"))),
-        None => Arc::new(MemoryTokenStore::default()),
+        Some(folder) => Arc::new(FileOAuthTokenStore::at(folder.join("nuncio/credentials.json"))),
+        None => Arc::new(MemoryOAuthTokenStore::default()),
     }
 }
 
@@ -57,8 +59,9 @@ pub(crate) fn user_folder(variable: &str) -> Option<PathBuf> {
 }
 
 /// Credential with which a host lists more of its skills.
-pub(crate) fn read_credential(key: &CallerKey) -> Credential {
-    key.bearer().map_or(Credential::None, |key| Credential::ApiKey(Secret::new(key)))
+pub(crate) fn read_credential(key: &CallerKey) -> SkillInvocationCredential {
+    key.bearer()
+        .map_or(SkillInvocationCredential::None, |key| SkillInvocationCredential::ApiKey(SecretString::new(key)))
 }
 
 /// Callback that prints progress notes for people; with `--json` notes are part of the result.

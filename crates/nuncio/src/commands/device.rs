@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
-use nuncio_a2h::client::Invitation;
+use nuncio_a2h::client::DeviceInvitation;
 use nuncio_core::digest::Digest;
-use nuncio_device::policy::PolicyFile;
+use nuncio_device::policy::PromptPolicyFile;
 use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, PermissionPrompt};
 use nuncio_device::tools::LocalTools;
 use nuncio_device::{Device, DeviceError, DeviceEvent, ServerConnectionState};
@@ -24,7 +24,7 @@ use url::Url;
 
 use super::operator::parsed;
 use crate::cli::{DeviceArguments, DeviceHomeOptions, DeviceSubcommand};
-use crate::output::{WrongUsage, cell, fault, show};
+use crate::output::{WrongUsageError, cell, fault, show};
 
 mod agents;
 mod commands;
@@ -121,7 +121,7 @@ async fn enrol(
     json: bool,
 ) -> anyhow::Result<()> {
     let fingerprint = fingerprint.map(|text| parsed(parse_fingerprint(&text))).transpose()?;
-    let invitation = Invitation { url, trust: AddressTrust::Configured, code, fingerprint };
+    let invitation = DeviceInvitation { url, trust: AddressTrust::Configured, code, fingerprint };
     let (device, number) = enrol_device(home, &invitation, name).await?;
     print_enrolled(home, &device, number, json)
 }
@@ -129,7 +129,7 @@ async fn enrol(
 /// Enrols a device and publishes its keys; the number is for comparison on the device that invited it.
 async fn enrol_device(
     home: &DeviceHomeOptions,
-    invitation: &Invitation,
+    invitation: &DeviceInvitation,
     name: &str,
 ) -> anyhow::Result<(Device, Option<String>)> {
     let config = lock_idle_home(home, LocalTools::default(), Arc::new(DenyAllPrompts)).await?;
@@ -177,9 +177,9 @@ fn prompt(
             (None, None) => Arc::new(DenyAllPrompts),
         });
     };
-    let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
+    let unusable = |why: &dyn std::fmt::Display| WrongUsageError(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
-    Ok(Arc::new(PolicyFile::parse(&text).map_err(|why| unusable(&why))?))
+    Ok(Arc::new(PromptPolicyFile::parse(&text).map_err(|why| unusable(&why))?))
 }
 
 /// Whether a started device opens its pages in a browser or only prints the link to them.

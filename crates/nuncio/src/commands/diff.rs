@@ -4,13 +4,13 @@ use std::io::Read;
 use std::path::Path;
 
 use anstream::println;
-use nuncio_core::json::{self, JsonError};
+use nuncio_core::json::{self, JsonDocumentError};
 use nuncio_judge::schema::ComparisonBudget;
-use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
+use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
-use crate::cli::Diff;
-use crate::output::{AlreadyReported, WrongUsage, wrong_usage};
+use crate::cli::DiffArguments;
+use crate::output::{AlreadyReportedError, WrongUsageError, wrong_usage};
 
 mod pairs;
 mod people;
@@ -21,7 +21,7 @@ mod rule_texts;
 const MAX_BYTES: usize = 8 << 20;
 
 /// Judges a change. The exit status is 1 if the change is breaking, 2 if an input could not be read.
-pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(options: &DiffArguments, json: bool) -> anyhow::Result<()> {
     let judge = DiffMode::of(options);
     if let Some(file) = &options.pairs {
         return pairs::run(file, judge);
@@ -42,20 +42,20 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
     } else {
         people::print(&judged, &old.display().to_string(), &new.display().to_string());
     }
-    if judged.verdict.breaking { Err(AlreadyReported.into()) } else { Ok(()) }
+    if judged.verdict.breaking { Err(AlreadyReportedError.into()) } else { Ok(()) }
 }
 
 /// A verdict, with the reason of every finding about an unreadable part.
 #[derive(Debug)]
 struct JudgedDiff {
-    verdict: ChangeVerdict,
+    verdict: ManifestChangeVerdict,
     reasons: Vec<Option<String>>,
 }
 
 impl JudgedDiff {
     /// The verdict on a document that is not valid JSON.
-    fn unreadable(why: &JsonError) -> Self {
-        Self { verdict: ChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
+    fn unreadable(why: &JsonDocumentError) -> Self {
+        Self { verdict: ManifestChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
     }
 
     /// The verdict as JSON; a finding about an unreadable part gets the field `reason`.
@@ -76,17 +76,17 @@ impl JudgedDiff {
 /// What `nuncio diff` compares: manifests or schemas.
 #[derive(Debug, Clone, Copy)]
 enum DiffMode {
-    Manifests(ChangePolicy),
+    Manifests(ChangeJudgingPolicy),
     Schemas,
 }
 
 impl DiffMode {
-    fn of(options: &Diff) -> Self {
+    fn of(options: &DiffArguments) -> Self {
         if options.schema {
             return Self::Schemas;
         }
         let reauth_on_widening = options.reauth_on_widening;
-        Self::Manifests(ChangePolicy { reauth_on_widening, ..ChangePolicy::default() })
+        Self::Manifests(ChangeJudgingPolicy { reauth_on_widening, ..ChangeJudgingPolicy::default() })
     }
 
     fn judged(self, old: &Value, new: &Value, history: &[Value]) -> JudgedDiff {
@@ -100,7 +100,7 @@ impl DiffMode {
 }
 
 fn document(file: &Path) -> anyhow::Result<Value> {
-    let wrong = |why: &dyn std::fmt::Display| WrongUsage(format!("{} cannot be read: {why}", file.display()));
+    let wrong = |why: &dyn std::fmt::Display| WrongUsageError(format!("{} cannot be read: {why}", file.display()));
     let bytes = read_up_to(file, MAX_BYTES).map_err(|why| wrong(&why))?;
     json::read(&bytes, MAX_BYTES).map_err(|why| wrong(&why).into())
 }

@@ -3,7 +3,7 @@
 use anstream::println;
 use nuncio_anp::client::{AgentTarget, ClientError, HostAgentList, Reason as PeerReason};
 use nuncio_core::address;
-use nuncio_skill::client::{ConsumerError, DiscoveredIndex, FailureCode, SkillTarget};
+use nuncio_skill::client::{ConsumerFailureCode, DiscoveredIndex, SkillConsumerError, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::chat::clean::clean;
 use super::consumer::{consumer, print_note, print_notes, read_credential, wrapped};
 use super::peer::{agent_overview, client, is_agent};
-use crate::cli::{Discover, OutboundOptions};
-use crate::output::{AlreadyReported, counted, readable_error, shell_quote};
+use crate::cli::{DiscoverArguments, OutboundOptions};
+use crate::output::{AlreadyReportedError, counted, readable_error, shell_quote};
 
-pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &DiscoverArguments, json: bool) -> anyhow::Result<()> {
     let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
     if is_agent(&options.target) {
         let overview = agent_overview(&peers, &AgentTarget::parse(&options.target)?).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
         found.print(&target, &options.outbound);
     }
     let closed = problems.iter().any(|problem| problem.closed);
-    if closed || (!problems.is_empty() && found.is_empty()) { Err(AlreadyReported.into()) } else { Ok(()) }
+    if closed || (!problems.is_empty() && found.is_empty()) { Err(AlreadyReportedError.into()) } else { Ok(()) }
 }
 
 /// The skills and agents that a host offers; `None` where it does not support the protocol.
@@ -60,7 +60,7 @@ struct DiscoveryProblem {
 
 /// Separates offers from problems. A host need not support every protocol; one that supports none is an error.
 fn separate_problems(
-    skills: Result<DiscoveredIndex, ConsumerError>,
+    skills: Result<DiscoveredIndex, SkillConsumerError>,
     agents: Option<Result<HostAgentList, ClientError>>,
 ) -> Result<(HostOffers, Vec<DiscoveryProblem>), anyhow::Error> {
     let (skills, agents) = match (skills, agents) {
@@ -75,7 +75,7 @@ fn separate_problems(
     if let Err(error) = &skills
         && !is_unsupported(error.status)
     {
-        let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(FailureCode::Protocol);
+        let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(ConsumerFailureCode::Protocol);
         problems.push(DiscoveryProblem {
             message: readable_error(&error.to_string()),
             closed: closed.contains(&error.code),

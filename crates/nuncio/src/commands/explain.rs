@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::chat::clean::clean;
 use super::consumer::wrapped;
-use crate::output::AlreadyReported;
+use crate::output::AlreadyReportedError;
 
 /// Number of similar codes that are suggested for an unknown one.
 const MAX_SUGGESTIONS: usize = 3;
@@ -65,7 +65,7 @@ fn report(message: &str, json: bool) -> anyhow::Error {
         true => println!("{}", json!({"error": message, "code": Code::NotFound})),
         false => eprintln!("{} {}", "error:".red().bold(), clean(message)),
     }
-    AlreadyReported.into()
+    AlreadyReportedError.into()
 }
 
 fn sorted_codes() -> Vec<Code> {

@@ -10,7 +10,7 @@ use nuncio_core::Code;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
-use crate::cli::Init;
+use crate::cli::InitArguments;
 use crate::commands::chat::clean::clean;
 use crate::output::{counted, fault, shell_quote, wrong_usage};
 use sections::NeededSecret;
@@ -33,7 +33,7 @@ const SCHEMA_FILE: &str = ".agent.schema.json";
 
 /// Writes an agent file to start from: the commented starter, or a file generated for the chosen start. Its JSON Schema
 /// is written beside it and replaces an earlier one; no other file is ever replaced.
-pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn init(options: &InitArguments, json: bool) -> anyhow::Result<()> {
     let folder = &options.folder;
     let file = folder.join("agent.toml");
     let failed = |error: std::io::Error| write_fault(&file, &error);

@@ -4,9 +4,10 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use anstream::println;
-use nuncio_skill::client::oauth::LoginOptions;
+use nuncio_skill::client::oauth::OAuthLoginOptions;
 use nuncio_skill::client::{
-    Consumer, Credential, RemoteExecution, ResolvedSkill, Secret, SkillCall, SkillTarget, check_inputs,
+    RemoteExecution, ResolvedSkill, SecretString, SkillCall, SkillConsumer, SkillInvocationCredential, SkillTarget,
+    check_inputs,
 };
 use nuncio_skill::wire::{AuthType, InvocationContext};
 use owo_colors::OwoColorize as _;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::chat::clean::clean;
 use super::confirm::confirm;
 use super::consumer::{consumer, read_credential};
-use crate::cli::{CallerCredentials, Invoke, given};
+use crate::cli::{CallerCredentials, InvokeArguments, given};
 use crate::output::{print_unchanged, wrong_usage};
 
 mod agent;
@@ -25,7 +26,7 @@ mod progress;
 
 use progress::ProgressLine;
 
-pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(options: InvokeArguments, json: bool) -> anyhow::Result<()> {
     if let Some(text) = &options.say {
         return message::run(&options, text, json).await;
     }
@@ -80,17 +81,17 @@ pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
 }
 
 async fn submit(
-    consumer: &Consumer,
+    consumer: &SkillConsumer,
     described: &ResolvedSkill,
     call: &SkillCall,
     credentials: &CallerCredentials,
-) -> Result<RemoteExecution, nuncio_skill::client::ConsumerError> {
+) -> Result<RemoteExecution, nuncio_skill::client::SkillConsumerError> {
     // Invalid inputs cause no login; the consumer reports them.
     let fits = || check_inputs(&described.descriptor, &call.inputs).is_ok();
     if let Some(client_id) = credentials.client_id.clone().filter(|_| credentials.login && fits()) {
-        let client_secret = credentials.client_secret.as_deref().map(Secret::new);
+        let client_secret = credentials.client_secret.as_deref().map(SecretString::new);
         consumer
-            .login(described, &LoginOptions { client_id, client_secret, scopes: credentials.scopes.clone() })
+            .login(described, &OAuthLoginOptions { client_id, client_secret, scopes: credentials.scopes.clone() })
             .await?;
     }
     consumer.submit(described, call).await
@@ -123,21 +124,27 @@ fn read_signing_key(credentials: &CallerCredentials) -> anyhow::Result<Option<St
 
 /// Selects the credential that the skill requires from flags and environment. If there is none of that kind, one of
 /// another kind is selected, except with `--login`, so that the error names the mismatch.
-fn select_credential(credentials: &CallerCredentials, signing_key: Option<String>, required: AuthType) -> Credential {
-    let api_key = credentials.key.api_key().map(|key| Credential::ApiKey(Secret::new(key)));
-    let token = credentials.key.token().map(|token| Credential::Token(Secret::new(token)));
-    let signature = signing_key.map(|key| Credential::Signature(Secret::new(key)));
+fn select_credential(
+    credentials: &CallerCredentials,
+    signing_key: Option<String>,
+    required: AuthType,
+) -> SkillInvocationCredential {
+    let api_key = credentials.key.api_key().map(|key| SkillInvocationCredential::ApiKey(SecretString::new(key)));
+    let token = credentials.key.token().map(|token| SkillInvocationCredential::Token(SecretString::new(token)));
+    let signature = signing_key.map(|key| SkillInvocationCredential::Signature(SecretString::new(key)));
     let client = match (&credentials.client_id, &credentials.client_secret) {
-        (Some(id), Some(secret)) if !credentials.login => {
-            Some(Credential::Client { id: id.clone(), secret: Secret::new(secret), scopes: credentials.scopes.clone() })
-        }
+        (Some(id), Some(secret)) if !credentials.login => Some(SkillInvocationCredential::Client {
+            id: id.clone(),
+            secret: SecretString::new(secret),
+            scopes: credentials.scopes.clone(),
+        }),
         _ => None,
     };
     let (fitting, others) = match required {
         AuthType::ApiKey => (api_key, [token, client, signature]),
         AuthType::OAuth2 => (token.or(client), [api_key, signature, None]),
         AuthType::Custom => (signature, [api_key, token, client]),
-        AuthType::None => return Credential::None,
+        AuthType::None => return SkillInvocationCredential::None,
     };
     // A credential of another kind is passed on too, so that the error names the mismatch.
     fitting.or_else(|| others.into_iter().flatten().next().filter(|_| !credentials.login)).unwrap_or_default()
@@ -175,7 +182,7 @@ fn print_output(output: &Value) -> anyhow::Result<()> {
 }
 
 /// Handles Ctrl-C during a remote execution: asks whether to cancel the execution too.
-async fn stop(consumer: &Consumer, execution: &RemoteExecution, json: bool) -> anyhow::Result<()> {
+async fn stop(consumer: &SkillConsumer, execution: &RemoteExecution, json: bool) -> anyhow::Result<()> {
     let id = clean(execution.id());
     let question = format!("\n{id} continues at the provider. Cancel it there too?");
     let cancel = tokio::select! {

@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{KeyExpiry, KeyKind, KeyRole};
 use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
-use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, ServerReplyOrDataDir};
+use nuncio_server::admin::{AdminCommand, KeyCreationCommand, KeyRotationCommand, ServerReplyOrDataDir};
 use nuncio_server::{KeylessAccess, SystemClock};
 use owo_colors::OwoColorize as _;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(
             let scopes = parse_scopes(&scopes)?;
             let is_new = matches!(data.path.try_exists(), Ok(false));
             let effect = announce_closing(&data, yes, json).await?;
-            let command = AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term });
+            let command = AdminCommand::KeyCreate(KeyCreationCommand { name, person, scopes, signing, operator, term });
             run_command(&data, command, json, |created: KeyWithSecret| {
                 print_secret(&created, format!("Keep it: it is not shown again. {effect}").trim_end());
                 if is_new {
@@ -67,7 +67,7 @@ pub(crate) async fn run(
         KeySubcommand::Rotate { key, expires, overlap } => {
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
-            let command = AdminCommand::KeyRotate(KeyRotation { which: key, term, overlap_seconds });
+            let command = AdminCommand::KeyRotate(KeyRotationCommand { which: key, term, overlap_seconds });
             run_command(&data, command, json, |rotated: KeyWithSecret| {
                 let old = match &rotated.info.previous {
                     Some(previous) => format!("The old secret is valid until {}.", previous.until),

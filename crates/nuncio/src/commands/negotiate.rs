@@ -2,7 +2,7 @@
 
 use anstream::println;
 use nuncio_anp::client::{
-    AgentTarget, Agreement, ChosenBy, NegotiationRequest, ProtocolDraftDecision, VerifiedDescription,
+    AgentTarget, ChosenBy, NegotiationAgreement, NegotiationRequest, ProtocolDraftDecision, VerifiedAgentDescription,
 };
 use nuncio_anp::wire::{Alternative, NegotiationResult, Score};
 use owo_colors::OwoColorize as _;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::chat::clean::clean;
 use super::consumer::{print_note, wrapped};
 use super::peer::client;
-use crate::cli::Negotiate;
-use crate::output::{WrongUsage, cell};
+use crate::cli::NegotiateArguments;
+use crate::output::{WrongUsageError, cell};
 
-pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &NegotiateArguments, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
     let client = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
     let agent = client.describe(&target).await?;
@@ -46,10 +46,10 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<ProtocolDraftDecision>> {
+fn draft_decision(options: &NegotiateArguments) -> anyhow::Result<Option<ProtocolDraftDecision>> {
     let decision = |protocol: &String, accepts| match &options.digest {
         Some(digest) => Ok(ProtocolDraftDecision { protocol: protocol.clone(), digest: digest.clone(), accepts }),
-        None => Err(WrongUsage("give the draft's digest with --digest, as it was shown".to_owned())),
+        None => Err(WrongUsageError("give the draft's digest with --digest, as it was shown".to_owned())),
     };
     Ok(match (&options.accept, &options.reject) {
         (Some(protocol), _) => Some(decision(protocol, true)?),
@@ -58,7 +58,7 @@ fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<ProtocolDraftDec
     })
 }
 
-fn print_agreement(agent: &VerifiedDescription, agreement: &Agreement) {
+fn print_agreement(agent: &VerifiedAgentDescription, agreement: &NegotiationAgreement) {
     agent.notes.iter().chain(&agreement.notes).for_each(|text| print_note(text));
     let result = &agreement.result;
     println!("{}", clean(&agent.description.name).bold());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anstream::println;
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDidUrlScheme, RemoteMethod,
-    RequestSigner, VerifiedDescription,
+    AgentTarget, AnpClient, AnpClientOptions, DescriptionCheckOutcome, DescriptionCheckResult, LocalDidUrlScheme,
+    RemoteMethod, RequestSigner, VerifiedAgentDescription,
 };
 use nuncio_anp::wire::SecurityReferences;
 use nuncio_core::ids::AgentName;
@@ -20,7 +20,7 @@ use super::chat::clean::clean;
 use super::consumer::{fetch_client, print_note, user_folder, wrapped};
 use super::operator::parsed;
 use crate::cli::{OutboundOptions, SigningAgent, VerificationOptions};
-use crate::output::AlreadyReported;
+use crate::output::AlreadyReportedError;
 
 /// An ANP client with the user's address limits. The token is sent only to the named host; requests are signed with the
 /// key of the agent given by `--as`.
@@ -63,7 +63,7 @@ pub(crate) fn is_agent(target: &str) -> bool {
 
 /// A verified agent description with its callable methods.
 pub(crate) struct AgentOverview {
-    pub(crate) agent: VerifiedDescription,
+    pub(crate) agent: VerifiedAgentDescription,
     methods: Vec<RemoteMethod>,
     notes: Vec<String>,
 }
@@ -200,7 +200,7 @@ impl AgentOverview {
 
     /// Fails if a check refuted the shown agent; checks that could not be made are tolerated.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
-        self.agent.checks.ensure_trusted().map_err(|_| AlreadyReported.into())
+        self.agent.checks.ensure_trusted().map_err(|_| AlreadyReportedError.into())
     }
 }
 
@@ -215,11 +215,11 @@ fn print_fact(name: &str, value: &str) {
     println!("{:<12} {}", name.dimmed(), clean(value));
 }
 
-fn print_check(check: &DescriptionCheck) {
+fn print_check(check: &DescriptionCheckResult) {
     let (outcome, why) = match &check.outcome {
-        CheckOutcome::Verified { how } => ("verified".green().to_string(), how),
-        CheckOutcome::Unverified { why } => ("not verified".yellow().to_string(), why),
-        CheckOutcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
+        DescriptionCheckOutcome::Verified { how } => ("verified".green().to_string(), how),
+        DescriptionCheckOutcome::Unverified { why } => ("not verified".yellow().to_string(), why),
+        DescriptionCheckOutcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
     };
     println!("  {outcome} {}", check.subject.as_str());
     println!("{}", wrapped(why, "    ").dimmed());

@@ -1,7 +1,7 @@
 //! `nuncio registry`: followed domains and agents of other hosts that this server lists.
 
 use anstream::println;
-use nuncio_anp::directory::RegistrationStatus;
+use nuncio_anp::directory::RemoteRegistrationStatus;
 use nuncio_server::admin::replies::{
     AddedAgent, AgentDirectory, FollowResult, FollowedDomainList, RemovedAgent, UnfollowedDomain,
 };
@@ -93,7 +93,7 @@ fn print_agents(AgentDirectory { agents, elsewhere }: AgentDirectory) {
             text_or_dash(agent.problem.as_ref()),
         ]
     });
-    let row = |status: &RegistrationStatus| {
+    let row = |status: &RemoteRegistrationStatus| {
         vec![
             text(&status.agent),
             text(&status.directory),

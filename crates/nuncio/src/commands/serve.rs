@@ -12,27 +12,27 @@ use nuncio_server::ProtocolFront;
 use nuncio_server::StoreLocation;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AgentSource, AnsweredRequest, KeylessAccess, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
+    AgentFilesSource, AnsweredRequest, KeylessAccess, RequestObserver, ServeOptions, Server, SystemClock, TlsFiles,
     describe_confinement, fronts, telemetry,
 };
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::Serve;
+use crate::cli::ServeArguments;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::wrapped;
 use crate::output::{fault, shell_quote};
 
 const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 
-pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(flags: ServeArguments, json: bool) -> anyhow::Result<()> {
     let config = flags.config.clone().unwrap_or_else(|| flags.data.path.join("nuncio.toml"));
     let settings = Settings::load(&config, flags.config.is_some(), |name| std::env::var(name).ok())?;
     let _telemetry = telemetry::start(&settings.log.level, settings.log.format);
     let agents = match flags.agents {
-        Some(path) => AgentSource::Path(path),
-        None => AgentSource::Embedded { name: "the Grand Hotel example", text: GRAND_HOTEL },
+        Some(path) => AgentFilesSource::Path(path),
+        None => AgentFilesSource::Embedded { name: "the Grand Hotel example", text: GRAND_HOTEL },
     };
     let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let executable = std::env::current_exe()

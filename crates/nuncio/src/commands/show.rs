@@ -2,7 +2,7 @@
 
 use anstream::println;
 use nuncio_anp::client::{AgentTarget, AnpClient};
-use nuncio_skill::client::{ConsumerError, Reason, ResolvedSkill, SkillTarget};
+use nuncio_skill::client::{Reason, ResolvedSkill, SkillConsumerError, SkillTarget};
 use nuncio_skill::wire::{AuthType, ParameterDefinition, SkillDescriptor};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -10,13 +10,13 @@ use serde_json::json;
 use super::chat::clean::clean;
 use super::consumer::{consumer, print_note, print_notes, read_credential, wrapped};
 use super::peer::{agent_overview, client, is_agent};
-use crate::cli::Show;
+use crate::cli::ShowArguments;
 use crate::output::table;
 
 /// Number of agents of a host that are shown at once.
 const MAX_SHOWN_AGENTS: usize = 10;
 
-pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &ShowArguments, json: bool) -> anyhow::Result<()> {
     let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
     if is_agent(&options.target) {
         return agents(&peers, &[AgentTarget::parse(&options.target)?], json).await;
@@ -49,7 +49,7 @@ pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
 /// Whether the error means that the target is not a skill, but may be an agent.
 fn may_be_an_agent(error: &anyhow::Error) -> bool {
     error
-        .downcast_ref::<ConsumerError>()
+        .downcast_ref::<SkillConsumerError>()
         .is_some_and(|error| matches!(error.reason, Reason::InvalidDocument | Reason::Incompatible))
 }
 
@@ -75,7 +75,7 @@ async fn agents(client: &AnpClient, targets: &[AgentTarget], json: bool) -> anyh
     verdict
 }
 
-async fn skill(options: &Show, target: &SkillTarget, json: bool) -> anyhow::Result<()> {
+async fn skill(options: &ShowArguments, target: &SkillTarget, json: bool) -> anyhow::Result<()> {
     let consumer = consumer(&options.outbound, print_notes(json))?;
     let credential = read_credential(&options.key);
     let described = consumer.describe(target, &credential).await?;

@@ -16,7 +16,7 @@ use owo_colors::OwoColorize as _;
 use super::operator::{ask_or_lock, run_command};
 use crate::cli::{DataDirCommand, DataDirOption, StoreSubcommand};
 use crate::commands::chat::clean::clean;
-use crate::output::{AlreadyReported, counted, fault, table, text};
+use crate::output::{AlreadyReportedError, counted, fault, table, text};
 
 pub(crate) async fn run(
     DataDirCommand { command, data }: DataDirCommand<StoreSubcommand>,
@@ -76,7 +76,7 @@ async fn run_check(data: &DataDirOption, json: bool) -> anyhow::Result<()> {
         }
         println!("{}", "more: nuncio explain store_damaged".dimmed());
     }
-    if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
+    if found.problems.is_empty() { Ok(()) } else { Err(AlreadyReportedError.into()) }
 }
 
 fn require_store(data: &DataDirOption) -> anyhow::Result<()> {

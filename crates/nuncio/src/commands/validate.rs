@@ -16,8 +16,8 @@ use serde_json::json;
 use super::chat::clean::clean;
 use super::consumer::{consumer, print_notes, wrapped};
 use super::diff::read_up_to;
-use crate::cli::{Validate, ValidatedDocumentKind};
-use crate::output::WrongUsage;
+use crate::cli::{ValidateArguments, ValidatedDocumentKind};
+use crate::output::WrongUsageError;
 
 mod did_document;
 
@@ -25,7 +25,7 @@ mod did_document;
 const MAX_BYTES: usize = 8 << 20;
 
 /// Prints every fault of a document. The exit status is 1 if the document has an error.
-pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &ValidateArguments, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
     let (kind, errors, warnings) = match options.kind.map_or_else(|| detect(&bytes), DocumentValidatorKind::from) {
         DocumentValidatorKind::Skill(kind) => {
@@ -50,14 +50,14 @@ pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
         errors.iter().for_each(|fault| print_fault(&"error:".red().bold().to_string(), fault));
         warnings.iter().for_each(|fault| print_fault(&"warning:".yellow().bold().to_string(), fault));
     }
-    if passes { Ok(()) } else { Err(crate::output::AlreadyReported.into()) }
+    if passes { Ok(()) } else { Err(crate::output::AlreadyReportedError.into()) }
 }
 
-async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
+async fn read(options: &ValidateArguments, json: bool) -> anyhow::Result<Vec<u8>> {
     let document = options.document.as_str();
     if document.contains("://") {
         let url =
-            address::read(document).map_err(|why| WrongUsage(format!("{document:?} is not an address: {why}")))?;
+            address::read(document).map_err(|why| WrongUsageError(format!("{document:?} is not an address: {why}")))?;
         return Ok(consumer(&options.outbound, print_notes(json))?.download(&url, MAX_BYTES).await?.to_vec());
     }
     let name = if document == "-" { "standard input" } else { document };

@@ -218,7 +218,7 @@ async fn every_manifest_version_stored_across_kills_is_notified_once() {
     );
 
     // The sockets of the person and of the agent deliver the event of every version.
-    let events = |mut socket: nuncio_testkit::a2h::Socket, count: u64| async move {
+    let events = |mut socket: nuncio_testkit::a2h::A2hTestSocket, count: u64| async move {
         let mut found = BTreeMap::new();
         let mut seqs = BTreeSet::new();
         for _ in 0..count {

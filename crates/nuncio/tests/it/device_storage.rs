@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nuncio_identity::seal::{KeySource, KeyStore as _, WrappedStorageKey, WrappingKey};
+use nuncio_identity::seal::{KeyStore as _, WrappedStorageKey, WrappingKey, WrappingKeySource};
 use nuncio_store::SqliteKeyStore;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn holds(laptop: &LaptopSetup, text: &str) -> bool {
 fn unseal(laptop: &LaptopSetup) {
     let file = laptop.home_folder().join("storage-key.json");
     let wrapped: WrappedStorageKey = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-    let KeySource::File { path } = &wrapped.source else { panic!("{:?}", wrapped.source) };
+    let WrappingKeySource::File { path } = &wrapped.source else { panic!("{:?}", wrapped.source) };
     let by = WrappingKey::parse(&fs::read_to_string(path).unwrap()).unwrap();
     let database = laptop.home_folder().join("keys.db");
     let sealed = SqliteKeyStore::open(&database).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();

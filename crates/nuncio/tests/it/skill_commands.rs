@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use crate::home::{TestAgentFolder, mode};
 use crate::process::{NuncioCommand, ProcessOutput, until};
-use crate::stub_provider::{StubProvider, descriptor};
+use crate::stub_provider::{StubModelProvider, descriptor};
 
-fn good() -> StubProvider {
-    StubProvider::start(|_| {}, "completed")
+fn good() -> StubModelProvider {
+    StubModelProvider::start(|_| {}, "completed")
 }
 
 fn nuncio(home: &TestAgentFolder, arguments: &[&str]) -> NuncioCommand {
     home.nuncio(arguments).env("XDG_DATA_HOME", home.path("share").to_str().unwrap())
 }
 
-fn invoke(home: &TestAgentFolder, stub: &StubProvider, arguments: &[&str]) -> ProcessOutput {
+fn invoke(home: &TestAgentFolder, stub: &StubModelProvider, arguments: &[&str]) -> ProcessOutput {
     nuncio(home, &[&["invoke", &format!("a/b@{}", stub.host)], arguments].concat()).run()
 }
 
-fn sent(stub: &StubProvider) -> Value {
+fn sent(stub: &StubModelProvider) -> Value {
     serde_json::from_str(&stub.requests_to("POST /call").last().unwrap().body).unwrap()
 }
 
@@ -133,7 +133,7 @@ fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
     let which = nuncio(&home, &["invoke", &stub.host, "-i", "text=x"]).run();
     assert!(which.status == Some(1) && which.stderr.contains(&format!("a/b@{}", stub.host)), "{which:?}");
 
-    let bad = StubProvider::start(|_| {}, "failed");
+    let bad = StubModelProvider::start(|_| {}, "failed");
     let ran = invoke(&home, &bad, &["-i", "text=x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("error: no luck") && ran.stderr.contains("nuncio explain execution_failed"), "{ran:?}");
@@ -143,7 +143,7 @@ fn failed_invoke_prints_the_error_with_its_explain_page_and_exits_nonzero() {
         (&last["code"], &last["details"], &last["execution_id"]),
         (&json!("EXECUTION_FAILED"), &json!({"n": 1}), &json!("e-1"))
     );
-    let newer = StubProvider::start(|skill| skill["protocol"]["version"] = json!("2.0.0"), "completed");
+    let newer = StubModelProvider::start(|skill| skill["protocol"]["version"] = json!("2.0.0"), "completed");
     let ran = invoke(&home, &newer, &["-i", "text=x"]);
     assert!(ran.stderr.contains("2.0.0 is not compatible with consumer version 1.0.0"), "{ran:?}");
     assert!(newer.requests_to("POST /call").is_empty());
@@ -172,7 +172,8 @@ fn invoke_reports_all_input_errors_at_once() {
 #[test]
 fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
     let home = TestAgentFolder::hotel();
-    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let stub =
+        StubModelProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     let run = || nuncio(&home, &["invoke", &target, "-i", "text=x"]);
     let ran = run().env("NUNCIO_API_KEY", "key-1").env("NUNCIO_TOKEN", "token-1").run();
@@ -190,7 +191,7 @@ fn invoke_sends_only_the_credential_type_that_the_skill_requires() {
 fn one_key_option_serves_api_keys_tokens_and_signatures() {
     let home = TestAgentFolder::hotel();
     let credential = |auth: fn(&mut Value), key: &str, header: &str| {
-        let stub = StubProvider::start(auth, "completed");
+        let stub = StubModelProvider::start(auth, "completed");
         let target = format!("a/b@{}", stub.host);
         for (name, flags) in [("NUNCIO_KEY", &[][..]), ("OTHER", &["--key", key])] {
             let command = nuncio(&home, &[&["invoke", &target, "-i", "text=x"], flags].concat());
@@ -212,7 +213,8 @@ fn one_key_option_serves_api_keys_tokens_and_signatures() {
 #[test]
 fn signing_secret_given_as_key_is_not_sent_to_a_skill_that_wants_an_api_key() {
     let home = TestAgentFolder::hotel();
-    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let stub =
+        StubModelProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     let ran = nuncio(&home, &["invoke", &target, "-i", "text=x", "--key", "nsk_1"]).run();
     assert!(ran.status == Some(1) && ran.stderr.contains("an API key"), "{ran:?}");
@@ -222,7 +224,8 @@ fn signing_secret_given_as_key_is_not_sent_to_a_skill_that_wants_an_api_key() {
 #[test]
 fn earlier_credential_options_still_work_and_are_not_in_the_help() {
     let home = TestAgentFolder::hotel();
-    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let stub =
+        StubModelProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     for flag in ["--api-key", "--token"] {
         let ran = nuncio(&home, &["invoke", &target, "-i", "text=x", flag, "key-1"]).run();
@@ -244,7 +247,7 @@ fn wants_tokens(skill: &mut Value) {
 
 #[test]
 fn oauth_client_token_is_reused_and_stored_readable_by_its_owner_only() {
-    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(wants_tokens, "completed"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubModelProvider::start(wants_tokens, "completed"));
     for _ in 0..2 {
         let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
         assert_eq!(ran.status, Some(0), "{ran:?}");
@@ -256,7 +259,7 @@ fn oauth_client_token_is_reused_and_stored_readable_by_its_owner_only() {
 
 #[test]
 fn oauth_login_in_a_browser_yields_a_token_that_later_invokes_reuse() {
-    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(wants_tokens, "completed"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubModelProvider::start(wants_tokens, "completed"));
     // The browser is replaced by a script that follows the redirect back to the command.
     let browser = home.path("browser");
     let script = format!(
@@ -285,7 +288,7 @@ fn oauth_login_in_a_browser_yields_a_token_that_later_invokes_reuse() {
 
 #[tokio::test]
 async fn ctrl_c_without_a_terminal_leaves_the_execution_running_and_prints_how_to_cancel() {
-    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(|_| {}, "running"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubModelProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).start_interactive();
     until("it is looked at", async || (!stub.requests_to("GET /status/e-1").is_empty()).then_some(())).await;
@@ -298,7 +301,7 @@ async fn ctrl_c_without_a_terminal_leaves_the_execution_running_and_prints_how_t
 
 #[tokio::test]
 async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
-    let (home, stub) = (TestAgentFolder::hotel(), StubProvider::start(|_| {}, "running"));
+    let (home, stub) = (TestAgentFolder::hotel(), StubModelProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let Some(command) = nuncio(&home, &["invoke", &target, "-i", "text=x"]).in_terminal() else { return };
     let mut typed = command.start_interactive();

@@ -19,12 +19,12 @@ impl RecordedRequest {
     }
 }
 
-pub(crate) struct StubProvider {
+pub(crate) struct StubModelProvider {
     pub(crate) host: String,
     asked: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-impl StubProvider {
+impl StubModelProvider {
     /// Starts a provider; `change` edits its descriptor, and all its executions have the status `status`.
     pub(crate) fn start(change: fn(&mut Value), status: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

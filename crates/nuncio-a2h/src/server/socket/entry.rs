@@ -8,16 +8,16 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{AuthenticationMethod, EngineError};
 
-use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
+use super::socket_connection::{IncomingFrame, SocketCloseReason, SocketConnection};
 use super::socket_slots::SocketOwner;
 use super::{A2hServerState, SocketEndpointKind};
-use crate::server::{TokenIdentity, identify};
+use crate::server::{AuthenticatedTokenCaller, identify};
 use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct SocketAuthentication {
+pub(super) struct AuthenticatedSocket {
     pub(super) recipient: RelayParty,
     pub(super) owner: SocketOwner,
     /// Token that the client presented; its validity is checked again later.
@@ -32,12 +32,12 @@ pub(super) async fn admit(
     a2h: &A2hServerState,
     endpoint: &SocketEndpointKind,
     connection: &mut SocketConnection,
-) -> Result<SocketAuthentication, CloseReason> {
+) -> Result<AuthenticatedSocket, SocketCloseReason> {
     let late = connection.until(connection.now().after(FIRST_FRAME_TIMEOUT));
     let frame = tokio::select! {
         frame = first(connection) => frame?,
-        () = late => return Err(CloseReason::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
-        () = a2h.engine.until_closing() => return Err(CloseReason::STOPPING),
+        () = late => return Err(SocketCloseReason::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
+        () = a2h.engine.until_closing() => return Err(SocketCloseReason::STOPPING),
     };
     let refusal = match frame {
         Ok(ClientFrame::Auth { token, agent_id, after }) => {
@@ -46,7 +46,7 @@ pub(super) async fn admit(
                 Ok(Err(refusal)) => refusal,
                 Err(error) => {
                     tracing::error!(%error, "cannot authenticate a connection");
-                    return Err(CloseReason::FAULT);
+                    return Err(SocketCloseReason::FAULT);
                 }
             }
         }
@@ -54,10 +54,10 @@ pub(super) async fn admit(
         Err(why) => AuthRefusal::new("malformed", why),
     };
     connection.send_json(&ServerFrame::AuthError(refusal)).await?;
-    Err(CloseReason::UNKNOWN)
+    Err(SocketCloseReason::UNKNOWN)
 }
 
-async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, String>, CloseReason> {
+async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, String>, SocketCloseReason> {
     loop {
         if let IncomingFrame::Frame(frame) = connection.next().await? {
             return Ok(frame);
@@ -71,7 +71,7 @@ async fn look_up(
     token: String,
     said: Option<&AgentId>,
     after: Option<u64>,
-) -> Result<Result<SocketAuthentication, AuthRefusal>, EngineError> {
+) -> Result<Result<AuthenticatedSocket, AuthRefusal>, EngineError> {
     let named = match endpoint {
         SocketEndpointKind::Agent(Some(id)) if said.is_none_or(|said| said == id) => Some(id),
         SocketEndpointKind::Agent(Some(_)) => {
@@ -100,11 +100,11 @@ async fn look_up(
         let message = "this agent receives its events at its webhook_url; its owner must set connection_mode to \"websocket\" first";
         return Ok(Err(AuthRefusal::new("connection_mode", message)));
     }
-    Ok(Ok(SocketAuthentication { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
+    Ok(Ok(AuthenticatedSocket { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
 }
 
 /// Recipient whose events a connection gets, and the slot that the connection occupies.
-pub(super) fn who(shown: &TokenIdentity) -> Option<(RelayParty, SocketOwner)> {
+pub(super) fn who(shown: &AuthenticatedTokenCaller) -> Option<(RelayParty, SocketOwner)> {
     match (&shown.caller.principal, &shown.caller.authentication) {
         (Principal::Person(name), AuthenticationMethod::Device(device)) => {
             Some((RelayParty::Person(name.clone()), SocketOwner::Device(device.clone())))

@@ -9,9 +9,9 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
 use super::A2hServerState;
-use super::entry::{SocketAuthentication, invalid, who};
+use super::entry::{AuthenticatedSocket, invalid, who};
 use super::replay::{self, ConversationReplayBatch, ReplayQueue};
-use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
+use super::socket_connection::{IncomingFrame, SocketCloseReason, SocketConnection};
 use super::socket_slots::SocketOwner;
 use super::streams::{StreamRole, stream_notice};
 use crate::error::A2hError;
@@ -68,9 +68,9 @@ enum EventBatch {
 impl<'a> SocketSession<'a> {
     pub(super) async fn run(
         a2h: &'a A2hServerState,
-        admitted: SocketAuthentication,
+        admitted: AuthenticatedSocket,
         connection: &'a mut SocketConnection,
-    ) -> CloseReason {
+    ) -> SocketCloseReason {
         let slot = a2h.sockets.slots.take(admitted.owner.clone());
         let mut session = match Self::begin(a2h, admitted, connection).await {
             Ok(session) => session,
@@ -89,7 +89,7 @@ impl<'a> SocketSession<'a> {
                 found = &mut session.mail => Box::pin(session.send_batch(found)).await,
                 () = timer => session.tick().await,
                 () = slot.wait_until_taken_over() => session.check_still_valid().await.and_then(|()| {
-                    Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent replaced this one"))
+                    Err(SocketCloseReason::closed(close::REPLACED, "a newer connection of this device or agent replaced this one"))
                 }),
                 // Last, because transient stream events must not delay stored ones.
                 update = session.streaming.next() => session.connection.send_json(&stream_notice(update)).await,
@@ -102,10 +102,10 @@ impl<'a> SocketSession<'a> {
 
     async fn begin(
         a2h: &'a A2hServerState,
-        admitted: SocketAuthentication,
+        admitted: AuthenticatedSocket,
         connection: &'a mut SocketConnection,
-    ) -> Result<Self, CloseReason> {
-        let SocketAuthentication { recipient, owner, token, expires_at, after } = admitted;
+    ) -> Result<Self, SocketCloseReason> {
+        let AuthenticatedSocket { recipient, owner, token, expires_at, after } = admitted;
         let now = connection.now();
         let mut session = Self {
             a2h,
@@ -134,7 +134,7 @@ impl<'a> SocketSession<'a> {
         Ok(session)
     }
 
-    async fn send_auth_ok(&mut self, last_seq: u64) -> Result<(), CloseReason> {
+    async fn send_auth_ok(&mut self, last_seq: u64) -> Result<(), SocketCloseReason> {
         let streams = matches!(self.streaming, StreamRole::Sends(_));
         let frame = ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq, streams };
         self.connection.send_json(&frame).await
@@ -163,7 +163,7 @@ impl<'a> SocketSession<'a> {
         }
     }
 
-    async fn head(&mut self) -> Result<u64, CloseReason> {
+    async fn head(&mut self) -> Result<u64, SocketCloseReason> {
         self.a2h.engine.mailbox().mail_head(&self.recipient).await.map_err(fault)
     }
 
@@ -175,11 +175,11 @@ impl<'a> SocketSession<'a> {
         next.min(warning)
     }
 
-    async fn send_batch(&mut self, found: Result<EventBatch, EngineError>) -> Result<(), CloseReason> {
+    async fn send_batch(&mut self, found: Result<EventBatch, EngineError>) -> Result<(), SocketCloseReason> {
         let found = found.map_err(fault)?;
         self.streaming.send_waiting(self.connection).await?;
         match found {
-            EventBatch::Events(mail) if mail.is_empty() => return Err(CloseReason::STOPPING),
+            EventBatch::Events(mail) if mail.is_empty() => return Err(SocketCloseReason::STOPPING),
             EventBatch::Events(mail) => self.send_events(mail).await?,
             EventBatch::Replay(next) => self.send_replay(next).await?,
         }
@@ -187,7 +187,7 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn send_events(&mut self, mail: Vec<QueuedNotification>) -> Result<(), CloseReason> {
+    async fn send_events(&mut self, mail: Vec<QueuedNotification>) -> Result<(), SocketCloseReason> {
         for mailed in mail {
             if matches!(mailed.notification, Notification::DevicesChanged { .. }) {
                 self.check_still_valid().await?;
@@ -202,7 +202,7 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn send_replay(&mut self, next: ConversationReplayBatch) -> Result<(), CloseReason> {
+    async fn send_replay(&mut self, next: ConversationReplayBatch) -> Result<(), SocketCloseReason> {
         let more = match next {
             ConversationReplayBatch::Messages(messages, more) => {
                 for posted in messages {
@@ -227,19 +227,19 @@ impl<'a> SocketSession<'a> {
         if self.replay.is_empty() { self.send_resume_ok().await } else { Ok(()) }
     }
 
-    async fn send_resume_ok(&mut self) -> Result<(), CloseReason> {
+    async fn send_resume_ok(&mut self) -> Result<(), SocketCloseReason> {
         let last_seq = self.head().await?;
         self.connection.send_json(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await
     }
 
-    async fn tick(&mut self) -> Result<(), CloseReason> {
+    async fn tick(&mut self) -> Result<(), SocketCloseReason> {
         let now = self.connection.now();
         self.streaming.expire(self.connection).await?;
         if let Some(expires_at) = self.expires_at {
             if now >= expires_at {
                 let message = "the token has expired; get a new one and send auth.renew before the next expiry";
                 self.connection.send_json(&ServerFrame::AuthError(AuthRefusal::new("expired", message))).await?;
-                return Err(CloseReason::UNKNOWN);
+                return Err(SocketCloseReason::UNKNOWN);
             }
             if !self.warned && now >= expires_at.before(EXPIRY_WARNING) {
                 self.warned = true;
@@ -251,7 +251,7 @@ impl<'a> SocketSession<'a> {
         }
         // Two pings must be unanswered too: after the server's machine slept, the time alone proves nothing.
         if now >= self.last_frame_at.after(PONG_TIMEOUT) && self.unanswered >= 2 {
-            return Err(CloseReason::closed(close::TIMEOUT, "no pong was received for 90 seconds"));
+            return Err(SocketCloseReason::closed(close::TIMEOUT, "no pong was received for 90 seconds"));
         }
         self.next_ping = now.after(PING_INTERVAL);
         self.frames = 0;
@@ -261,7 +261,7 @@ impl<'a> SocketSession<'a> {
     }
 
     /// Closes the connection if its device or token was revoked, or the agent switched to webhook delivery.
-    async fn check_still_valid(&mut self) -> Result<(), CloseReason> {
+    async fn check_still_valid(&mut self) -> Result<(), SocketCloseReason> {
         let engine = &self.a2h.engine;
         let (holds, reason) = match &self.owner {
             SocketOwner::Device(id) => {
@@ -278,13 +278,13 @@ impl<'a> SocketSession<'a> {
             return Ok(());
         }
         self.connection.send_json(&ServerFrame::Invalidated { reason: reason.to_owned() }).await?;
-        Err(CloseReason::UNKNOWN)
+        Err(SocketCloseReason::UNKNOWN)
     }
 
-    async fn handle_frame(&mut self, incoming: IncomingFrame) -> Result<(), CloseReason> {
+    async fn handle_frame(&mut self, incoming: IncomingFrame) -> Result<(), SocketCloseReason> {
         self.frames += 1;
         if self.frames > MAX_FRAMES {
-            return Err(CloseReason::closed(close::TOO_MANY, "too many frames"));
+            return Err(SocketCloseReason::closed(close::TOO_MANY, "too many frames"));
         }
         let frame = match incoming {
             IncomingFrame::Pong => {
@@ -320,7 +320,7 @@ impl<'a> SocketSession<'a> {
     }
 
     /// Handles a stream frame. Frames of an accepted stream have their own limits and do not count for `MAX_FRAMES`.
-    async fn handle_stream_frame(&mut self, frame: StreamFrame) -> Result<(), CloseReason> {
+    async fn handle_stream_frame(&mut self, frame: StreamFrame) -> Result<(), SocketCloseReason> {
         let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
         match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
             Ok(()) if begins => {}
@@ -333,12 +333,12 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn send_error(&mut self, message: impl Into<String>) -> Result<(), CloseReason> {
+    async fn send_error(&mut self, message: impl Into<String>) -> Result<(), SocketCloseReason> {
         self.connection.send_json(&ServerFrame::Error(WireError::new(Code::BadRequest, message))).await
     }
 
     /// Stores the number of the last acknowledged event; events that were not sent cannot be acknowledged.
-    async fn acknowledge(&mut self, seq: u64) -> Result<(), CloseReason> {
+    async fn acknowledge(&mut self, seq: u64) -> Result<(), SocketCloseReason> {
         if seq > self.sent {
             return self.send_error(format!("event {seq} was not sent on this connection yet")).await;
         }
@@ -349,12 +349,12 @@ impl<'a> SocketSession<'a> {
         Ok(())
     }
 
-    async fn renew_token(&mut self, token: String) -> Result<(), CloseReason> {
+    async fn renew_token(&mut self, token: String) -> Result<(), SocketCloseReason> {
         let shown = identify(&self.a2h.engine, &*self.a2h.tokens, &token).await.map_err(fault)?;
         let same = shown.filter(|shown| who(shown).is_some_and(|(_, owner)| owner == self.owner));
         let Some(shown) = same else {
             self.connection.send_json(&ServerFrame::AuthError(invalid())).await?;
-            return Err(CloseReason::UNKNOWN);
+            return Err(SocketCloseReason::UNKNOWN);
         };
         self.token = token.into();
         self.expires_at = shown.expires_at;
@@ -365,7 +365,7 @@ impl<'a> SocketSession<'a> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
-fn fault(error: EngineError) -> CloseReason {
+fn fault(error: EngineError) -> SocketCloseReason {
     tracing::error!(%error, "cannot serve a connection");
-    CloseReason::FAULT
+    SocketCloseReason::FAULT
 }

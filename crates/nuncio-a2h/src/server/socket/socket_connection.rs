@@ -26,7 +26,7 @@ const WRITE_TIME: Duration = Duration::from_secs(20);
 
 /// Why the server ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum CloseReason {
+pub(super) enum SocketCloseReason {
     /// The client closed the connection or does not read, so nothing is sent.
     Gone,
     Closed {
@@ -35,7 +35,7 @@ pub(super) enum CloseReason {
     },
 }
 
-impl CloseReason {
+impl SocketCloseReason {
     pub(super) const fn closed(code: u16, reason: &'static str) -> Self {
         Self::Closed { code, reason }
     }
@@ -73,7 +73,7 @@ impl SocketConnection {
     }
 
     /// Sends JSON as one text message, in as many WebSocket frames as needed.
-    pub(super) async fn send_json(&mut self, what: &impl Serialize) -> Result<(), CloseReason> {
+    pub(super) async fn send_json(&mut self, what: &impl Serialize) -> Result<(), SocketCloseReason> {
         let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
         let mut kind = Data::Text;
         loop {
@@ -87,36 +87,36 @@ impl SocketConnection {
         }
     }
 
-    pub(super) async fn ping(&mut self) -> Result<(), CloseReason> {
+    pub(super) async fn ping(&mut self) -> Result<(), SocketCloseReason> {
         self.send(Message::Ping(Bytes::new())).await
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), CloseReason> {
+    async fn send(&mut self, message: Message) -> Result<(), SocketCloseReason> {
         let late = self.clock.sleep_until(self.clock.now().after(WRITE_TIME));
         tokio::select! {
             biased;
-            sent = self.socket.send(message) => sent.map_err(|_| CloseReason::Gone),
-            () = late => Err(CloseReason::Gone),
+            sent = self.socket.send(message) => sent.map_err(|_| SocketCloseReason::Gone),
+            () = late => Err(SocketCloseReason::Gone),
         }
     }
 
     /// The next incoming frame. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<IncomingFrame, CloseReason> {
+    pub(super) async fn next(&mut self) -> Result<IncomingFrame, SocketCloseReason> {
         match self.socket.next().await {
             Some(Ok(Message::Text(text))) => Ok(IncomingFrame::Frame(read(text.as_str()))),
             Some(Ok(Message::Pong(_))) => Ok(IncomingFrame::Pong),
             Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(IncomingFrame::Other),
             Some(Ok(Message::Binary(_))) => {
-                Err(CloseReason::closed(close::UNSUPPORTED, "only text frames are accepted"))
+                Err(SocketCloseReason::closed(close::UNSUPPORTED, "only text frames are accepted"))
             }
-            Some(Ok(Message::Close(_))) | None => Err(CloseReason::Gone),
+            Some(Ok(Message::Close(_))) | None => Err(SocketCloseReason::Gone),
             // The frame is too large or not a WebSocket frame.
-            Some(Err(_)) => Err(CloseReason::closed(close::TOO_LARGE, "the frame is too large or broken")),
+            Some(Err(_)) => Err(SocketCloseReason::closed(close::TOO_LARGE, "the frame is too large or broken")),
         }
     }
 
-    pub(super) async fn close(&mut self, end: CloseReason) {
-        let CloseReason::Closed { code, reason } = end else { return };
+    pub(super) async fn close(&mut self, end: SocketCloseReason) {
+        let SocketCloseReason::Closed { code, reason } = end else { return };
         if self.send(Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))).await.is_err() {
             return;
         }

@@ -7,7 +7,7 @@ use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{StreamPiece, StreamSender, StreamSubscriber, StreamUpdate, StreamUpdateKind};
 use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 
-use super::socket_connection::{CloseReason, SocketConnection};
+use super::socket_connection::{SocketCloseReason, SocketConnection};
 use crate::stream_frames;
 use crate::wire::message::SealedBytes;
 use crate::wire::stream::{RelayStreamFrame, StreamFrame};
@@ -40,7 +40,7 @@ impl StreamRole {
     }
 
     /// Sends waiting stream events, so that the end of a stream arrives before the message with the whole text.
-    pub(super) async fn send_waiting(&self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
+    pub(super) async fn send_waiting(&self, connection: &mut SocketConnection) -> Result<(), SocketCloseReason> {
         let Self::Receives(subscriber) = self else { return Ok(()) };
         // Limited, so that streams do not delay stored events.
         for _ in 0..MAX_WAITING_EVENTS {
@@ -59,7 +59,7 @@ impl StreamRole {
     }
 
     /// Ends expired streams and notifies the agent that writes them.
-    pub(super) async fn expire(&mut self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
+    pub(super) async fn expire(&mut self, connection: &mut SocketConnection) -> Result<(), SocketCloseReason> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
             connection.send_json(&RelayStreamFrame::ended(stream, why.as_str())).await?;

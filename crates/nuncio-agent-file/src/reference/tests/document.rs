@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::json;
 use toml::{Table, Value};
 
-use super::super::{AgentFileKey, AgentFileValueType, KeyCondition, KeyPresence, children, find};
+use super::super::{AgentFileValueType, DocumentedAgentFileKey, KeyCondition, KeyPresence, children, find};
 
 /// Everything that examples refer to by name: a scope, a server, secrets, options and a tool.
 const NEIGHBOURS: &str = r#"
@@ -44,24 +44,24 @@ run = { answer = "{{ args | tojson }}" }
 "#;
 
 /// An agent file with the example of a key and whatever else that key needs.
-pub(super) struct ExampleDocument(Table);
+pub(super) struct KeyExampleDocument(Table);
 
-impl ExampleDocument {
-    pub(super) fn with(key: &AgentFileKey) -> Self {
+impl KeyExampleDocument {
+    pub(super) fn with(key: &DocumentedAgentFileKey) -> Self {
         let mut document = Self(NEIGHBOURS.parse().unwrap());
         document.add(key);
         document
     }
 
     /// The same with one more key in the table of the key.
-    pub(super) fn with_neighbour(key: &AgentFileKey, name: &str) -> Self {
+    pub(super) fn with_neighbour(key: &DocumentedAgentFileKey, name: &str) -> Self {
         let mut document = Self::with(key);
         document.table(key.table()).insert(name.to_owned(), Value::Integer(1));
         document
     }
 
     /// The same without what makes the key allowed in its table.
-    pub(super) fn with_condition_broken(key: &AgentFileKey) -> Self {
+    pub(super) fn with_condition_broken(key: &DocumentedAgentFileKey) -> Self {
         let mut document = Self::with(key);
         let table = document.table(key.table());
         match key.condition {
@@ -79,7 +79,7 @@ impl ExampleDocument {
         document
     }
 
-    fn add(&mut self, key: &AgentFileKey) {
+    fn add(&mut self, key: &DocumentedAgentFileKey) {
         let around = tables_around(key.path);
         around.iter().rev().filter_map(|path| find(path)).for_each(|key| self.allow(key));
         self.allow(key);
@@ -90,7 +90,7 @@ impl ExampleDocument {
     }
 
     /// Makes a key allowed in its table.
-    fn allow(&mut self, key: &AgentFileKey) {
+    fn allow(&mut self, key: &DocumentedAgentFileKey) {
         let table = self.table(key.table());
         if matches!(key.presence, KeyPresence::OneOf | KeyPresence::AtMostOneOf) {
             for other in children(key.table()).iter().filter(|other| other.presence == key.presence) {
@@ -163,7 +163,7 @@ impl ExampleDocument {
     }
 }
 
-impl fmt::Display for ExampleDocument {
+impl fmt::Display for KeyExampleDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::agreement_file::{AgreementFile, StoredAgreement};
-use super::{Agreement, ChosenBy, NegotiationRequest};
+use super::{ChosenBy, NegotiationAgreement, NegotiationRequest};
 use crate::client::AnpClient;
 use crate::client::capabilities::RemoteMessageService;
-use crate::client::describe::VerifiedDescription;
+use crate::client::describe::VerifiedAgentDescription;
 use crate::client::resolve::digest;
 
 const MAX_CACHED_AGREEMENTS: usize = 512;
@@ -46,7 +46,7 @@ pub(super) struct AgreementCacheKey {
 /// A cached agreement and the circumstances it depends on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct CachedAgreement {
-    pub(super) agreement: Agreement,
+    pub(super) agreement: NegotiationAgreement,
     /// Digest of the agent's DID document.
     document: Digest,
     /// Digest of the message service's capabilities; `None` if they were not fetched.
@@ -66,9 +66,9 @@ impl AgreementCache {
     pub(super) fn get(
         &self,
         client: &AnpClient,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
-    ) -> Option<Agreement> {
+    ) -> Option<NegotiationAgreement> {
         let (cache_key, document) = (cache_key(client, agent, needs)?, digest(agent.document.as_ref()?));
         let found = self.memory.get(&cache_key, client.http.clock.now())?;
         let id = found.agreement.result.selected.as_ref().and_then(|it| it.interface.as_deref());
@@ -77,14 +77,14 @@ impl AgreementCache {
             self.remove(&cache_key, client.http.clock.now());
             return None;
         }
-        Some(Agreement { reused: true, ..found.agreement })
+        Some(NegotiationAgreement { reused: true, ..found.agreement })
     }
 
     /// Whether the agent itself made a cached agreement that is still valid.
     pub(in crate::client) fn has_agreed(
         &self,
         client: &AnpClient,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
     ) -> bool {
         self.get(client, agent, needs).is_some_and(|agreement| matches!(agreement.decided, ChosenBy::Agent(_)))
@@ -93,9 +93,9 @@ impl AgreementCache {
     pub(super) fn put(
         &self,
         client: &AnpClient,
-        agent: &VerifiedDescription,
+        agent: &VerifiedAgentDescription,
         needs: &NegotiationRequest,
-        agreement: &Agreement,
+        agreement: &NegotiationAgreement,
     ) {
         let (Some(cache_key), Some(document)) = (cache_key(client, agent, needs), agent.document.as_ref()) else {
             return;
@@ -119,18 +119,18 @@ impl AgreementCache {
     }
 
     /// Removes agreements that were made under other capabilities than `runtime`.
-    pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &RemoteMessageService, now: Timestamp) {
+    pub(super) fn compare(&self, agent: &VerifiedAgentDescription, runtime: &RemoteMessageService, now: Timestamp) {
         let (Some(target), current) = (agent.did(), runtime.digest()) else { return };
         self.retain(now, |key, cached| key.target != *target || cached.runtime.is_some_and(|then| then == current));
     }
 
-    pub(super) fn forget(&self, agent: &VerifiedDescription, needs: &NegotiationRequest, client: &AnpClient) {
+    pub(super) fn forget(&self, agent: &VerifiedAgentDescription, needs: &NegotiationRequest, client: &AnpClient) {
         if let Some(cache_key) = cache_key(client, agent, needs) {
             self.remove(&cache_key, client.http.clock.now());
         }
     }
 
-    pub(super) fn forget_all(&self, agent: &VerifiedDescription, now: Timestamp) {
+    pub(super) fn forget_all(&self, agent: &VerifiedAgentDescription, now: Timestamp) {
         let Some(target) = agent.did() else { return };
         self.retain(now, |key, _| key.target != *target);
     }
@@ -149,7 +149,11 @@ impl AgreementCache {
     }
 }
 
-fn cache_key(client: &AnpClient, agent: &VerifiedDescription, needs: &NegotiationRequest) -> Option<AgreementCacheKey> {
+fn cache_key(
+    client: &AnpClient,
+    agent: &VerifiedAgentDescription,
+    needs: &NegotiationRequest,
+) -> Option<AgreementCacheKey> {
     let body = needs.body(String::new());
     let caller = match &client.http.signer {
         Some(signer) => signer.did().to_string(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
 use crate::negotiate::MISSING_SCOPES;
-use crate::negotiation::{ExecutionMode, SecurityProfile, is_below};
+use crate::negotiation::{InterfaceExecutionMode, SecurityProfile, is_below};
 use crate::wire::{Alternative, NegotiationResult, NegotiationStatus, ProtocolArtifact, SelectedInterface};
 
 /// Verifies a negotiation result and returns notes about deviations.
@@ -122,7 +122,7 @@ fn check_artifact(
     agent: Option<&Did>,
     notes: &mut Vec<String>,
 ) -> Result<(), ClientError> {
-    let drafts = result.execution.as_ref().is_some_and(|it| it.mode == ExecutionMode::Drafting.as_str());
+    let drafts = result.execution.as_ref().is_some_and(|it| it.mode == InterfaceExecutionMode::Drafting.as_str());
     if needs.drafts() && (drafts || selected.protocol_artifact.is_some() || needs.draft_decision.is_some()) {
         return draft::check(result, needs, agent);
     }

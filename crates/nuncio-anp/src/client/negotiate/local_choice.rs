@@ -7,14 +7,14 @@ use nuncio_core::agent::Capability as DeclaredCapability;
 use nuncio_core::ids::CapabilityId;
 use nuncio_engine::ports::entropy::random_name;
 
-use super::{Agreement, ChosenBy, NegotiationRequest};
+use super::{ChosenBy, NegotiationAgreement, NegotiationRequest};
 use crate::client::AnpClient;
-use crate::client::describe::VerifiedDescription;
+use crate::client::describe::VerifiedAgentDescription;
 use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
 use crate::negotiation::{
-    ExecutionMode, InterfaceOffer, InterfaceSelection, InterfaceType, OfferedCapability, PreparedOffers,
-    SecurityProfile,
+    AcceptedInterfaceOrDraft, InterfaceExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability,
+    PreparedInterfaceOffers, SecurityProfile,
 };
 use crate::wire::{AgentDescription, Capability, Interface, RequestMeta, RpcError, profile, texts};
 
@@ -24,28 +24,30 @@ const MAX_CONSIDERED: usize = 256;
 
 pub(super) fn choose(
     client: &AnpClient,
-    agent: &VerifiedDescription,
+    agent: &VerifiedAgentDescription,
     needs: &NegotiationRequest,
     why: String,
-) -> Result<Agreement, ClientError> {
+) -> Result<NegotiationAgreement, ClientError> {
     let now = client.http.clock.now();
     let id = random_name(&*client.entropy, "neg-");
     let meta = RequestMeta { created_at: Some(now), ..RequestMeta::new(profile::NEGOTIATION) };
-    let offers = PreparedOffers::new(offers(agent));
+    let offers = PreparedInterfaceOffers::new(offers(agent));
     let request = translate::request(&needs.body(id.clone()), &meta);
     let result = match offers.choose(&request, now) {
-        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY)),
-        Ok(InterfaceSelection::Draft(_)) => {
+        Ok(AcceptedInterfaceOrDraft::Accepted(accepted)) => {
+            translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY))
+        }
+        Ok(AcceptedInterfaceOrDraft::Draft(_)) => {
             return Err(ClientError::new(Reason::NotAgreed, "no described interface fits the request"));
         }
         Err(refusal) => return Err(ClientError::rpc_failure(&agent.url, RpcError::from(&refusal))),
     };
     let notes = vec![format!("chosen by this client, from the description alone: {why}")];
-    Ok(Agreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
+    Ok(NegotiationAgreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
 }
 
 /// Converts the described interfaces to offers. For missing information, the weakest value is assumed.
-fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
+fn offers(agent: &VerifiedAgentDescription) -> Vec<InterfaceOffer> {
     let description = &agent.description;
     let mut offers: Vec<InterfaceOffer> = Vec::new();
     for (index, interface) in description.interfaces.iter().flatten().enumerate().take(MAX_CONSIDERED) {
@@ -65,15 +67,17 @@ fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
     offers
 }
 
-fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
+fn offer(agent: &VerifiedAgentDescription, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
     let description = &agent.description;
     let security_profiles = match &interface.security_profiles {
         Some(names) => names.iter().filter_map(|name| SecurityProfile::parse(name)).collect(),
         None => vec![SecurityProfile::TransportProtected],
     };
     let (content_types, mode): (&[_], _) = match kind {
-        InterfaceType::Structured => (&["application/json"], ExecutionMode::DirectStructuredCall),
-        InterfaceType::NaturalLanguage => (&["text/plain", "application/json"], ExecutionMode::NaturalLanguage),
+        InterfaceType::Structured => (&["application/json"], InterfaceExecutionMode::DirectStructuredCall),
+        InterfaceType::NaturalLanguage => {
+            (&["text/plain", "application/json"], InterfaceExecutionMode::NaturalLanguage)
+        }
     };
     let url = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
     let abilities = capabilities(description, interface).filter_map(declared_capability);

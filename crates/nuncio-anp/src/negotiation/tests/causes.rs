@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn market() -> PreparedOffers {
-    PreparedOffers::new(vec![structured(), conversation()])
+fn market() -> PreparedInterfaceOffers {
+    PreparedInterfaceOffers::new(vec![structured(), conversation()])
 }
 
 fn with(change: impl FnOnce(&mut InterfaceRequest)) -> InterfaceRequest {
@@ -74,7 +74,7 @@ fn unsatisfiable_combination_of_constraints_is_refused_with_the_nearest_interfac
     let mut safe = conversation();
     safe.security_profiles.push(SecurityProfile::DirectE2ee);
     safe.abilities.clear();
-    let market = PreparedOffers::new(vec![structured(), safe]);
+    let market = PreparedInterfaceOffers::new(vec![structured(), safe]);
     let request = with(|it| {
         it.constraints.required_security_profile = Some("direct-e2ee".to_owned());
         it.constraints.allow_natural_language_fallback = Some(false);
@@ -87,11 +87,11 @@ fn unsatisfiable_combination_of_constraints_is_refused_with_the_nearest_interfac
 
 #[test]
 fn interface_slower_than_the_requested_latency_is_refused() {
-    let market = PreparedOffers::new(vec![structured()]);
+    let market = PreparedInterfaceOffers::new(vec![structured()]);
     let within = |millis| with(|it| it.constraints.max_latency_ms = Some(millis));
     assert_eq!(accepted(&market, &within(120)).timeout_ms, Some(120));
     assert_eq!(refused(&market, &within(119)), (ErrorCode::NoMatchingInterface, vec!["maxLatencyMs"]));
-    let unmeasured = PreparedOffers::new(vec![InterfaceOffer { latency_ms: None, ..structured() }]);
+    let unmeasured = PreparedInterfaceOffers::new(vec![InterfaceOffer { latency_ms: None, ..structured() }]);
     assert_eq!(accepted(&unmeasured, &within(1)).score.latency, 0);
 }
 
@@ -100,7 +100,7 @@ fn slow_capability_does_not_exclude_a_fast_one_of_the_same_interface() {
     let slow = OfferedCapability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let fast = OfferedCapability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
-    let market = PreparedOffers::new(vec![InterfaceOffer { abilities: vec![slow, fast], ..structured() }]);
+    let market = PreparedInterfaceOffers::new(vec![InterfaceOffer { abilities: vec![slow, fast], ..structured() }]);
     assert_eq!(refused(&market, &with(|_| ())), (ErrorCode::NoMatchingInterface, vec!["maxLatencyMs"]));
     let search = with(|it| {
         it.required_capabilities = texts(&["cap.hotel.search"]);
@@ -114,7 +114,7 @@ fn caller_granted_one_capability_of_an_interface_cannot_use_the_others() {
     let search = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let open = InterfaceOffer { abilities: vec![search.into()], ..structured() };
     let closed = InterfaceOffer { granted: false, ..structured() };
-    let market = PreparedOffers::new(vec![open, closed]);
+    let market = PreparedInterfaceOffers::new(vec![open, closed]);
     assert_eq!(refused(&market, &with(|_| ())).0, ErrorCode::AuthorizationRequired);
     let search = with(|it| it.required_capabilities = texts(&["cap.hotel.search"]));
     assert_eq!(accepted(&market, &search).alternatives, []);
@@ -151,12 +151,12 @@ fn intent_without_usable_words_is_refused_unless_a_capability_is_named() {
 fn ungranted_interface_is_neither_chosen_nor_disclosed() {
     let closed = InterfaceOffer { granted: false, ..structured() };
     let request = with(|it| it.constraints.allow_natural_language_fallback = Some(false));
-    let market = PreparedOffers::new(vec![closed.clone()]);
+    let market = PreparedInterfaceOffers::new(vec![closed.clone()]);
     let refusal = market.choose(&request, NOW).unwrap_err();
     assert_eq!((refusal.cause, refusal.nearest), (ErrorCode::AuthorizationRequired, None));
     assert!(!refusal.message.contains("interface."));
     // An accessible interface is chosen, and the inaccessible one is not mentioned.
-    let market = PreparedOffers::new(vec![closed, conversation()]);
+    let market = PreparedInterfaceOffers::new(vec![closed, conversation()]);
     let it = accepted(&market, &with(|_| ()));
     assert_eq!((it.offer.kind, it.alternatives.len()), (InterfaceType::NaturalLanguage, 0));
 }
@@ -176,5 +176,5 @@ fn request_older_than_five_minutes_or_over_a_minute_in_the_future_is_refused() {
 
 #[test]
 fn negotiation_without_offers_fails_with_no_matching_interface() {
-    assert_eq!(refused(&PreparedOffers::default(), &request()).0, ErrorCode::NoMatchingInterface);
+    assert_eq!(refused(&PreparedInterfaceOffers::default(), &request()).0, ErrorCode::NoMatchingInterface);
 }

@@ -14,7 +14,7 @@ fn plain() -> InterfaceRequest {
 
 #[test]
 fn required_security_profile_must_match_exactly() {
-    let weak = PreparedOffers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
+    let weak = PreparedInterfaceOffers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
     for required in [
         "direct-e2ee",
         "group-e2ee",
@@ -41,8 +41,8 @@ fn required_security_profile_must_match_exactly() {
 
 #[test]
 fn request_without_a_common_and_sufficient_security_profile_is_refused() {
-    let strong = PreparedOffers::new(vec![offer("a", &[DirectE2ee])]);
-    let weak = PreparedOffers::new(vec![offer("a", &[TransportProtected])]);
+    let strong = PreparedInterfaceOffers::new(vec![offer("a", &[DirectE2ee])]);
+    let weak = PreparedInterfaceOffers::new(vec![offer("a", &[TransportProtected])]);
     for (offers, known, required, least) in [
         // The caller requires a profile that it does not support itself.
         (&strong, &["transport-protected"][..], Some("direct-e2ee"), None),
@@ -69,7 +69,7 @@ fn request_without_a_common_and_sufficient_security_profile_is_refused() {
 
 #[test]
 fn strongest_common_security_profile_is_chosen_unless_another_is_required() {
-    let both = PreparedOffers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
+    let both = PreparedInterfaceOffers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
     assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
     let mut request = plain();
     request.caller.supported_security_profiles = None;
@@ -86,7 +86,7 @@ fn interface_with_stronger_security_wins_over_one_with_higher_score() {
         latency_ms: None,
         ..offer("z-strong", &[TransportProtected, DirectE2ee])
     };
-    let offers = PreparedOffers::new(vec![weak, strong]);
+    let offers = PreparedInterfaceOffers::new(vec![weak, strong]);
     let it = accepted(&offers, &plain());
     assert_eq!((it.offer.id.as_str(), it.security), ("z-strong", DirectE2ee));
     assert!(it.score.total < it.alternatives[0].score.total);

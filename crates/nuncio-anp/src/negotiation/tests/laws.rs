@@ -20,7 +20,7 @@ fn any_offer() -> impl Strategy<Value = InterfaceOffer> {
         proptest::option::of(select(PROFILES.to_vec())),
         subsequence(SecurityProfile::ALL.to_vec(), 0..=3),
         some(&CONTENT),
-        subsequence(ExecutionMode::ALL.to_vec(), 0..=4),
+        subsequence(InterfaceExecutionMode::ALL.to_vec(), 0..=4),
     );
     let more = (any::<bool>(), proptest::option::of(0..2000_u64), any::<bool>(), 0..40_u8);
     (capabilities, how, more).prop_map(|(capabilities, how, more)| InterfaceOffer {
@@ -89,7 +89,12 @@ fn any_request() -> impl Strategy<Value = InterfaceRequest> {
 }
 
 /// Checks each constraint independently of the implementation.
-fn assert_holds(request: &InterfaceRequest, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
+fn assert_holds(
+    request: &InterfaceRequest,
+    offer: &InterfaceOffer,
+    security: SecurityProfile,
+    mode: InterfaceExecutionMode,
+) {
     let InterfaceRequest { caller, constraints, .. } = request;
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|it| it == word));
@@ -123,9 +128,9 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 0..12),
         request in any_request(),
     ) {
-        let market = PreparedOffers::new(offers);
+        let market = PreparedInterfaceOffers::new(offers);
         match market.choose(&request, NOW) {
-            Ok(InterfaceSelection::Accepted(it)) => {
+            Ok(AcceptedInterfaceOrDraft::Accepted(it)) => {
                 assert_holds(&request, it.offer, it.security, it.mode.unwrap());
                 prop_assert_eq!(
                     it.score.total,
@@ -139,7 +144,7 @@ proptest! {
                     }
                 }
             }
-            Ok(InterfaceSelection::Draft(it)) => assert_holds(&request, it.offer, it.security, ExecutionMode::Drafting),
+            Ok(AcceptedInterfaceOrDraft::Draft(it)) => assert_holds(&request, it.offer, it.security, InterfaceExecutionMode::Drafting),
             Err(refusal) => prop_assert!(!refusal.message.is_empty()),
         }
     }
@@ -150,7 +155,7 @@ proptest! {
             .prop_flat_map(|offers| (Just(offers.clone()), Just(offers).prop_shuffle())),
         request in any_request(),
     ) {
-        let (one, other) = (PreparedOffers::new(offers), PreparedOffers::new(shuffled));
+        let (one, other) = (PreparedInterfaceOffers::new(offers), PreparedInterfaceOffers::new(shuffled));
         prop_assert_eq!(one.choose(&request, NOW), other.choose(&request, NOW));
     }
 
@@ -159,7 +164,7 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 1..8),
         request in any_request(),
     ) {
-        let market = PreparedOffers::new(offers);
+        let market = PreparedInterfaceOffers::new(offers);
         let stricter = InterfaceRequest {
             constraints: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.constraints.clone() },
             ..request.clone()
@@ -177,7 +182,7 @@ fn generated_test_requests_include_accepted_and_refused_ones() {
     let found = (0..1000).filter(|_| {
         let offers = prop::collection::vec(any_offer(), 0..12).new_tree(&mut runner).unwrap().current();
         let request = any_request().new_tree(&mut runner).unwrap().current();
-        PreparedOffers::new(offers).choose(&request, NOW).is_ok()
+        PreparedInterfaceOffers::new(offers).choose(&request, NOW).is_ok()
     });
     let found = found.count();
     assert!((50..900).contains(&found), "{found} of 1000 find something");

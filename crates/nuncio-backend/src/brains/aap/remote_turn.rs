@@ -7,7 +7,7 @@ use std::time::Duration;
 use nuncio_aap::client::{AapConversation, Client};
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::ids::{CallId, SessionId};
-use nuncio_core::message::{Extra, Message, ToolCall};
+use nuncio_core::message::{Message, ToolCall, UnknownMessageFields};
 use nuncio_core::turn::CallAnswer;
 use nuncio_engine::ports::clock::Clock;
 
@@ -60,7 +60,7 @@ impl RemoteTurn {
                 }
                 _ => {
                     let content = result_of(since, &here.id)?.clone();
-                    Some(CallAnswer::Result { call, content, extra: Extra::new() })
+                    Some(CallAnswer::Result { call, content, extra: UnknownMessageFields::new() })
                 }
             }
         };
@@ -90,12 +90,12 @@ impl RemoteTurn {
 
 /// Remote sessions that wait for an answer, by local session id.
 #[derive(Debug)]
-pub(super) struct WaitingTurns {
+pub(super) struct WaitingRemoteTurns {
     waiting: BoundedCache<SessionId, RemoteTurn>,
     clock: Arc<dyn Clock>,
 }
 
-impl WaitingTurns {
+impl WaitingRemoteTurns {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { waiting: BoundedCache::new(MAX_WAITING), clock }
     }

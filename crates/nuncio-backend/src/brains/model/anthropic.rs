@@ -8,10 +8,13 @@ use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{CallAssembler, CallFragment};
+use super::calls::{ToolCallAssembler, ToolCallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn};
 use super::names::parameters;
-use super::parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser, error_message};
+use super::parser::{
+    ModelAnswerDelta, ModelAnswerEnd, ModelAnswerStreamError, ModelRequestParameters, StreamedAnswerParser,
+    error_message,
+};
 
 /// Value of the header `anthropic-version`.
 pub(super) const VERSION: &str = "2023-06-01";
@@ -19,7 +22,7 @@ pub(super) const VERSION: &str = "2023-06-01";
 const MAX_TOKENS: u64 = 8192;
 
 /// Builds the body of a Messages API request.
-pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversation) -> Value {
+pub(super) fn request(ask: &ModelRequestParameters<'_>, conversation: &ModelConversation) -> Value {
     let mut body = json!({
         "model": ask.model,
         "max_tokens": ask.max_tokens.unwrap_or(MAX_TOKENS),
@@ -108,7 +111,7 @@ fn block(part: &MessagePart) -> Value {
 /// Parser of a streamed answer of the Messages API.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicParser {
-    calls: CallAssembler,
+    calls: ToolCallAssembler,
     stop: Option<StopReason>,
     usage: Option<TokenUsage>,
     done: bool,
@@ -130,7 +133,7 @@ enum AnthropicEvent {
     },
     MessageDelta {
         delta: MessageEnd,
-        usage: Option<UsageCount>,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
@@ -143,7 +146,7 @@ enum AnthropicEvent {
 
 #[derive(Deserialize)]
 struct MessageStart {
-    usage: Option<UsageCount>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
@@ -185,7 +188,7 @@ struct MessageEnd {
 }
 
 #[derive(Deserialize)]
-struct UsageCount {
+struct AnthropicUsage {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
@@ -193,26 +196,32 @@ struct UsageCount {
 }
 
 impl StreamedAnswerParser for AnthropicParser {
-    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
-        match serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))? {
+    fn event(&mut self, data: &str, deltas: &mut Vec<ModelAnswerDelta>) -> Result<(), ModelAnswerStreamError> {
+        match serde_json::from_str(data).map_err(|_| ModelAnswerStreamError::unreadable(data))? {
             AnthropicEvent::MessageStart { message } => self.count(message.usage),
             AnthropicEvent::ContentBlockStart { index, content_block } => match content_block {
-                ContentBlock::Text { text } => deltas.extend(text.map(AnswerDelta::Text)),
-                ContentBlock::Thinking { thinking } => deltas.extend(thinking.map(AnswerDelta::Thinking)),
+                ContentBlock::Text { text } => deltas.extend(text.map(ModelAnswerDelta::Text)),
+                ContentBlock::Thinking { thinking } => deltas.extend(thinking.map(ModelAnswerDelta::Thinking)),
                 ContentBlock::ToolUse { id, name, input } => {
-                    self.call(CallFragment { index: Some(index), id, name, whole: input, ..CallFragment::default() })?;
+                    self.call(ToolCallFragment {
+                        index: Some(index),
+                        id,
+                        name,
+                        whole: input,
+                        ..ToolCallFragment::default()
+                    })?;
                 }
                 ContentBlock::Other => {}
             },
             AnthropicEvent::ContentBlockDelta { index, delta } => match delta {
-                ContentDelta::Text { text } => deltas.push(AnswerDelta::Text(text)),
-                ContentDelta::Thinking { thinking } => deltas.push(AnswerDelta::Thinking(thinking)),
-                ContentDelta::Signature { signature } => deltas.push(AnswerDelta::Signature(signature)),
+                ContentDelta::Text { text } => deltas.push(ModelAnswerDelta::Text(text)),
+                ContentDelta::Thinking { thinking } => deltas.push(ModelAnswerDelta::Thinking(thinking)),
+                ContentDelta::Signature { signature } => deltas.push(ModelAnswerDelta::Signature(signature)),
                 ContentDelta::Input { partial_json } => {
-                    self.call(CallFragment {
+                    self.call(ToolCallFragment {
                         index: Some(index),
                         arguments: Some(partial_json),
-                        ..CallFragment::default()
+                        ..ToolCallFragment::default()
                     })?;
                 }
                 ContentDelta::Other => {}
@@ -222,7 +231,7 @@ impl StreamedAnswerParser for AnthropicParser {
                 self.stop = delta.stop_reason.as_deref().map(stop).or(self.stop);
             }
             AnthropicEvent::MessageStop => self.done = true,
-            AnthropicEvent::Error { error } => return Err(StreamError::Said(error_message(&error))),
+            AnthropicEvent::Error { error } => return Err(ModelAnswerStreamError::Said(error_message(&error))),
             AnthropicEvent::Other => {}
         }
         Ok(())
@@ -232,18 +241,18 @@ impl StreamedAnswerParser for AnthropicParser {
         self.done
     }
 
-    fn finish(self: Box<Self>) -> Option<AnswerEnd> {
-        Some(AnswerEnd { stop: self.stop?, calls: self.calls.finish(), usage: self.usage })
+    fn finish(self: Box<Self>) -> Option<ModelAnswerEnd> {
+        Some(ModelAnswerEnd { stop: self.stop?, calls: self.calls.finish(), usage: self.usage })
     }
 }
 
 impl AnthropicParser {
-    fn call(&mut self, fragment: CallFragment) -> Result<(), StreamError> {
-        self.calls.add(fragment).map_err(StreamError::TooMuch)
+    fn call(&mut self, fragment: ToolCallFragment) -> Result<(), ModelAnswerStreamError> {
+        self.calls.add(fragment).map_err(ModelAnswerStreamError::TooMuch)
     }
 
     /// Records token usage. The API sends cumulative counts several times, so the largest value is kept.
-    fn count(&mut self, count: Option<UsageCount>) {
+    fn count(&mut self, count: Option<AnthropicUsage>) {
         let Some(count) = count else { return };
         let usage = self.usage.get_or_insert_default();
         let read = [count.input_tokens, count.cache_creation_input_tokens, count.cache_read_input_tokens];

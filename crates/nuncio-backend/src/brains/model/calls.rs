@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nuncio_core::ids::CallId;
-use nuncio_core::message::Extra;
+use nuncio_core::message::UnknownMessageFields;
 use serde_json::{Map, Value};
 
 /// Maximum number of tool calls per step of a model.
@@ -13,7 +13,7 @@ const MAX_ARGUMENTS: usize = 4 * 1024 * 1024;
 
 /// Fragment of a streamed tool call.
 #[derive(Debug, Default)]
-pub(super) struct CallFragment {
+pub(super) struct ToolCallFragment {
     /// Index of the call; some servers omit the index or repeat one for all calls.
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct CallFragment {
     /// Complete arguments, from servers that do not stream them.
     pub(super) whole: Option<Map<String, Value>>,
     /// Data of the provider that later requests must send back with the call.
-    pub(super) extra: Extra,
+    pub(super) extra: UnknownMessageFields,
 }
 
 #[derive(Debug, PartialEq)]
@@ -33,12 +33,12 @@ pub(super) struct CompleteToolCall {
     pub(super) name: String,
     /// Arguments, or their text if it is not a JSON object.
     pub(super) input: Result<Map<String, Value>, String>,
-    pub(super) extra: Extra,
+    pub(super) extra: UnknownMessageFields,
 }
 
 /// Assembles the tool calls of one step, in the order they began.
 #[derive(Debug, Default)]
-pub(super) struct CallAssembler {
+pub(super) struct ToolCallAssembler {
     calls: Vec<PartialToolCall>,
     /// Position in `calls` of the current call of each index.
     by_index: HashMap<u64, usize>,
@@ -51,12 +51,12 @@ struct PartialToolCall {
     name: String,
     arguments: String,
     whole: Option<Map<String, Value>>,
-    extra: Extra,
+    extra: UnknownMessageFields,
 }
 
-impl CallAssembler {
-    pub(super) fn add(&mut self, fragment: CallFragment) -> Result<(), String> {
-        let CallFragment { index, id, name, arguments, whole, extra } = fragment;
+impl ToolCallAssembler {
+    pub(super) fn add(&mut self, fragment: ToolCallFragment) -> Result<(), String> {
+        let ToolCallFragment { index, id, name, arguments, whole, extra } = fragment;
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
         let arguments = arguments.unwrap_or_default();
@@ -134,13 +134,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> CallFragment {
+    fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> ToolCallFragment {
         let some = |text: &str| Some(text.to_owned());
-        CallFragment { index, id: some(id), name: some(name), arguments: some(arguments), ..CallFragment::default() }
+        ToolCallFragment {
+            index,
+            id: some(id),
+            name: some(name),
+            arguments: some(arguments),
+            ..ToolCallFragment::default()
+        }
     }
 
-    fn finished(pieces: Vec<CallFragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
-        let mut calls = CallAssembler::default();
+    fn finished(pieces: Vec<ToolCallFragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
+        let mut calls = ToolCallAssembler::default();
         pieces.into_iter().for_each(|piece| calls.add(piece).unwrap());
         let show =
             |call: CompleteToolCall| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
@@ -197,12 +203,12 @@ mod tests {
 
     #[test]
     fn more_than_256_calls_or_4_mib_of_arguments_are_refused() {
-        let mut calls = CallAssembler::default();
+        let mut calls = ToolCallAssembler::default();
         for index in 0..256 {
             calls.add(piece(Some(index), &index.to_string(), "n", "")).unwrap();
         }
         assert!(calls.add(piece(Some(256), "256", "n", "")).unwrap_err().contains("256"));
-        let mut calls = CallAssembler::default();
+        let mut calls = ToolCallAssembler::default();
         let fault = (0..10).find_map(|_| calls.add(piece(Some(0), "a", "n", &"x".repeat(1 << 20))).err()).unwrap();
         assert!(fault.contains("4194304"));
     }

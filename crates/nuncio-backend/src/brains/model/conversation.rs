@@ -1,11 +1,11 @@
 //! Normalises a history for model servers: one system prompt, alternating roles, a result for each call.
 
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::ids::CallId;
-use nuncio_core::message::{Block, Content, Extra, Message};
+use nuncio_core::message::{Block, Content, Message, UnknownMessageFields};
 use serde_json::{Map, Value};
 
-use super::names::{CallIdGenerator, ToolNames};
+use super::names::{CallIdGenerator, ToolNameMapping};
 
 /// Key of the provider's signature in the extra data of a thinking block.
 pub(super) const SIGNATURE_KEY: &str = "signature";
@@ -57,7 +57,7 @@ pub(super) struct AssistantCall {
     pub(super) name: String,
     pub(super) input: Map<String, Value>,
     /// Data of the provider that later requests must send back with the call.
-    pub(super) extra: Extra,
+    pub(super) extra: UnknownMessageFields,
 }
 
 #[derive(Debug)]
@@ -68,7 +68,12 @@ pub(super) struct ToolResult {
 
 impl ModelConversation {
     /// Converts a history and the agent's instructions to the form of a model request.
-    pub(super) fn new(provider: Provider, instructions: Option<&str>, history: &[Message], names: &ToolNames) -> Self {
+    pub(super) fn new(
+        provider: ModelProvider,
+        instructions: Option<&str>,
+        history: &[Message],
+        names: &ToolNameMapping,
+    ) -> Self {
         let mut building = ConversationBuilder {
             conversation: Self::default(),
             ids: CallIdGenerator::new(provider),
@@ -96,7 +101,7 @@ struct ConversationBuilder<'a> {
     ids: CallIdGenerator,
     /// Calls that have no result yet: local call id and call id in the request.
     open: Vec<(CallId, String)>,
-    names: &'a ToolNames,
+    names: &'a ToolNameMapping,
 }
 
 impl ConversationBuilder<'_> {

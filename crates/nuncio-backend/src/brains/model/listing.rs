@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Provider};
+use nuncio_core::agent::{Agent, ModelProvider};
 use reqwest::header::{ACCEPT, HeaderValue};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl ModelBrain {
         };
         let is_listed = models.iter().filter_map(|listed| listed["id"].as_str()).any(is_same);
         // OpenRouter shows its list to everyone.
-        let accepts = self.spec.key.is_some() && self.spec.provider != Provider::OpenRouter;
+        let accepts = self.spec.key.is_some() && self.spec.provider != ModelProvider::OpenRouter;
         let key = if accepts { "accepts the key and " } else { "" };
         match is_listed {
             true => format!("{key}has the model {model:?}"),

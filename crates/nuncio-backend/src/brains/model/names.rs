@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::ids::ToolName;
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::{Map, Value};
@@ -14,12 +14,12 @@ const MAX_ID: usize = 40;
 
 /// Offered tools by local name and by name in the request.
 #[derive(Debug, Default)]
-pub(super) struct ToolNames {
+pub(super) struct ToolNameMapping {
     wire_name: HashMap<ToolName, String>,
     local_name: HashMap<String, ToolName>,
 }
 
-impl ToolNames {
+impl ToolNameMapping {
     pub(super) fn new(tools: &[OfferedTool]) -> Self {
         let mut names = Self::default();
         // Valid names come first and are kept; replaced names must differ from them.
@@ -54,19 +54,19 @@ pub(super) fn parameters(tool: &OfferedTool) -> Value {
 /// Generates unique call ids for one request.
 #[derive(Debug)]
 pub(super) struct CallIdGenerator {
-    provider: Provider,
+    provider: ModelProvider,
     used: HashSet<String>,
 }
 
 impl CallIdGenerator {
-    pub(super) fn new(provider: Provider) -> Self {
+    pub(super) fn new(provider: ModelProvider) -> Self {
         Self { provider, used: HashSet::new() }
     }
 
     /// Id of the next call in the request: the call's own id if it is valid and unused, else a generated one.
     pub(super) fn next(&mut self, own: &str) -> String {
         let number = self.used.len() + 1;
-        let wire = if self.provider == Provider::Mistral {
+        let wire = if self.provider == ModelProvider::Mistral {
             // Mistral requires exactly nine letters or digits.
             let is_valid = own.len() == 9 && own.bytes().all(|byte| byte.is_ascii_alphanumeric());
             let own = is_valid.then(|| own.to_owned());
@@ -122,7 +122,7 @@ mod tests {
     fn tool_names_invalid_for_model_servers_are_replaced_and_mapped_back() {
         let long = "x".repeat(100);
         let declared = ["files.read", "files_read", "files-read", &long, "a.b.c"];
-        let names = ToolNames::new(&tools(&declared));
+        let names = ToolNameMapping::new(&tools(&declared));
         let mut seen = HashSet::new();
         for name in declared {
             let local_name = ToolName::parse(name).unwrap();
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn valid_call_ids_are_kept_and_invalid_or_repeated_ones_replaced() {
-        let mut ids = CallIdGenerator::new(Provider::OpenAi);
+        let mut ids = CallIdGenerator::new(ModelProvider::OpenAi);
         assert_eq!(
             ["call_1", "call_1", "调用 1", "call_1", ""].map(|id| ids.next(id)),
             ["call_1", "call_1_2", "call_3", "call_1_3", "call_5"]
         );
-        let mut ids = CallIdGenerator::new(Provider::Mistral);
+        let mut ids = CallIdGenerator::new(ModelProvider::Mistral);
         assert_eq!(
             ["abcdefgh1", "call_1", "000000002", "x"].map(|id| ids.next(id)),
             ["abcdefgh1", "000000002", "000000003", "000000004"]

@@ -3,29 +3,32 @@
 //! <https://platform.openai.com/docs/api-reference/chat>; the documentation of Gemini, Ollama, DeepSeek and Mistral
 //! describes their differences.
 
-use nuncio_core::agent::Provider;
-use nuncio_core::message::Extra;
+use nuncio_core::agent::ModelProvider;
+use nuncio_core::message::UnknownMessageFields;
 use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{CallAssembler, CallFragment};
+use super::calls::{ToolCallAssembler, ToolCallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn, ToolResult};
 use super::names::parameters;
-use super::parser::{AnswerDelta, AnswerEnd, RequestParameters, StreamError, StreamedAnswerParser, error_message};
+use super::parser::{
+    ModelAnswerDelta, ModelAnswerEnd, ModelAnswerStreamError, ModelRequestParameters, StreamedAnswerParser,
+    error_message,
+};
 
 /// Gemini's field with the thought signature, to be sent back with the call.
 const EXTRA_CONTENT: &str = "extra_content";
 
 /// Builds the body of a chat completions request.
-pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversation) -> Value {
+pub(super) fn request(ask: &ModelRequestParameters<'_>, conversation: &ModelConversation) -> Value {
     let mut body = json!({
         "model": ask.model,
         "messages": messages(ask.provider, conversation),
         "stream": true,
     });
-    if ask.provider != Provider::Mistral {
+    if ask.provider != ModelProvider::Mistral {
         // Mistral always reports usage and refuses unknown keys.
         body["stream_options"] = json!({"include_usage": true});
     }
@@ -34,7 +37,8 @@ pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversat
     }
     if let Some(max_tokens) = ask.max_tokens {
         // Newer OpenAI models refuse `max_tokens`; other servers do not know `max_completion_tokens`.
-        let key = if ask.provider == Provider::OpenAi && ask.at_home { "max_completion_tokens" } else { "max_tokens" };
+        let key =
+            if ask.provider == ModelProvider::OpenAi && ask.at_home { "max_completion_tokens" } else { "max_tokens" };
         body[key] = json!(max_tokens);
     }
     if !ask.tools.is_empty() {
@@ -50,7 +54,7 @@ pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversat
     body
 }
 
-fn messages(provider: Provider, conversation: &ModelConversation) -> Vec<Value> {
+fn messages(provider: ModelProvider, conversation: &ModelConversation) -> Vec<Value> {
     let mut messages = Vec::new();
     if !conversation.system.is_empty() {
         messages.push(json!({"role": "system", "content": conversation.system}));
@@ -65,13 +69,13 @@ fn messages(provider: Provider, conversation: &ModelConversation) -> Vec<Value> 
     messages
 }
 
-fn answer(provider: Provider, answer: &AssistantMessage) -> Value {
+fn answer(provider: ModelProvider, answer: &AssistantMessage) -> Value {
     let text = if answer.text.trim().is_empty() { Value::Null } else { Value::from(answer.text.as_str()) };
     let mut message = json!({"role": "assistant", "content": text});
     if answer.calls.is_empty() {
         return message;
     }
-    if provider == Provider::DeepSeek {
+    if provider == ModelProvider::DeepSeek {
         // DeepSeek requires the reasoning of a message with calls, even if it is empty.
         message["reasoning_content"] =
             answer.thoughts.iter().map(|thought| thought.text.as_str()).collect::<String>().into();
@@ -80,7 +84,7 @@ fn answer(provider: Provider, answer: &AssistantMessage) -> Value {
         let arguments = Value::Object(call.input.clone()).to_string();
         let mut wire =
             json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}});
-        if provider == Provider::Gemini
+        if provider == ModelProvider::Gemini
             && let Some(extra) = call.extra.get(EXTRA_CONTENT)
         {
             wire[EXTRA_CONTENT] = extra.clone();
@@ -130,7 +134,7 @@ fn image(url: &str) -> Value {
 /// Parser of a streamed chat completion.
 #[derive(Debug, Default)]
 pub(super) struct OpenAiParser {
-    calls: CallAssembler,
+    calls: ToolCallAssembler,
     stop: Option<StopReason>,
     refused: bool,
     usage: Option<TokenUsage>,
@@ -140,7 +144,7 @@ pub(super) struct OpenAiParser {
 #[derive(Deserialize)]
 struct OpenAiChunk {
     choices: Option<Vec<ChunkChoice>>,
-    usage: Option<UsageCount>,
+    usage: Option<OpenAiUsage>,
     error: Option<Value>,
 }
 
@@ -177,20 +181,20 @@ struct FunctionDelta {
 }
 
 #[derive(Deserialize)]
-struct UsageCount {
+struct OpenAiUsage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
 }
 
 impl StreamedAnswerParser for OpenAiParser {
-    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
+    fn event(&mut self, data: &str, deltas: &mut Vec<ModelAnswerDelta>) -> Result<(), ModelAnswerStreamError> {
         if data.trim() == "[DONE]" {
             self.done = true;
             return Ok(());
         }
-        let chunk: OpenAiChunk = serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))?;
+        let chunk: OpenAiChunk = serde_json::from_str(data).map_err(|_| ModelAnswerStreamError::unreadable(data))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(StreamError::Said(error_message(&error)));
+            return Err(ModelAnswerStreamError::Said(error_message(&error)));
         }
         if let Some(count) = chunk.usage {
             let of = |count: Option<u64>| count.unwrap_or_default();
@@ -214,7 +218,7 @@ impl StreamedAnswerParser for OpenAiParser {
         self.done
     }
 
-    fn finish(self: Box<Self>) -> Option<AnswerEnd> {
+    fn finish(self: Box<Self>) -> Option<ModelAnswerEnd> {
         let wants_tools = !self.calls.is_empty();
         let stop = match self.stop {
             _ if self.refused => StopReason::Refusal,
@@ -224,25 +228,25 @@ impl StreamedAnswerParser for OpenAiParser {
             None if self.done && wants_tools => StopReason::ToolUse,
             None => return None,
         };
-        Some(AnswerEnd { calls: self.calls.finish(), stop, usage: self.usage })
+        Some(ModelAnswerEnd { calls: self.calls.finish(), stop, usage: self.usage })
     }
 }
 
 impl OpenAiParser {
-    fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
+    fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<ModelAnswerDelta>) -> Result<(), ModelAnswerStreamError> {
         // Servers that send both field names send the same text in both.
         let thinking = [delta.reasoning_content, delta.reasoning].into_iter().flatten();
         if let Some(Value::String(thinking)) = thinking.into_iter().find(|thinking| !thinking.is_null()) {
-            deltas.push(AnswerDelta::Thinking(thinking));
+            deltas.push(ModelAnswerDelta::Thinking(thinking));
         }
         match delta.content {
-            Some(Value::String(text)) => deltas.push(AnswerDelta::Text(text)),
+            Some(Value::String(text)) => deltas.push(ModelAnswerDelta::Text(text)),
             Some(Value::Array(pieces)) => pieces.into_iter().for_each(|piece| parse_part(piece, deltas)),
             _ => {}
         }
         if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.is_empty()) {
             self.refused = true;
-            deltas.push(AnswerDelta::Text(refusal));
+            deltas.push(ModelAnswerDelta::Text(refusal));
         }
         for call in delta.tool_calls.into_iter().flatten() {
             let function = call.function.unwrap_or(FunctionDelta { name: None, arguments: None });
@@ -252,26 +256,26 @@ impl OpenAiParser {
                 _ => (None, None),
             };
             let extra = call.extra_content.map(|extra| Map::from_iter([(EXTRA_CONTENT.to_owned(), extra)]));
-            let extra: Extra = extra.unwrap_or_default();
+            let extra: UnknownMessageFields = extra.unwrap_or_default();
             let fragment =
-                CallFragment { index: call.index, id: call.id, name: function.name, arguments, whole, extra };
-            self.calls.add(fragment).map_err(StreamError::TooMuch)?;
+                ToolCallFragment { index: call.index, id: call.id, name: function.name, arguments, whole, extra };
+            self.calls.add(fragment).map_err(ModelAnswerStreamError::TooMuch)?;
         }
         Ok(())
     }
 }
 
 /// Parses a part of Mistral's content: `{"type":"text","text":…}` or `{"type":"thinking","thinking":[{"text":…}]}`.
-fn parse_part(mut piece: Value, deltas: &mut Vec<AnswerDelta>) {
+fn parse_part(mut piece: Value, deltas: &mut Vec<ModelAnswerDelta>) {
     let mut take = |key: &str| piece.get_mut(key).map(Value::take);
     if let Some(Value::String(text)) = take("text") {
-        deltas.push(AnswerDelta::Text(text));
+        deltas.push(ModelAnswerDelta::Text(text));
     }
     match take("thinking") {
-        Some(Value::String(text)) => deltas.push(AnswerDelta::Thinking(text)),
+        Some(Value::String(text)) => deltas.push(ModelAnswerDelta::Thinking(text)),
         Some(Value::Array(thoughts)) => {
             let texts = thoughts.into_iter().filter_map(|mut thought| match thought.get_mut("text").map(Value::take) {
-                Some(Value::String(text)) => Some(AnswerDelta::Thinking(text)),
+                Some(Value::String(text)) => Some(ModelAnswerDelta::Thinking(text)),
                 _ => None,
             });
             deltas.extend(texts);
@@ -280,12 +284,12 @@ fn parse_part(mut piece: Value, deltas: &mut Vec<AnswerDelta>) {
     }
 }
 
-fn stop(reason: &str) -> Result<StopReason, StreamError> {
+fn stop(reason: &str) -> Result<StopReason, ModelAnswerStreamError> {
     match reason {
         "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
         "length" | "model_length" | "max_tokens" => Ok(StopReason::MaxTokens),
         "content_filter" | "refusal" => Ok(StopReason::Refusal),
-        "error" => Err(StreamError::Said("it stopped because of an internal error".to_owned())),
+        "error" => Err(ModelAnswerStreamError::Said("it stopped because of an internal error".to_owned())),
         // `stop` and unknown reasons.
         _ => Ok(StopReason::EndTurn),
     }

@@ -1,12 +1,12 @@
 //! Types shared by both API dialects: request parameters, answer parsers and stream errors.
 
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::Value;
 
 use super::calls::CompleteToolCall;
-use super::names::ToolNames;
+use super::names::ToolNameMapping;
 use crate::runners::process::printable;
 
 /// Length limit of a model server's error message, in characters.
@@ -14,20 +14,20 @@ const MAX_ERROR_TEXT: usize = 500;
 
 /// Parameters of a model request beside the conversation.
 #[derive(Debug)]
-pub(super) struct RequestParameters<'a> {
-    pub(super) provider: Provider,
+pub(super) struct ModelRequestParameters<'a> {
+    pub(super) provider: ModelProvider,
     /// Whether the request goes to the provider's default address.
     pub(super) at_home: bool,
     pub(super) model: &'a str,
     pub(super) temperature: Option<f64>,
     pub(super) max_tokens: Option<u64>,
     pub(super) tools: &'a [OfferedTool],
-    pub(super) names: &'a ToolNames,
+    pub(super) names: &'a ToolNameMapping,
 }
 
 /// Streamed part of a model's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum AnswerDelta {
+pub(super) enum ModelAnswerDelta {
     Text(String),
     Thinking(String),
     /// Signature of the preceding thinking block.
@@ -35,7 +35,7 @@ pub(super) enum AnswerDelta {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct AnswerEnd {
+pub(super) struct ModelAnswerEnd {
     pub(super) calls: Vec<CompleteToolCall>,
     pub(super) stop: StopReason,
     pub(super) usage: Option<TokenUsage>,
@@ -44,18 +44,18 @@ pub(super) struct AnswerEnd {
 /// Incremental parser of a model's streamed answer.
 pub(super) trait StreamedAnswerParser: Send {
     /// Parses the data of the next stream event and appends its content to `deltas`.
-    fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError>;
+    fn event(&mut self, data: &str, deltas: &mut Vec<ModelAnswerDelta>) -> Result<(), ModelAnswerStreamError>;
 
     /// Whether the server announced the end of the answer.
     fn is_done(&self) -> bool;
 
     /// End of the model's answer; `None` if the answer is incomplete.
-    fn finish(self: Box<Self>) -> Option<AnswerEnd>;
+    fn finish(self: Box<Self>) -> Option<ModelAnswerEnd>;
 }
 
 /// Error in a model's streamed answer.
 #[derive(Debug, PartialEq)]
-pub(super) enum StreamError {
+pub(super) enum ModelAnswerStreamError {
     /// The server sent an error event.
     Said(String),
     /// The server sent data that is not an event of its API.
@@ -64,7 +64,7 @@ pub(super) enum StreamError {
     TooMuch(String),
 }
 
-impl StreamError {
+impl ModelAnswerStreamError {
     pub(super) fn unreadable(data: &str) -> Self {
         Self::Unreadable(short(data))
     }

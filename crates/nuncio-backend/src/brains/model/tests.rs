@@ -1,6 +1,6 @@
 //! Tests of answer parsers and request bodies without a network.
 
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::turn::{StopReason, TokenUsage};
 use nuncio_http::sse::{SseDecoder, SseLimits};
 use proptest::prelude::*;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::anthropic::AnthropicParser;
 use super::openai::OpenAiParser;
-use super::parser::{AnswerDelta, AnswerEnd, StreamError, StreamedAnswerParser};
+use super::parser::{ModelAnswerDelta, ModelAnswerEnd, ModelAnswerStreamError, StreamedAnswerParser};
 
 mod requests;
 
 #[derive(Debug, PartialEq)]
 struct ParsedAnswer {
     /// Adjacent deltas of one kind are joined, because the network decides how they are split.
-    deltas: Vec<AnswerDelta>,
-    finish: Option<AnswerEnd>,
-    error: Option<StreamError>,
+    deltas: Vec<ModelAnswerDelta>,
+    finish: Option<ModelAnswerEnd>,
+    error: Option<ModelAnswerStreamError>,
 }
 
 fn parse_stream<'a>(
@@ -34,14 +34,14 @@ fn parse_stream<'a>(
             error = parser.event(&event.data, &mut pieces).err();
         }
     }
-    let mut deltas: Vec<AnswerDelta> = Vec::new();
+    let mut deltas: Vec<ModelAnswerDelta> = Vec::new();
     for piece in pieces {
         match (deltas.last_mut(), piece) {
-            (Some(AnswerDelta::Text(before)), AnswerDelta::Text(text))
-            | (Some(AnswerDelta::Thinking(before)), AnswerDelta::Thinking(text)) => {
+            (Some(ModelAnswerDelta::Text(before)), ModelAnswerDelta::Text(text))
+            | (Some(ModelAnswerDelta::Thinking(before)), ModelAnswerDelta::Thinking(text)) => {
                 before.push_str(&text);
             }
-            (_, AnswerDelta::Text(text) | AnswerDelta::Thinking(text)) if text.is_empty() => {}
+            (_, ModelAnswerDelta::Text(text) | ModelAnswerDelta::Thinking(text)) if text.is_empty() => {}
             (_, piece) => deltas.push(piece),
         }
     }
@@ -125,8 +125,11 @@ fn anthropic_stream() -> String {
 }
 
 fn expected(outcome: &ParsedAnswer) {
-    let said: Vec<_> = outcome.deltas.iter().filter(|piece| !matches!(piece, AnswerDelta::Signature(_))).collect();
-    assert_eq!(said, [&AnswerDelta::Thinking("Hm, 想想…".into()), &AnswerDelta::Text("Grüß Gott 🏨!".into())]);
+    let said: Vec<_> = outcome.deltas.iter().filter(|piece| !matches!(piece, ModelAnswerDelta::Signature(_))).collect();
+    assert_eq!(
+        said,
+        [&ModelAnswerDelta::Thinking("Hm, 想想…".into()), &ModelAnswerDelta::Text("Grüß Gott 🏨!".into())]
+    );
     let finish = outcome.finish.as_ref().unwrap();
     assert_eq!(
         (finish.stop, finish.usage),
@@ -150,7 +153,7 @@ fn openai_and_anthropic_streams_parse_to_the_same_answer() {
     expected(&parse_stream(openai(), [openai_stream().as_bytes()]));
     let outcome = parse_stream(anthropic(), [anthropic_stream().as_bytes()]);
     expected(&outcome);
-    assert_eq!(outcome.deltas[1], AnswerDelta::Signature("c2ln".into()));
+    assert_eq!(outcome.deltas[1], ModelAnswerDelta::Signature("c2ln".into()));
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn openai_parser_accepts_variants_of_mistral_openrouter_and_gemini() {
     ];
     let outcome = parse_stream(openai(), [stream(&events).as_bytes()]);
     let (thinking, text) =
-        (|text: &str| AnswerDelta::Thinking(text.into()), |text: &str| AnswerDelta::Text(text.into()));
+        (|text: &str| ModelAnswerDelta::Thinking(text.into()), |text: &str| ModelAnswerDelta::Text(text.into()));
     assert_eq!(outcome.deltas, [thinking("a"), text("b"), thinking("cd"), text("No.")]);
     assert_eq!((outcome.finish.unwrap().stop, outcome.error), (StopReason::Refusal, None));
 
@@ -273,31 +276,31 @@ fn openai_parser_accepts_variants_of_mistral_openrouter_and_gemini() {
 fn stream_errors_and_malformed_events_are_reported() {
     let error = json!({"error": {"message": "out of memory", "type": "server_error"}});
     let outcome = parse_stream(openai(), [stream(&[delta(json!({"content": "a"})), error]).as_bytes()]);
-    assert_eq!(outcome.error, Some(StreamError::Said("server_error: out of memory".into())));
-    assert_eq!(outcome.deltas, [AnswerDelta::Text("a".into())]);
+    assert_eq!(outcome.error, Some(ModelAnswerStreamError::Said("server_error: out of memory".into())));
+    assert_eq!(outcome.deltas, [ModelAnswerDelta::Text("a".into())]);
     let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let outcome = parse_stream(anthropic(), [stream(&[error]).as_bytes()]);
-    assert_eq!(outcome.error, Some(StreamError::Said("overloaded_error: Overloaded".into())));
+    assert_eq!(outcome.error, Some(ModelAnswerStreamError::Said("overloaded_error: Overloaded".into())));
     for parser in [openai(), anthropic()] {
         let outcome = parse_stream(parser, [&b"data: {\"choices\": 7, \"type\": 8}\n\n"[..]]);
-        assert_eq!(outcome.error, Some(StreamError::Unreadable("{\"choices\": 7, \"type\": 8}".into())));
+        assert_eq!(outcome.error, Some(ModelAnswerStreamError::Unreadable("{\"choices\": 7, \"type\": 8}".into())));
     }
     let outcome = parse_stream(openai(), [stream(&[finish("error")]).as_bytes()]);
-    assert!(matches!(outcome.error, Some(StreamError::Said(_))));
+    assert!(matches!(outcome.error, Some(ModelAnswerStreamError::Said(_))));
 }
 
 #[test]
 fn every_model_provider_has_a_base_url_and_context_window() {
-    for provider in Provider::ALL {
+    for provider in ModelProvider::ALL {
         let mut spec = requests::spec(provider);
         let url = super::provider::address(&spec).unwrap();
         assert!(url.path().ends_with("/chat/completions") || url.path() == "/v1/messages", "{url}");
-        assert_eq!(url.scheme(), if provider == Provider::Ollama { "http" } else { "https" });
+        assert_eq!(url.scheme(), if provider == ModelProvider::Ollama { "http" } else { "https" });
         spec.base_url = Some("http://127.0.0.1:9/deep/?version=2".parse().unwrap());
         let url = super::provider::address(&spec).unwrap();
         assert!(url.as_str().starts_with("http://127.0.0.1:9/deep/") && url.as_str().ends_with("?version=2"), "{url}");
         assert!(!url.path().contains("//"));
-        assert_eq!(super::provider::window(&spec), if provider == Provider::Ollama { 32_000 } else { 400_000 });
+        assert_eq!(super::provider::window(&spec), if provider == ModelProvider::Ollama { 32_000 } else { 400_000 });
         spec.window_tokens = Some(1000);
         assert_eq!(super::provider::window(&spec), 4000);
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::backoff::{self, Backoff};
 use nuncio_engine::ports::Clock;
 use nuncio_http::sse::{SseDecoder, SseLimits, SseTooLarge};
@@ -44,7 +44,7 @@ pub(super) struct ModelRequest {
 /// Connection to a model server, with the secrets to redact in error messages.
 #[derive(Debug)]
 pub(super) struct ModelClient<'a> {
-    pub(super) provider: Provider,
+    pub(super) provider: ModelProvider,
     pub(super) http: &'a reqwest::Client,
     pub(super) clock: &'a dyn Clock,
     pub(super) secrets: &'a SecretValues,
@@ -53,16 +53,16 @@ pub(super) struct ModelClient<'a> {
 impl ModelClient<'_> {
     /// Sends a request, with retries after 429, server errors and connection failures. Retries are safe, because
     /// no part of an answer has been forwarded yet.
-    pub(super) async fn open<'a>(&'a self, request: &ModelRequest) -> Result<AnswerStream<'a>, String> {
+    pub(super) async fn open<'a>(&'a self, request: &ModelRequest) -> Result<ModelAnswerStream<'a>, String> {
         let host = request.url.host_str().unwrap_or_default();
         let who = format!("{} ({host})", self.provider.as_str());
         let mut tried = 0;
         loop {
             tried += 1;
             let (why, asked_to_wait) = match self.send(request).await {
-                Ok(response) => return Ok(AnswerStream::new(self, who, response)),
-                Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
-                Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
+                Ok(response) => return Ok(ModelAnswerStream::new(self, who, response)),
+                Err(FailedModelRequest { why, again: Some(wait) }) => (why, wait),
+                Err(FailedModelRequest { why, again: None }) => return Err(self.about(&who, &why)),
             };
             if tried == MAX_ATTEMPTS {
                 return Err(self.about(&who, &format!("{why} (tried {MAX_ATTEMPTS} times)")));
@@ -77,13 +77,13 @@ impl ModelClient<'_> {
         }
     }
 
-    async fn send(&self, request: &ModelRequest) -> Result<Response, FailedAttempt> {
+    async fn send(&self, request: &ModelRequest) -> Result<Response, FailedModelRequest> {
         let post = self.http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone());
         let Some(sent) = within(self.clock, FIRST_CHUNK_TIMEOUT, post.send()).await else {
             let why = format!("did not answer within {} seconds", FIRST_CHUNK_TIMEOUT.as_secs());
-            return Err(FailedAttempt { why, again: None });
+            return Err(FailedModelRequest { why, again: None });
         };
-        let response = sent.map_err(|error| FailedAttempt {
+        let response = sent.map_err(|error| FailedModelRequest {
             why: format!("cannot be reached: {}", cause(&error)),
             again: error.is_connect().then_some(None),
         })?;
@@ -91,7 +91,7 @@ impl ModelClient<'_> {
     }
 
     /// Returns a successful response that is not JSON; any other response becomes an error.
-    async fn check_response(&self, response: Response) -> Result<Response, FailedAttempt> {
+    async fn check_response(&self, response: Response) -> Result<Response, FailedModelRequest> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if status.is_success() && !kind.starts_with("application/json") {
@@ -109,7 +109,7 @@ impl ModelClient<'_> {
         } else {
             format!("answered with status {status}{detail}")
         };
-        Err(FailedAttempt { why, again })
+        Err(FailedModelRequest { why, again })
     }
 
     /// Reads the error message from at most [`MAX_ERROR`] bytes of an error response.
@@ -136,14 +136,14 @@ impl ModelClient<'_> {
     }
 }
 
-struct FailedAttempt {
+struct FailedModelRequest {
     why: String,
     /// `Some` if a retry may succeed, with the delay that the server asked for, if any.
     again: Option<Option<Duration>>,
 }
 
 /// Answer of a model server that is being read. Dropping it closes the connection.
-pub(super) struct AnswerStream<'a> {
+pub(super) struct ModelAnswerStream<'a> {
     upstream: &'a ModelClient<'a>,
     who: String,
     response: Response,
@@ -153,7 +153,7 @@ pub(super) struct AnswerStream<'a> {
     fault: Option<SseTooLarge>,
 }
 
-impl<'a> AnswerStream<'a> {
+impl<'a> ModelAnswerStream<'a> {
     fn new(upstream: &'a ModelClient<'a>, who: String, response: Response) -> Self {
         Self { upstream, who, response, decoder: Some(SseDecoder::new(SSE_LIMITS)), fault: None }
     }

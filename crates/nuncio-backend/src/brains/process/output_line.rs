@@ -13,10 +13,10 @@ const MAX_QUOTED_CHARACTERS: usize = 200;
 /// Output line of the program: a JSON object with one key.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum OutputLine {
+pub(super) enum ProcessOutputLine {
     Text(String),
     Thinking(String),
-    Tool(OutputCall),
+    Tool(OutputLineToolCall),
     Usage(TokenUsage),
     /// End of the step, with its stop reason.
     #[serde(deserialize_with = "stop")]
@@ -27,7 +27,7 @@ pub(super) enum OutputLine {
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OutputCall {
+pub(super) struct OutputLineToolCall {
     /// Call id chosen by the program.
     #[serde(default)]
     pub(super) id: Option<CallId>,
@@ -37,7 +37,7 @@ pub(super) struct OutputCall {
 }
 
 /// Parses an output line. The error text says what is wrong with the line and quotes its beginning.
-pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
+pub(super) fn read(line: &[u8]) -> Result<ProcessOutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
         let shown: String = text.chars().take(MAX_QUOTED_CHARACTERS).collect();
@@ -61,17 +61,21 @@ mod tests {
     #[test]
     fn every_kind_of_process_output_line_is_parsed() {
         let read = |line: Value| read(line.to_string().as_bytes()).unwrap();
-        assert_eq!(read(json!({"text": "hi"})), OutputLine::Text("hi".into()));
-        assert_eq!(read(json!({"thinking": "hm"})), OutputLine::Thinking("hm".into()));
-        assert_eq!(read(json!({"stop": "max_tokens"})), OutputLine::Stop(StopReason::MaxTokens));
-        assert_eq!(read(json!({"error": "no"})), OutputLine::Error("no".into()));
+        assert_eq!(read(json!({"text": "hi"})), ProcessOutputLine::Text("hi".into()));
+        assert_eq!(read(json!({"thinking": "hm"})), ProcessOutputLine::Thinking("hm".into()));
+        assert_eq!(read(json!({"stop": "max_tokens"})), ProcessOutputLine::Stop(StopReason::MaxTokens));
+        assert_eq!(read(json!({"error": "no"})), ProcessOutputLine::Error("no".into()));
         let usage = TokenUsage { input_tokens: 1, output_tokens: 2 };
-        assert_eq!(read(json!({"usage": {"inputTokens": 1, "outputTokens": 2}})), OutputLine::Usage(usage));
+        assert_eq!(read(json!({"usage": {"inputTokens": 1, "outputTokens": 2}})), ProcessOutputLine::Usage(usage));
         let name = ToolName::parse("add").unwrap();
-        let bare = OutputCall { id: None, name: name.clone(), input: Map::new() };
-        assert_eq!(read(json!({"tool": {"name": "add"}})), OutputLine::Tool(bare));
-        let whole = OutputCall { id: CallId::parse("1").ok(), name, input: Map::from_iter([("a".into(), json!(1))]) };
-        assert_eq!(read(json!({"tool": {"id": "1", "name": "add", "input": {"a": 1}}})), OutputLine::Tool(whole));
+        let bare = OutputLineToolCall { id: None, name: name.clone(), input: Map::new() };
+        assert_eq!(read(json!({"tool": {"name": "add"}})), ProcessOutputLine::Tool(bare));
+        let whole =
+            OutputLineToolCall { id: CallId::parse("1").ok(), name, input: Map::from_iter([("a".into(), json!(1))]) };
+        assert_eq!(
+            read(json!({"tool": {"id": "1", "name": "add", "input": {"a": 1}}})),
+            ProcessOutputLine::Tool(whole)
+        );
     }
 
     #[test]

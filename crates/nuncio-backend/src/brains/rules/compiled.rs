@@ -1,6 +1,6 @@
 //! Compiled rules of an agent file.
 
-use nuncio_core::agent::{Intent, IntentSlot, RulesSpec, SlotKind};
+use nuncio_core::agent::{Intent, IntentSlot, RulesBrainSpec, SlotKind};
 use nuncio_core::template::Template;
 use regex::{Regex, RegexBuilder};
 
@@ -40,7 +40,7 @@ pub(super) enum SlotMatcher {
 
 impl CompiledRules {
     /// Compiles the rules; the error names the invalid pattern.
-    pub(super) fn compile(spec: &RulesSpec) -> Result<Self, String> {
+    pub(super) fn compile(spec: &RulesBrainSpec) -> Result<Self, String> {
         let intents = spec.intents.iter().map(CompiledIntent::compile).collect::<Result<_, _>>()?;
         Ok(Self { fallback: spec.fallback.clone(), intents })
     }

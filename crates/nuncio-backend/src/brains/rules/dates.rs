@@ -7,7 +7,7 @@ use jiff::Span;
 use jiff::civil::Date;
 use regex::{Captures, Regex};
 
-use super::language::Language;
+use super::language::DialogueLanguage;
 use super::normalize::{overlap, stands_alone};
 
 /// Text in the form of a date, with its position in the message.
@@ -20,7 +20,7 @@ pub(super) struct DateMention {
 
 /// Length of stay, such as `3 nights`, with its position in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StayLength {
+pub(super) struct StayLengthMention {
     pub(super) part: Range<usize>,
     pub(super) days: i64,
 }
@@ -60,14 +60,16 @@ fn fixed(pattern: &str) -> Regex {
 
 /// Dates of a text in order. A date without a year is the next such day from `today`, or from the preceding date.
 pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
-    let mut found: Vec<(Range<usize>, DateForm<'_>)> = Vec::new();
+    let mut found: Vec<(Range<usize>, DateExpression<'_>)> = Vec::new();
     for pattern in DATE_PATTERNS.iter() {
         found.extend(pattern.captures_iter(text).filter_map(|groups| {
             let part = groups.get(0)?.range();
-            stands_alone(text, &part).then_some((part, DateForm::Written(groups)))
+            stands_alone(text, &part).then_some((part, DateExpression::Written(groups)))
         }));
     }
-    found.extend(RELATIVE_DATE_PATTERN.find_iter(text).map(|word| (word.range(), DateForm::Relative(word.as_str()))));
+    found.extend(
+        RELATIVE_DATE_PATTERN.find_iter(text).map(|word| (word.range(), DateExpression::Relative(word.as_str()))),
+    );
     // Of overlapping matches the one that starts first counts, or the longer one.
     found.sort_by_key(|(part, _)| (part.start, std::cmp::Reverse(part.end)));
 
@@ -85,7 +87,7 @@ pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
 }
 
 /// The length of stay in a text; `None` if there are several. Parts of dates do not count.
-pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
+pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLengthMention> {
     let mut found = STAY_LENGTH_PATTERN.captures_iter(text).filter_map(|groups| {
         let part = groups.get(0)?.range();
         let apart = stands_alone(text, &part) && !dates.iter().any(|date| overlap(&date.part, &part));
@@ -96,7 +98,7 @@ pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
         };
         let unit = groups.name("unit")?.as_str().to_lowercase();
         let weeks = unit.starts_with("week") || unit.ends_with("星期") || unit == "周";
-        apart.then_some(StayLength { part, days: if weeks { count.checked_mul(7)? } else { count } })
+        apart.then_some(StayLengthMention { part, days: if weeks { count.checked_mul(7)? } else { count } })
     });
     let first = found.next();
     if found.next().is_some() { None } else { first }
@@ -108,10 +110,10 @@ pub(super) fn later(date: Date, days: i64) -> Option<Date> {
 }
 
 /// Formats a date for display, such as `24 December 2026` or `2026年12月24日`.
-pub(super) fn format_date(date: Date, language: Language) -> String {
+pub(super) fn format_date(date: Date, language: DialogueLanguage) -> String {
     match language {
-        Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
-        Language::English => date.strftime("%-d %B %-Y").to_string(),
+        DialogueLanguage::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
+        DialogueLanguage::English => date.strftime("%-d %B %-Y").to_string(),
     }
 }
 
@@ -121,12 +123,12 @@ fn is_part_of_id(text: &str, part: &Range<usize>) -> bool {
     matches!((before.next(), before.next()), (Some('-' | '/' | '.'), Some(sign)) if sign.is_ascii_alphanumeric())
 }
 
-enum DateForm<'t> {
+enum DateExpression<'t> {
     Written(Captures<'t>),
     Relative(&'t str),
 }
 
-impl DateForm<'_> {
+impl DateExpression<'_> {
     fn dates(&self, today: Date, since: Date) -> Vec<Option<Date>> {
         let groups = match self {
             Self::Relative(word) => return vec![later(today, days_ahead(word))],

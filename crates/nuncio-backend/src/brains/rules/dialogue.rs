@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::compiled::{CompiledIntent, CompiledRules, CompiledSlot, SlotMatcher};
 use super::fill::{SlotFillContext, SlotValues, fill};
-use super::language::Language;
+use super::language::DialogueLanguage;
 use super::matching::best;
 use super::normalize::{self, NormalizedMessage};
 
@@ -20,11 +20,11 @@ const MAX_RESULT: usize = 64 * 1024;
 
 /// State of a conversation with the rules brain.
 #[derive(Debug)]
-pub(super) struct Dialogue<'a> {
+pub(super) struct DialogueState<'a> {
     rules: &'a CompiledRules,
     today: Date,
     pub(super) stage: IntentStage<'a>,
-    pub(super) language: Language,
+    pub(super) language: DialogueLanguage,
     /// Slot values from messages, tool calls and tool results so far, which a new intent may use.
     memory: SlotValues,
     /// Suspended intent and the slot that was being asked for.
@@ -48,14 +48,14 @@ pub(super) enum IntentStage<'a> {
     Answered { intent: &'a CompiledIntent, known: SlotValues, content: &'a Content },
 }
 
-impl<'a> Dialogue<'a> {
+impl<'a> DialogueState<'a> {
     /// Replays a history to find the dialogue's state. The agent's texts are ignored; its tool calls count.
     pub(super) fn replay(rules: &'a CompiledRules, history: &'a [Message], today: Date) -> Self {
         let mut dialogue = Self {
             rules,
             today,
             stage: IntentStage::Lost,
-            language: Language::English,
+            language: DialogueLanguage::English,
             memory: SlotValues::new(),
             aside: None,
         };

@@ -3,12 +3,12 @@
 use super::super::chunks::is_han;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum DialogueLanguage {
     English,
     Chinese,
 }
 
-impl Language {
+impl DialogueLanguage {
     /// Returns the argument that belongs to this language.
     pub(super) fn choose<T>(self, english: T, chinese: T) -> T {
         match self {
@@ -47,7 +47,7 @@ impl Language {
 
 #[cfg(test)]
 mod tests {
-    use super::Language::{Chinese, English};
+    use super::DialogueLanguage::{Chinese, English};
     use super::*;
 
     #[test]
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn language_option_enforces_chinese_but_not_english() {
-        assert_eq!(Language::enforced("简体中文"), Some(Chinese));
-        assert_eq!(Language::enforced("zh-CN"), Some(Chinese));
-        assert_eq!(Language::enforced("English"), None);
+        assert_eq!(DialogueLanguage::enforced("简体中文"), Some(Chinese));
+        assert_eq!(DialogueLanguage::enforced("zh-CN"), Some(Chinese));
+        assert_eq!(DialogueLanguage::enforced("English"), None);
     }
 }

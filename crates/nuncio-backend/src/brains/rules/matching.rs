@@ -5,12 +5,12 @@ use super::normalize::{NormalizedMessage, stands_alone};
 
 /// Strength of an intent's match. A pattern beats keywords; among keywords the longer matched text wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MatchStrength {
+pub(super) struct IntentMatchStrength {
     pattern: usize,
     keywords: usize,
 }
 
-impl MatchStrength {
+impl IntentMatchStrength {
     const NONE: Self = Self { pattern: 0, keywords: 0 };
 
     pub(super) fn is_by_pattern(self) -> bool {
@@ -22,18 +22,18 @@ impl MatchStrength {
 pub(super) fn best<'a>(
     rules: &'a CompiledRules,
     reading: &NormalizedMessage,
-) -> Option<(&'a CompiledIntent, MatchStrength)> {
+) -> Option<(&'a CompiledIntent, IntentMatchStrength)> {
     let matched = rules.intents.iter().map(|intent| (intent, strength(intent, reading)));
-    let matched = matched.filter(|(_, strength)| *strength > MatchStrength::NONE);
+    let matched = matched.filter(|(_, strength)| *strength > IntentMatchStrength::NONE);
     // Reversed, because `max_by_key` returns the last of equal values.
     matched.rev().max_by_key(|(_, strength)| *strength)
 }
 
-fn strength(intent: &CompiledIntent, reading: &NormalizedMessage) -> MatchStrength {
+fn strength(intent: &CompiledIntent, reading: &NormalizedMessage) -> IntentMatchStrength {
     let found = intent.patterns.iter().filter_map(|pattern| pattern.find(&reading.text));
     // A pattern that matches an empty text counts too.
     let pattern = found.map(|found| found.len().max(1)).max().unwrap_or(0);
-    MatchStrength { pattern, keywords: covered(&intent.keywords, &reading.lower) }
+    IntentMatchStrength { pattern, keywords: covered(&intent.keywords, &reading.lower) }
 }
 
 /// Number of characters of the text that the keywords cover, each counted once.

@@ -5,14 +5,14 @@ use nuncio_core::agent::ToolRunSpec;
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Block, Content};
 use nuncio_core::template::{EscapeContext, Template};
-use nuncio_engine::ports::brain::BrainPrompt;
+use nuncio_engine::ports::brain::BrainStepInput;
 use serde_json::{Map, Value, json};
 
 use super::arguments::arguments;
 use super::compiled::{CompiledIntent, CompiledRules, SlotMatcher};
-use super::dialogue::{Dialogue, IntentStage};
+use super::dialogue::{DialogueState, IntentStage};
 use super::fill::{SlotValues, read};
-use super::language::Language;
+use super::language::DialogueLanguage;
 use super::{dates, sentences};
 use crate::brains::public_options;
 
@@ -28,10 +28,10 @@ pub(super) enum RulesBrainAction {
 /// # Errors
 ///
 /// A template of the agent file could not be rendered; the text says which one and why.
-pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> Result<RulesBrainAction, String> {
-    let dialogue = Dialogue::replay(rules, &prompt.history, today);
-    let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
-    let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
+pub(super) fn reply(rules: &CompiledRules, prompt: &BrainStepInput, today: Date) -> Result<RulesBrainAction, String> {
+    let dialogue = DialogueState::replay(rules, &prompt.history, today);
+    let chosen = prompt.options.get("language").and_then(|option| DialogueLanguage::enforced(option));
+    let speech = ReplyTemplateContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
     Ok(match dialogue.stage {
         IntentStage::Lost => RulesBrainAction::Say(speech.fallback()?),
         IntentStage::Dropped => RulesBrainAction::Say(sentences::dropped(speech.language)),
@@ -42,7 +42,7 @@ pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) ->
         }
         IntentStage::Ready { intent, known } => speech.act(intent, known)?,
         IntentStage::Called { intent, known, .. } => {
-            RulesBrainAction::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language))?)
+            RulesBrainAction::Say(speech.failure(intent, &known, &FailedToolResult::silence(speech.language))?)
         }
         IntentStage::Answered { intent, known, content } => {
             RulesBrainAction::Say(speech.answer(intent, &known, content)?)
@@ -50,14 +50,14 @@ pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) ->
     })
 }
 
-struct ReplyContext<'a> {
+struct ReplyTemplateContext<'a> {
     rules: &'a CompiledRules,
-    prompt: &'a BrainPrompt,
+    prompt: &'a BrainStepInput,
     today: Date,
-    language: Language,
+    language: DialogueLanguage,
 }
 
-impl ReplyContext<'_> {
+impl ReplyTemplateContext<'_> {
     fn act(&self, intent: &CompiledIntent, mut known: SlotValues) -> Result<RulesBrainAction, String> {
         for slot in intent.slots.iter().filter(|slot| !known.contains_key(slot.name())).collect::<Vec<_>>() {
             if let Some(default) = &slot.spec.default {
@@ -86,7 +86,7 @@ impl ReplyContext<'_> {
 
     fn answer(&self, intent: &CompiledIntent, known: &SlotValues, content: &Content) -> Result<String, String> {
         let text = content.text();
-        if let Some(failure) = FailedResult::in_result(&text) {
+        if let Some(failure) = FailedToolResult::in_result(&text) {
             return self.failure(intent, known, &failure);
         }
         let mut context = self.context(intent, known);
@@ -100,7 +100,7 @@ impl ReplyContext<'_> {
         &self,
         intent: &CompiledIntent,
         known: &SlotValues,
-        failure: &FailedResult<'_>,
+        failure: &FailedToolResult<'_>,
     ) -> Result<String, String> {
         let mut context = self.context(intent, known);
         context["error"] = Value::from(failure.error);
@@ -108,9 +108,9 @@ impl ReplyContext<'_> {
         let place = || format!("`failure` of the intent `{}`", intent.spec.name);
         let written = render(intent.spec.failure.as_ref(), context, place)?;
         Ok(written.unwrap_or_else(|| match failure {
-            FailedResult { is_denial: true, error: "" } => sentences::denied(self.language, None),
-            FailedResult { is_denial: true, error } => sentences::denied(self.language, Some(error)),
-            FailedResult { error, .. } => sentences::failed(self.language, error),
+            FailedToolResult { is_denial: true, error: "" } => sentences::denied(self.language, None),
+            FailedToolResult { is_denial: true, error } => sentences::denied(self.language, Some(error)),
+            FailedToolResult { error, .. } => sentences::failed(self.language, error),
         }))
     }
 
@@ -152,12 +152,12 @@ impl ReplyContext<'_> {
 
 /// Error of a failed or denied tool call, for reply templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FailedResult<'a> {
+struct FailedToolResult<'a> {
     is_denial: bool,
     error: &'a str,
 }
 
-impl<'a> FailedResult<'a> {
+impl<'a> FailedToolResult<'a> {
     /// Recognises the engine's texts for failed tool calls. A denial without a reason has no error text.
     fn in_result(text: &'a str) -> Option<Self> {
         const FAILURE_TEXTS: [(&str, bool); 4] = [
@@ -172,7 +172,7 @@ impl<'a> FailedResult<'a> {
         Some(Self { is_denial, error })
     }
 
-    fn silence(language: Language) -> Self {
+    fn silence(language: DialogueLanguage) -> Self {
         Self { is_denial: false, error: sentences::no_result(language) }
     }
 }

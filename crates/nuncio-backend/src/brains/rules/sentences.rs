@@ -1,8 +1,8 @@
 //! Built-in sentences for texts that the agent file does not define.
 
-use super::language::Language::{self, Chinese, English};
+use super::language::DialogueLanguage::{self, Chinese, English};
 
-pub(super) fn not_understood(language: Language, abilities: &[String]) -> String {
+pub(super) fn not_understood(language: DialogueLanguage, abilities: &[String]) -> String {
     match (language, abilities.is_empty()) {
         (English, true) => "Sorry, I did not understand that.".into(),
         (Chinese, true) => "抱歉，我没有听懂。".into(),
@@ -11,18 +11,18 @@ pub(super) fn not_understood(language: Language, abilities: &[String]) -> String
     }
 }
 
-pub(super) fn dropped(language: Language) -> String {
+pub(super) fn dropped(language: DialogueLanguage) -> String {
     language.choose("All right, never mind. What else can I do for you?", "好的，那就算了。还需要什么帮助？").into()
 }
 
-pub(super) fn switched_off(language: Language, tool: &str) -> String {
+pub(super) fn switched_off(language: DialogueLanguage, tool: &str) -> String {
     match language {
         English => format!("For this I need the tool {tool}, which must be switched on for this session first."),
         Chinese => format!("这需要用到工具 {tool}，请先在本次对话中启用它。"),
     }
 }
 
-pub(super) fn no_person(language: Language) -> String {
+pub(super) fn no_person(language: DialogueLanguage) -> String {
     language
         .choose(
             "For this I need a device of yours, but no person is linked to this app yet. Ask the operator of this server \
@@ -33,7 +33,7 @@ pub(super) fn no_person(language: Language) -> String {
         .into()
 }
 
-pub(super) fn denied(language: Language, reason: Option<&str>) -> String {
+pub(super) fn denied(language: DialogueLanguage, reason: Option<&str>) -> String {
     match (language, reason) {
         (English, None) => "I was not given permission, so nothing was done.".into(),
         (English, Some(reason)) => format!("I was not given permission, so nothing was done: {reason}"),
@@ -42,19 +42,19 @@ pub(super) fn denied(language: Language, reason: Option<&str>) -> String {
     }
 }
 
-pub(super) fn failed(language: Language, error: &str) -> String {
+pub(super) fn failed(language: DialogueLanguage, error: &str) -> String {
     language.choose("That did not work: ", "没有成功：").to_owned() + error
 }
 
-pub(super) fn no_result(language: Language) -> &'static str {
+pub(super) fn no_result(language: DialogueLanguage) -> &'static str {
     language.choose("no answer came", "没有收到结果")
 }
 
-pub(super) fn done_text(language: Language) -> String {
+pub(super) fn done_text(language: DialogueLanguage) -> String {
     language.choose("Done.", "已完成。").into()
 }
 
-pub(super) fn ask(language: Language, slot: &str) -> String {
+pub(super) fn ask(language: DialogueLanguage, slot: &str) -> String {
     let slot = slot.replace('_', " ");
     language.choose(format!("Please tell me: {slot}."), format!("请告诉我：{slot}。"))
 }

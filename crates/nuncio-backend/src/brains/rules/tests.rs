@@ -12,7 +12,7 @@ use jiff::civil::{Date, date};
 use nuncio_core::agent::{Agent, BrainSpec};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
-use nuncio_engine::ports::brain::{BrainPrompt, OfferedTool};
+use nuncio_engine::ports::brain::{BrainStepInput, OfferedTool};
 
 use super::compiled::CompiledRules;
 use super::reply::{RulesBrainAction, reply};
@@ -20,14 +20,14 @@ use super::reply::{RulesBrainAction, reply};
 const TODAY: Date = date(2026, 11, 15);
 
 /// Agent with a rules brain, run without an engine.
-struct TestAgent {
+struct RulesTestAgent {
     agent: Arc<Agent>,
     rules: CompiledRules,
     options: BTreeMap<nuncio_core::ids::OptionName, String>,
     is_switched_on: bool,
 }
 
-impl TestAgent {
+impl RulesTestAgent {
     fn of(file: &str) -> Self {
         let declared = nuncio_agent_file::parse("agent.toml", file).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
@@ -51,7 +51,7 @@ impl TestAgent {
             description: tool.description.clone(),
             parameters: tool.input.source().clone(),
         });
-        let prompt = BrainPrompt {
+        let prompt = BrainStepInput {
             agent: Arc::clone(&self.agent),
             history: history.to_vec(),
             tools: tools.collect(),
@@ -63,7 +63,7 @@ impl TestAgent {
 
 #[test]
 fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
-    let agent = TestAgent::of(
+    let agent = RulesTestAgent::of(
         r#"
         [agent]
         name = "a"
@@ -114,7 +114,7 @@ fn template_that_cannot_be_rendered_fails_the_step_and_is_named() {
 
 #[test]
 fn required_slot_without_a_question_is_asked_for_and_an_empty_answer_becomes_the_fallback_reply() {
-    let agent = TestAgent::of(
+    let agent = RulesTestAgent::of(
         r#"
         [agent]
         name = "a"
@@ -151,7 +151,7 @@ fn required_slot_without_a_question_is_asked_for_and_an_empty_answer_becomes_the
 
 #[test]
 fn device_example_agent_calls_its_tool_for_differently_worded_requests() {
-    let agent = TestAgent::of(include_str!("../../../../../examples/device/agent.toml"));
+    let agent = RulesTestAgent::of(include_str!("../../../../../examples/device/agent.toml"));
     for (said, path) in [
         ("read .", "."),
         ("read notes.txt", "notes.txt"),
@@ -168,7 +168,7 @@ fn device_example_agent_calls_its_tool_for_differently_worded_requests() {
         let step = agent.reply(&[Message::user(said)]);
         assert!(matches!(step, RulesBrainAction::Call { ref input, .. } if input["path"] == path), "{said}: {step:?}");
     }
-    let without = TestAgent { is_switched_on: false, ..agent };
+    let without = RulesTestAgent { is_switched_on: false, ..agent };
     let RulesBrainAction::Say(text) = without.reply(&[Message::user("read .")]) else { panic!("a call") };
     assert!(text.contains("no person is linked to this app yet") && text.contains("--person NAME"), "{text}");
 }

@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::SERVER_TIMEOUT;
-use super::errors::{self, ConnectError, refused};
-use super::slot::ReopenableConnection;
+use super::errors::{self, McpConnectError, refused};
+use super::slot::ReopenableMcpConnection;
 use super::start::downloads_packages;
-use crate::runners::SharedServices;
+use crate::runners::RunnerAndBrainServices;
 use crate::runners::process::{StartedProgram, StderrTail, printable};
 use crate::runners::profile::{ProgramPermissions, explain};
 use crate::runners::secrets::SecretValues;
@@ -89,21 +89,21 @@ impl McpServerStderr {
         explain(self.profile.get().map(Arc::as_ref), failure)
     }
 
-    fn on(&self, refused: ConnectError) -> ConnectError {
+    fn on(&self, refused: McpConnectError) -> McpConnectError {
         match refused {
-            ConnectError::Hello(why) => ConnectError::Hello(self.with(&why)),
-            ConnectError::Other(why) => ConnectError::Other(self.with(&why)),
+            McpConnectError::Hello(why) => McpConnectError::Hello(self.with(&why)),
+            McpConnectError::Other(why) => McpConnectError::Other(self.with(&why)),
         }
     }
 }
 
 /// Opens a connection and performs the handshake. The error text continues a sentence about the server.
 pub(super) async fn open(
-    services: &SharedServices,
+    services: &RunnerAndBrainServices,
     agent: &Agent,
     server: &McpServerSpec,
     base_dir: &Path,
-    slot: Weak<ReopenableConnection>,
+    slot: Weak<ReopenableMcpConnection>,
 ) -> Result<Arc<McpConnection>, String> {
     // Most servers use `initialize`; servers of the revision without it refuse it.
     let newer = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
@@ -121,10 +121,10 @@ pub(super) async fn open(
         let attempt = connect(services, agent, server, base_dir, lifecycle, slot.clone());
         match within(&*services.clock, handshake_timeout, attempt).await {
             Some(Ok(connection)) => return Ok(connection),
-            Some(Err(ConnectError::Hello(why))) => {
+            Some(Err(McpConnectError::Hello(why))) => {
                 refusal.get_or_insert(why);
             }
-            Some(Err(ConnectError::Other(why))) => return Err(why),
+            Some(Err(McpConnectError::Other(why))) => return Err(why),
             None => return Err(late(server, handshake_timeout)),
         }
     }
@@ -144,19 +144,19 @@ fn late(server: &McpServerSpec, limit: Duration) -> String {
 
 /// Performs one kind of handshake, and starts a task that detects the end of the connection and cleans up.
 async fn connect(
-    services: &SharedServices,
+    services: &RunnerAndBrainServices,
     agent: &Agent,
     server: &McpServerSpec,
     base_dir: &Path,
     lifecycle: ClientLifecycleMode,
-    slot: Weak<ReopenableConnection>,
-) -> Result<Arc<McpConnection>, ConnectError> {
+    slot: Weak<ReopenableMcpConnection>,
+) -> Result<Arc<McpConnection>, McpConnectError> {
     let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
     let secrets =
-        SecretValues::read(agent, base_dir, server.transport.templates()).await.map_err(ConnectError::Other)?;
-    let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
+        SecretValues::read(agent, base_dir, server.transport.templates()).await.map_err(McpConnectError::Other)?;
+    let lines = secrets.lines(lines).map_err(McpConnectError::Other)?;
     let argv = match &server.transport {
-        McpTransport::Stdio { command, .. } => secrets.command(command).map_err(ConnectError::Other)?,
+        McpTransport::Stdio { command, .. } => secrets.command(command).map_err(McpConnectError::Other)?,
         McpTransport::Http { .. } => Vec::new(),
     };
     let reader = services.mcp_start.stderr.clone();
@@ -169,7 +169,7 @@ async fn connect(
         McpTransport::Http { url, .. } => {
             let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                 .max_concurrent_requests(MAX_HTTP_CALLS)
-                .custom_headers(headers(lines).map_err(ConnectError::Other)?);
+                .custom_headers(headers(lines).map_err(McpConnectError::Other)?);
             let transport = StreamableHttpClientTransport::with_client(services.http.clone(), config);
             let client = serve_client_with_lifecycle_and_ct(hello, transport, lifecycle, stop.clone()).await;
             let client = client.map_err(|error| output.on(refused(&error)))?;
@@ -177,12 +177,12 @@ async fn connect(
         }
         McpTransport::Stdio { .. } => {
             let mut started =
-                services.programs.start(agent, base_dir, &argv, lines).await.map_err(ConnectError::Other)?;
+                services.programs.start(agent, base_dir, &argv, lines).await.map_err(McpConnectError::Other)?;
             if let Some(profile) = &started.profile {
                 let _ = output.profile.set(Arc::clone(profile));
             }
             let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
-                return Err(ConnectError::Other("it was started without its pipes".into()));
+                return Err(McpConnectError::Other("it was started without its pipes".into()));
             };
             let name = format!("{}/{}", agent.name, server.name);
             let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
@@ -268,7 +268,7 @@ impl McpConnection {
                 trace.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
             options = options.with_meta(RequestMetaObject::from(trace));
         }
-        let mut waiting = CancelOnDrop(Some(self.peer.send_request_with_option(request, options).await?));
+        let mut waiting = McpRequestGuard(Some(self.peer.send_request_with_option(request, options).await?));
         let answer = match &mut waiting.0 {
             Some(handle) => (&mut handle.rx).await,
             None => return Err(ServiceError::TransportClosed),
@@ -311,9 +311,9 @@ impl Drop for McpConnection {
 }
 
 /// Pending request; dropping it cancels the request at the server.
-struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
+struct McpRequestGuard(Option<RequestHandle<RoleClient>>);
 
-impl Drop for CancelOnDrop {
+impl Drop for McpRequestGuard {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

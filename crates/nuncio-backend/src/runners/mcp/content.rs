@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// Failed MCP call with the server's message.
 #[derive(Debug, PartialEq)]
-pub(super) struct CallFailure {
+pub(super) struct McpCallFailure {
     pub(super) text: String,
     /// Whether the failure may mean that the tool does not exist.
     pub(super) suspicious: bool,
 }
 
 /// Converts the response of an MCP server to a call.
-pub(super) fn output(result: ServerResult) -> Result<ToolOutput, CallFailure> {
+pub(super) fn output(result: ServerResult) -> Result<ToolOutput, McpCallFailure> {
     let (content, structured, is_error) = match result {
         ServerResult::CallToolResult(result) => {
             (result.content.into_iter().map(block).collect(), result.structured_content, result.is_error == Some(true))
@@ -40,14 +40,14 @@ pub(super) fn output(result: ServerResult) -> Result<ToolOutput, CallFailure> {
     Ok(output)
 }
 
-fn refusal(text: &str) -> CallFailure {
-    CallFailure { text: text.to_owned(), suspicious: false }
+fn refusal(text: &str) -> McpCallFailure {
+    McpCallFailure { text: text.to_owned(), suspicious: false }
 }
 
-type ResultParts = (Vec<Block>, Option<Value>, bool);
+type McpResultParts = (Vec<Block>, Option<Value>, bool);
 
 /// Parses a result block by block, so that one unknown type does not affect the others.
-fn raw(mut result: Value) -> Result<ResultParts, CallFailure> {
+fn raw(mut result: Value) -> Result<McpResultParts, McpCallFailure> {
     let Some(Value::Array(items)) = result.get_mut("content").map(Value::take) else {
         return Err(refusal("the MCP server answered with something that is not a result"));
     };
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(result: Value) -> Result<ToolOutput, CallFailure> {
+    fn read(result: Value) -> Result<ToolOutput, McpCallFailure> {
         output(serde_json::from_value(result).unwrap())
     }
 

@@ -12,17 +12,17 @@ use crate::fetch::causes;
 use crate::runners::process::printable;
 
 /// Failure to open an MCP connection.
-pub(super) enum ConnectError {
+pub(super) enum McpConnectError {
     /// The server refused this kind of handshake.
     Hello(String),
     Other(String),
 }
 
 /// Converts a handshake failure to a connection error.
-pub(super) fn refused(error: &ClientInitializeError) -> ConnectError {
-    ConnectError::Other(match error {
+pub(super) fn refused(error: &ClientInitializeError) -> McpConnectError {
+    McpConnectError::Other(match error {
         ClientInitializeError::JsonRpcError(error) => {
-            return ConnectError::Hello(format!("it refused the initialization: {}", error.message));
+            return McpConnectError::Hello(format!("it refused the initialization: {}", error.message));
         }
         ClientInitializeError::ConnectionClosed(_) => "it ended before the initialization was complete".into(),
         ClientInitializeError::TransportError { error, .. } => {

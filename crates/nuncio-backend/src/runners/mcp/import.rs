@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpImport, McpServerSpec, Tool, ToolRunSpec};
+use nuncio_core::agent::{Agent, McpImportRules, McpServerSpec, Tool, ToolRunSpec};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
-use crate::runners::{McpServerTools, OfferedTool};
+use crate::runners::{McpOfferedTool, McpServerTools};
 
 /// Timeout of an imported tool; equal to the default of declared tools.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// MCP server name, its import rules and the tools it lists.
-pub(super) type ServerImport = (BackendName, McpImport, Vec<rmcp::model::Tool>);
+pub(super) type McpServerImport = (BackendName, McpImportRules, Vec<rmcp::model::Tool>);
 
 /// Adds imported tools to an agent. A tool that the agent file declares takes precedence.
-pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, String> {
+pub(super) fn add(mut agent: Agent, offers: &[McpServerImport]) -> Result<Agent, String> {
     let mut imported: BTreeMap<ToolName, &BackendName> = BTreeMap::new();
     for (server, import, offered) in offers {
         for tool in selected_tools(server, import, offered)? {
@@ -41,12 +41,12 @@ pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, St
 
 /// Tools of an MCP server that can be imported, and reasons why others cannot.
 pub(super) fn offer(server: &McpServerSpec, listed: &[rmcp::model::Tool]) -> McpServerTools {
-    let import = McpImport { only: None, scope: None, exposed: true, human_authorization: false };
+    let import = McpImportRules { only: None, scope: None, exposed: true, human_authorization: false };
     let mut offer = McpServerTools::default();
     for tool in listed {
         match import_tool(&server.name, &import, tool) {
             Ok(tool) if offer.tools.iter().any(|before| before.tool.name == tool.name) => {}
-            Ok(imported) => offer.tools.push(OfferedTool { tool: imported, effect: ToolEffect::of(tool) }),
+            Ok(imported) => offer.tools.push(McpOfferedTool { tool: imported, effect: ToolEffect::of(tool) }),
             Err(why) => offer.unusable.push(why),
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn names(tools: &[rmcp::model::Tool]) -> String {
 
 fn selected_tools<'a>(
     server: &BackendName,
-    import: &McpImport,
+    import: &McpImportRules,
     offered: &'a [rmcp::model::Tool],
 ) -> Result<Vec<&'a rmcp::model::Tool>, String> {
     let Some(only) = &import.only else {
@@ -97,7 +97,7 @@ fn selected_tools<'a>(
         .collect()
 }
 
-fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Tool) -> Result<Tool, String> {
+fn import_tool(server: &BackendName, import: &McpImportRules, tool: &rmcp::model::Tool) -> Result<Tool, String> {
     let place = || format!("the tool `{}` of the MCP server `{server}` cannot be imported", tool.name);
     let name = ToolName::parse(&tool.name).map_err(|error| {
         format!("{}: {error}; name the tools to import instead, such as `import = [\"search\"]`", place())

@@ -10,27 +10,27 @@ use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{self, McpConnection};
-use crate::runners::SharedServices;
+use crate::runners::RunnerAndBrainServices;
 
 /// Delays before reconnecting after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(30));
 
 /// Connection to one MCP server, open or closed.
 #[derive(Debug)]
-pub(super) struct ReopenableConnection {
-    services: Arc<SharedServices>,
+pub(super) struct ReopenableMcpConnection {
+    services: Arc<RunnerAndBrainServices>,
     /// Agent without its tools; a connection needs its name and secrets.
     agent: Agent,
     server: McpServerSpec,
     base_dir: PathBuf,
-    state: Mutex<ConnectionState>,
+    state: Mutex<McpConnectionState>,
     /// Lock held while the connection is opened, so that only one is opened at a time.
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct ConnectionState {
+struct McpConnectionState {
     connection: Option<Arc<McpConnection>>,
     /// Failures since the last response of the server.
     failures: u32,
@@ -38,9 +38,9 @@ struct ConnectionState {
     delay: Option<(Timestamp, String)>,
 }
 
-impl ReopenableConnection {
+impl ReopenableMcpConnection {
     pub(super) fn new(
-        services: Arc<SharedServices>,
+        services: Arc<RunnerAndBrainServices>,
         agent: &Agent,
         server: &McpServerSpec,
         base_dir: PathBuf,
@@ -62,7 +62,7 @@ impl ReopenableConnection {
         self.base_dir == base_dir && self.is_of(agent, server)
     }
 
-    /// As [`ReopenableConnection::serves`], without regard to the agent's folder.
+    /// As [`ReopenableMcpConnection::serves`], without regard to the agent's folder.
     pub(super) fn is_of(&self, agent: &Agent, server: &McpServerSpec) -> bool {
         self.agent.name == agent.name
             && self.server.name == server.name
@@ -151,7 +151,7 @@ impl ReopenableConnection {
         self.state().connection = None;
     }
 
-    fn delay(&self, state: &mut ConnectionState, why: String) {
+    fn delay(&self, state: &mut McpConnectionState, why: String) {
         state.failures = state.failures.saturating_add(1);
         let span = BACKOFF.after(state.failures);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
@@ -166,7 +166,7 @@ impl ReopenableConnection {
         format!("the MCP server `{}` {predicate}", self.server.name)
     }
 
-    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+    fn state(&self) -> MutexGuard<'_, McpConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
     let log = AuditLog::new(records.clone());
     for number in 0..12_u32 {
         let status = AuditedCallStatus::ALL[number as usize % 4];
-        let entry = AuditEntry {
+        let entry = CallAuditEntry {
             call_id: CallId::parse(&format!("call_{number}")).unwrap(),
             agent_id: AgentId::parse(if number % 2 == 0 { "agt_even" } else { "agt_odd" }).unwrap(),
             tool_name: ToolName::parse("read_file").unwrap(),
@@ -35,7 +35,7 @@ fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
     (key_store, log)
 }
 
-fn numbers(page: &AuditPage) -> Vec<u64> {
+fn numbers(page: &AuditEntriesPage) -> Vec<u64> {
     page.entries.iter().map(|chained| chained.seq).collect()
 }
 

@@ -11,11 +11,11 @@ use crate::prompt::readable;
 
 const MAX_VALUE_CHARS: usize = 600;
 
-pub(super) struct ChangeView {
+pub(super) struct ChangesSinceConsentView {
     pub(super) since: u64,
     pub(super) note: Option<String>,
-    pub(super) breaking: Vec<ChangeRow>,
-    pub(super) others: Vec<ChangeRow>,
+    pub(super) breaking: Vec<ManifestChangeRow>,
+    pub(super) others: Vec<ManifestChangeRow>,
     /// Labels of granted scopes that stay usable until new consent.
     pub(super) keeps: Vec<String>,
     /// Labels of scopes that are suspended until new consent.
@@ -24,14 +24,14 @@ pub(super) struct ChangeView {
     pub(super) comparable: bool,
 }
 
-pub(super) struct ChangeRow {
+pub(super) struct ManifestChangeRow {
     pub(super) words: String,
     pub(super) about: String,
     pub(super) was: Option<String>,
     pub(super) now: Option<String>,
 }
 
-impl ChangeView {
+impl ChangesSinceConsentView {
     pub(super) fn new(visit: &SignedInRequest, ask: &AccessRequest, changed: &ChangesSinceConsent) -> Self {
         let language = visit.language.tag();
         let label = |id: &str| {
@@ -48,7 +48,7 @@ impl ChangeView {
         // Findings and notices are different types with the same fields.
         macro_rules! row {
             ($change:expr) => {
-                ChangeRow {
+                ManifestChangeRow {
                     words: explanation($change.rule.as_str()),
                     about: about($change.tool.as_deref(), $change.scope.as_deref()),
                     was: $change.old.as_ref().map(shortened),

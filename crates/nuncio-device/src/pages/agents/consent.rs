@@ -7,7 +7,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
-use super::change::ChangeView;
+use super::change::ChangesSinceConsentView;
 use crate::consent::{AccessRequest, RequestedScope};
 use crate::localized_text::ScopeTexts;
 use crate::pages::frame::SelectOption;
@@ -24,7 +24,7 @@ pub(super) struct ConsentView {
     pub(super) verified: String,
     pub(super) is_vouched: bool,
     pub(super) groups: Vec<ScopeGroup>,
-    pub(super) change: Option<ChangeView>,
+    pub(super) change: Option<ChangesSinceConsentView>,
 }
 
 pub(super) struct ScopeGroup {
@@ -80,7 +80,7 @@ impl ConsentView {
             verified: wording::verified(text, &ask.verified),
             is_vouched: matches!(ask.verified, crate::prompt::AgentVerification::Did { .. }),
             groups: groups.into_iter().filter_map(group).collect(),
-            change: ask.changed.as_ref().map(|changed| ChangeView::new(visit, &ask, changed)),
+            change: ask.changed.as_ref().map(|changed| ChangesSinceConsentView::new(visit, &ask, changed)),
             name: ask.name,
             description: ask.description,
         }

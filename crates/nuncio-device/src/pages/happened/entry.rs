@@ -7,13 +7,13 @@ use nuncio_core::manifest::CheckedManifest;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
-use crate::audit::{AuditedCallStatus, ChainedEntry};
+use crate::audit::{AuditedCallStatus, ChainedAuditEntry};
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 use crate::localized_text::ScopeTexts;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
-use crate::pages::{Pages, wording};
+use crate::pages::{DevicePages, wording};
 use crate::prompt::readable;
 
 const MAX_NAME_CHARS: usize = 60;
@@ -53,7 +53,7 @@ pub(super) enum SentencePart {
 
 /// Looks up display names of agents and scopes.
 pub(super) struct DisplayNameLookup<'a> {
-    pages: &'a Pages,
+    pages: &'a DevicePages,
     visit: &'a SignedInRequest,
     known: BTreeMap<AgentId, KnownAgent>,
     /// Cache of validated manifests by agent.
@@ -61,7 +61,7 @@ pub(super) struct DisplayNameLookup<'a> {
 }
 
 impl<'a> DisplayNameLookup<'a> {
-    pub(super) fn new(pages: &'a Pages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
+    pub(super) fn new(pages: &'a DevicePages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
         let known = pages.device.consents().agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
     }
@@ -109,9 +109,9 @@ impl<'a> DisplayNameLookup<'a> {
 }
 
 impl AuditEntryView {
-    pub(super) fn new(names: &mut DisplayNameLookup<'_>, chained: ChainedEntry) -> Self {
+    pub(super) fn new(names: &mut DisplayNameLookup<'_>, chained: ChainedAuditEntry) -> Self {
         let hash = chained.hash().to_string();
-        let ChainedEntry { seq, prev_hash, entry } = chained;
+        let ChainedAuditEntry { seq, prev_hash, entry } = chained;
         let visit = names.visit;
         let (text, status) = (&visit.text.happened, AuditedCallStatus::parse(&entry.status));
         let title = if status == Some(AuditedCallStatus::Ran) { &text.ran } else { &text.wanted };

@@ -19,15 +19,15 @@ async fn prompt_takes_one_answer_only_and_not_before_half_a_second_after_display
     let waits = asked(&desk, "one").await;
     // The prompt was not shown yet, so it cannot be answered.
     clock.advance(TOO_SOON * 2);
-    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(PromptAnswerRejection::TooSoon));
     assert_eq!(desk.show().len(), 1);
-    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(PromptAnswerRejection::TooSoon));
     clock.advance(TOO_SOON);
     // Showing the prompt again does not restart the half second.
     assert_eq!(desk.show().len(), 1);
     assert_eq!(desk.answer("one", PromptAnswer::Yes), Ok(()));
     assert_eq!(waits.await.unwrap(), PromptAnswer::Yes);
-    assert_eq!(desk.answer("one", PromptAnswer::No), Err(AnswerRejected::Gone));
+    assert_eq!(desk.answer("one", PromptAnswer::No), Err(PromptAnswerRejection::Gone));
     assert!(desk.show().is_empty());
 }
 
@@ -40,6 +40,6 @@ async fn prompt_is_removed_when_its_caller_is_dropped() {
     let _ = one.await;
     changes.changed().await.unwrap();
     assert_eq!(desk.show().iter().map(|question| question.id.as_str()).collect::<Vec<_>>(), ["other"]);
-    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::Gone));
+    assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(PromptAnswerRejection::Gone));
     other.abort();
 }

@@ -6,11 +6,11 @@ use nuncio_core::time::Timestamp;
 use serde::Serialize;
 use url::Url;
 
-use super::super::Pages;
+use super::super::DevicePages;
 use super::super::frame::SignedInRequest;
 use super::super::texts::TalkTexts;
 use crate::known_agents::KnownAgent;
-use crate::talk::{ChatContent, ChatMessage, DeliveryState, MessageOpenFailure, StoredChatMessage};
+use crate::talk::{ChatContent, ChatMessage, MessageDeliveryState, MessageOpenFailure, StoredChatMessage};
 
 #[derive(Serialize)]
 pub(super) struct ChatMessageView {
@@ -20,7 +20,7 @@ pub(super) struct ChatMessageView {
     pub(super) who: String,
     pub(super) at: Timestamp,
     /// Content of the message, split into text and links.
-    pub(super) parts: Vec<TextPart>,
+    pub(super) parts: Vec<MessageTextPart>,
     /// Remark of the device about the message.
     pub(super) note: Option<String>,
     /// Whether the remark about the message is a warning.
@@ -35,14 +35,14 @@ pub(super) struct ChatMessageView {
 
 /// A part of a message: plain text, or one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct TextPart {
+pub(super) struct MessageTextPart {
     pub(super) text: String,
     /// Target of the link; equal to `text`.
     pub(super) href: Option<String>,
 }
 
 impl ChatMessageView {
-    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, message: &ChatMessage) -> Self {
+    pub(super) fn new(pages: &DevicePages, visit: &SignedInRequest, known: &KnownAgent, message: &ChatMessage) -> Self {
         let text = &visit.text.talk;
         let record = &message.record;
         let here = record.device.as_ref().is_none_or(|device| *device == pages.device.identity().device);
@@ -70,7 +70,7 @@ impl ChatMessageView {
 }
 
 /// Content of a message, the device's remark, and whether the remark is a warning.
-fn content(text: &TalkTexts, record: &StoredChatMessage) -> (Vec<TextPart>, Option<String>, bool) {
+fn content(text: &TalkTexts, record: &StoredChatMessage) -> (Vec<MessageTextPart>, Option<String>, bool) {
     let is_weaker = record.mode == Some(SealMode::Stateless) && !record.mine;
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
     match &record.content {
@@ -95,11 +95,11 @@ fn content(text: &TalkTexts, record: &StoredChatMessage) -> (Vec<TextPart>, Opti
     }
 }
 
-fn state(text: &TalkTexts, state: &DeliveryState) -> (&'static str, Option<String>) {
+fn state(text: &TalkTexts, state: &MessageDeliveryState) -> (&'static str, Option<String>) {
     match state {
-        DeliveryState::Sent => ("sent", None),
-        DeliveryState::Sending => ("sending", Some(text.sending.clone())),
-        DeliveryState::Failed { code, why } => {
+        MessageDeliveryState::Sent => ("sent", None),
+        MessageDeliveryState::Sending => ("sending", Some(text.sending.clone())),
+        MessageDeliveryState::Failed { code, why } => {
             let why = match code {
                 Code::RelationRequired => text.failed_relation.clone(),
                 Code::DeviceUntrusted => text.failed_keys.clone(),
@@ -113,8 +113,8 @@ fn state(text: &TalkTexts, state: &DeliveryState) -> (&'static str, Option<Strin
 }
 
 /// Splits a message text into plain text and links.
-fn parts(text: &str) -> Vec<TextPart> {
-    let mut parts: Vec<TextPart> = Vec::new();
+fn parts(text: &str) -> Vec<MessageTextPart> {
+    let mut parts: Vec<MessageTextPart> = Vec::new();
     let mut plain = String::new();
     for word in text.split_inclusive(char::is_whitespace) {
         match address(word) {
@@ -122,16 +122,16 @@ fn parts(text: &str) -> Vec<TextPart> {
                 let (before, after) = word.split_once(address).unwrap_or((word, ""));
                 plain.push_str(before);
                 if !plain.is_empty() {
-                    parts.push(TextPart { text: std::mem::take(&mut plain), href: None });
+                    parts.push(MessageTextPart { text: std::mem::take(&mut plain), href: None });
                 }
-                parts.push(TextPart { text: address.to_owned(), href: Some(address.to_owned()) });
+                parts.push(MessageTextPart { text: address.to_owned(), href: Some(address.to_owned()) });
                 plain.push_str(after);
             }
             None => plain.push_str(word),
         }
     }
     if !plain.is_empty() {
-        parts.push(TextPart { text: plain, href: None });
+        parts.push(MessageTextPart { text: plain, href: None });
     }
     parts
 }

@@ -29,7 +29,7 @@ impl TestFolders {
     }
 }
 
-fn text(found: Result<PathContent, ToolFailure>) -> Option<String> {
+fn text(found: Result<PathContent, LocalToolFailure>) -> Option<String> {
     match found {
         Ok(PathContent::File(bytes)) => String::from_utf8(bytes).ok(),
         _ => None,
@@ -120,7 +120,7 @@ fn paths_links_and_special_files_outside_shared_folders_cannot_be_read() {
     }
     let hidden = ["link", "pipe", "socket", "zero", "root/etc/passwd"].map(|path| folders.read(path));
     assert!(hidden.iter().all(|hidden| *hidden == folders.read("none")), "what is shut looks like what is not there");
-    let Err(ToolFailure::Failed(why)) = folders.read("huge") else { panic!("it was read") };
+    let Err(LocalToolFailure::Failed(why)) = folders.read("huge") else { panic!("it was read") };
     assert!(why.contains(&(1_u64 << 40).to_string()), "{why}");
 }
 

@@ -409,14 +409,14 @@ const LIMITS: (usize, usize, usize) = (2, 3, 25);
 
 /// Simple reference model of the execution queue.
 #[derive(Default)]
-struct ReferenceQueue {
+struct ReferenceExecutionQueue {
     now: u64,
     made: usize,
     waiting: Vec<Arc<LiveExecution>>,
     running: Vec<Arc<LiveExecution>>,
 }
 
-impl ReferenceQueue {
+impl ReferenceExecutionQueue {
     fn begin(&mut self, ready: &[Arc<LiveExecution>]) {
         for live in ready {
             let id = &live.id;
@@ -476,7 +476,7 @@ proptest! {
             open: LIMITS.2,
             ..ExecutionLimits::default()
         });
-        let mut model = ReferenceQueue::default();
+        let mut model = ReferenceExecutionQueue::default();
         for step in steps {
             match step {
                 QueueStep::Submit { of, by, priority, at_once } => {

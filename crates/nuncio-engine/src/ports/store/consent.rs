@@ -1,7 +1,7 @@
 //! Store of people, devices, agent accounts, relations and notifications.
 
 use async_trait::async_trait;
-use nuncio_core::account::{AccountOwner, AgentAccount, ManifestVersion};
+use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
@@ -49,7 +49,7 @@ pub enum ConsentChange {
         account: AgentAccount,
         /// Search text of the account, in lower case.
         words: String,
-        version: Box<ManifestVersion>,
+        version: Box<PublishedManifest>,
         /// Manifest lineage including the new version.
         lineage: Box<ManifestNameHistory>,
     },
@@ -105,9 +105,10 @@ pub trait AgentAccountStore: Send + Sync {
     ) -> Result<Vec<AgentAccount>, StoreError>;
     /// All scopes and tools that an agent's manifests ever had.
     async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError>;
-    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError>;
+    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<PublishedManifest>, StoreError>;
     /// At most `limit` manifest versions below `before`, newest first.
-    async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError>;
+    async fn manifests(&self, agent: &AgentId, before: u64, limit: usize)
+    -> Result<Vec<PublishedManifest>, StoreError>;
 }
 
 #[async_trait]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::audit::redact::PersonRedaction;
-use nuncio_core::audit::{AuditEventRecord, AuditRecord, ChainHead, ChainLink};
+use nuncio_core::audit::{AuditChainLink, AuditEventRecord, AuditRecord, ChainHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{CallId, RelationId};
 use nuncio_core::time::Timestamp;
@@ -61,11 +61,11 @@ pub struct RedactedLedgerEntry {
 #[async_trait]
 pub trait AuditStore: Send + Sync {
     /// At most `limit` audit records with a number above `after`, in order.
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError>;
     /// At most `limit` audit records with a number below `before`, newest first.
-    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError>;
     /// At most `limit` audit records of a call, oldest first.
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<AuditChainLink>, StoreError>;
     /// Number and hash of the last audit record.
     async fn audit_head(&self) -> Result<ChainHead, StoreError>;
     /// Channel with the number of the last stored audit record; zero before the first.

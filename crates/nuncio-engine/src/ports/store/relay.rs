@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, OneTimeKey};
-use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
+use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, SubmittedMessage, ToolCallClaim};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::{QueuedNotification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
@@ -24,7 +24,7 @@ pub enum RelayChange {
         /// Revision of the member list that the sender saw.
         revision: u64,
         at: Timestamp,
-        post: NewMessage,
+        post: SubmittedMessage,
         to: Vec<RelayParty>,
     },
     /// Advances a member's read position, never back and at most to the last message. `Missing` unless `reader`

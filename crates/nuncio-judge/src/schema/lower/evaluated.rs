@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{ConstraintTranslator, END, LocatedSchema, MalformedSchema, SchemaSide};
-use crate::schema::document::{ReferenceTarget, SchemaLocation};
+use super::{ConstraintTranslator, END, LocatedSchema, MalformedSchemaPart, SchemaSide};
+use crate::schema::document::{SchemaLocation, SchemaReferenceTarget};
 use crate::schema::node::ConstraintLiteral;
 
 /// Limit of combinations of branches per schema.
@@ -16,20 +16,20 @@ const MAX_CASES: usize = 128;
 const MAX_ASKED: u32 = 4_000;
 
 /// Reason why the combinations of branches of a schema cannot be listed.
-enum EvaluationCasesError {
-    Malformed(MalformedSchema),
+enum EvaluatedPartsError {
+    Malformed(MalformedSchemaPart),
     TooMany,
 }
 
-impl From<MalformedSchema> for EvaluationCasesError {
-    fn from(malformed: MalformedSchema) -> Self {
+impl From<MalformedSchemaPart> for EvaluatedPartsError {
+    fn from(malformed: MalformedSchemaPart) -> Self {
         Self::Malformed(malformed)
     }
 }
 
 /// The parts of a value that other keywords evaluate, and the condition under which they do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct EvaluationCase {
+struct EvaluatedPartsCase {
     when: BTreeSet<ConstraintLiteral>,
     names: BTreeSet<String>,
     patterns: BTreeSet<ConstraintLiteral>,
@@ -39,7 +39,7 @@ struct EvaluationCase {
     all_items: bool,
 }
 
-impl EvaluationCase {
+impl EvaluatedPartsCase {
     fn when(condition: ConstraintLiteral) -> Self {
         Self { when: BTreeSet::from([condition]), ..Self::default() }
     }
@@ -69,12 +69,12 @@ impl ConstraintTranslator<'_> {
         &mut self,
         site: LocatedSchema<'_>,
         keyword: &str,
-    ) -> Result<ConstraintLiteral, MalformedSchema> {
+    ) -> Result<ConstraintLiteral, MalformedSchemaPart> {
         let what = self.at(site, keyword)?;
         let cases = match self.cases(site, true) {
             Ok(cases) => cases,
-            Err(EvaluationCasesError::Malformed(malformed)) => return Err(malformed),
-            Err(EvaluationCasesError::TooMany) => {
+            Err(EvaluatedPartsError::Malformed(malformed)) => return Err(malformed),
+            Err(EvaluatedPartsError::TooMany) => {
                 let text = format!("{:?} {} {keyword}", site.side, site.location.text());
                 return Ok(self.pool.opaque(text));
             }
@@ -103,10 +103,10 @@ impl ConstraintTranslator<'_> {
         Ok(self.pool.and(parts))
     }
 
-    fn cases(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
+    fn cases(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluatedPartsCase>, EvaluatedPartsError> {
         self.asked += 1;
         if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {
-            return Err(EvaluationCasesError::TooMany);
+            return Err(EvaluatedPartsError::TooMany);
         }
         self.depth += 1;
         let cases = self.cases_of(site, asking);
@@ -114,9 +114,13 @@ impl ConstraintTranslator<'_> {
         cases
     }
 
-    fn cases_of(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
+    fn cases_of(
+        &mut self,
+        site: LocatedSchema<'_>,
+        asking: bool,
+    ) -> Result<Vec<EvaluatedPartsCase>, EvaluatedPartsError> {
         let has = |keyword| site.map.contains_key(keyword);
-        let mut fixed = EvaluationCase { prefix: site.prefix(), ..EvaluationCase::default() };
+        let mut fixed = EvaluatedPartsCase { prefix: site.prefix(), ..EvaluatedPartsCase::default() };
         if has("properties") {
             fixed.names = site.members("properties")?.keys().cloned().collect();
         }
@@ -129,17 +133,18 @@ impl ConstraintTranslator<'_> {
         fixed.all_names = has("additionalProperties") || (has("unevaluatedProperties") && !asking);
         fixed.all_items = has("items") || (has("unevaluatedItems") && !asking);
         if has("dependencies") {
-            return Err(EvaluationCasesError::TooMany);
+            return Err(EvaluatedPartsError::TooMany);
         }
         let mut cases = vec![fixed];
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(reference) = site.map.get(keyword).and_then(Value::as_str) {
                 let document = self.document(site.side);
                 if keyword == "$dynamicRef" && document.is_compound() {
-                    return Err(EvaluationCasesError::TooMany);
+                    return Err(EvaluatedPartsError::TooMany);
                 }
-                let Some(ReferenceTarget::Here(location, schema)) = document.resolve(reference, site.location) else {
-                    return Err(EvaluationCasesError::TooMany);
+                let Some(SchemaReferenceTarget::Here(location, schema)) = document.resolve(reference, site.location)
+                else {
+                    return Err(EvaluatedPartsError::TooMany);
                 };
                 let inner = self.inner(site.side, SchemaLocation::At(&location), schema)?;
                 cases = product(&cases, &inner)?;
@@ -159,16 +164,16 @@ impl ConstraintTranslator<'_> {
                     continue;
                 }
                 let branch = self.schema(site.side, location, schema)?;
-                let inner = product(&[EvaluationCase::when(branch)], &inner)?;
+                let inner = product(&[EvaluatedPartsCase::when(branch)], &inner)?;
                 if keyword == "oneOf" {
                     exactly_one.extend(inner);
-                } else if !inner.iter().all(EvaluationCase::saw_nothing) {
-                    let mut ways = vec![EvaluationCase::when(!branch)];
+                } else if !inner.iter().all(EvaluatedPartsCase::saw_nothing) {
+                    let mut ways = vec![EvaluatedPartsCase::when(!branch)];
                     ways.extend(inner);
                     cases = product(&cases, &ways)?;
                 }
             }
-            if !exactly_one.iter().all(EvaluationCase::saw_nothing) {
+            if !exactly_one.iter().all(EvaluatedPartsCase::saw_nothing) {
                 cases = product(&cases, &exactly_one)?;
             }
         }
@@ -176,7 +181,7 @@ impl ConstraintTranslator<'_> {
             let condition = self.at(site, "if")?;
             let mut ways = Vec::new();
             for (keywords, when) in [(["if", "then"].as_slice(), condition), (["else"].as_slice(), !condition)] {
-                let mut branch = vec![EvaluationCase::when(when)];
+                let mut branch = vec![EvaluatedPartsCase::when(when)];
                 for keyword in keywords {
                     if let Some(schema) = site.map.get(*keyword) {
                         let inner = self.inner(site.side, SchemaLocation::Named(&site.location, keyword), schema)?;
@@ -191,12 +196,12 @@ impl ConstraintTranslator<'_> {
             for (name, schema) in site.members("dependentSchemas")? {
                 let all = SchemaLocation::Named(&site.location, "dependentSchemas");
                 let inner = self.inner(site.side, SchemaLocation::Named(&all, name), schema)?;
-                if inner.iter().all(EvaluationCase::saw_nothing) {
+                if inner.iter().all(EvaluatedPartsCase::saw_nothing) {
                     continue;
                 }
                 let absent = self.absent(name);
-                let mut ways = vec![EvaluationCase::when(absent)];
-                ways.extend(product(&[EvaluationCase::when(!absent)], &inner)?);
+                let mut ways = vec![EvaluatedPartsCase::when(absent)];
+                ways.extend(product(&[EvaluatedPartsCase::when(!absent)], &inner)?);
                 cases = product(&cases, &ways)?;
             }
         }
@@ -208,17 +213,20 @@ impl ConstraintTranslator<'_> {
         side: SchemaSide,
         location: SchemaLocation<'_>,
         schema: &Value,
-    ) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
+    ) -> Result<Vec<EvaluatedPartsCase>, EvaluatedPartsError> {
         match schema {
             Value::Object(map) => self.cases(LocatedSchema { side, location, map }, false),
-            _ => Ok(vec![EvaluationCase::default()]),
+            _ => Ok(vec![EvaluatedPartsCase::default()]),
         }
     }
 }
 
-fn product(left: &[EvaluationCase], right: &[EvaluationCase]) -> Result<Vec<EvaluationCase>, EvaluationCasesError> {
+fn product(
+    left: &[EvaluatedPartsCase],
+    right: &[EvaluatedPartsCase],
+) -> Result<Vec<EvaluatedPartsCase>, EvaluatedPartsError> {
     if left.len().saturating_mul(right.len()) > MAX_CASES {
-        return Err(EvaluationCasesError::TooMany);
+        return Err(EvaluatedPartsError::TooMany);
     }
     Ok(left.iter().flat_map(|left| right.iter().map(|right| left.merged(right))).collect())
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::{KnownConstraints, Solver, SolverResult};
-use crate::schema::node::{Constraint, ConstraintLiteral};
+use super::{ConstraintSolver, KnownConstraints, SolverResult};
+use crate::schema::node::{ConstraintLiteral, ValueConstraint};
 
 /// Length of the longest array that the solver considers.
 const MAX_LENGTH: u64 = 3_000;
@@ -40,12 +40,12 @@ pub(super) struct ItemCountRule {
 }
 
 /// Bit set of the counted literals that an item is assumed to satisfy.
-pub(super) type LiteralSet = u32;
+pub(super) type CountedLiteralSet = u32;
 /// Numbers of items so far that satisfy each counted literal, each capped where further items no longer matter.
 pub(super) type CappedCounts = Vec<u64>;
 
 /// Predecessor of each state of a built array: previous counts, previous literal set, and the item's value.
-type TallyPredecessors = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, LiteralSet, Rc<Value>)>;
+type TallyPredecessors = BTreeMap<(CappedCounts, CountedLiteralSet), (CappedCounts, CountedLiteralSet, Rc<Value>)>;
 
 impl ArrayConstraints {
     /// Adds the constraints on an item at a position that do not depend on its counted literals.
@@ -54,13 +54,13 @@ impl ArrayConstraints {
     }
 
     /// The counted literals that apply at a position.
-    fn relevant(&self, position: u64) -> LiteralSet {
+    fn relevant(&self, position: u64) -> CountedLiteralSet {
         let here = self.counts.iter().filter(|count| (count.from..count.to).contains(&position));
         here.fold(0, |all, count| all | 1 << count.what)
     }
 
     /// Adds the constraints on an item at a position that follow from its assumed counted literals.
-    fn profile(&self, position: u64, profile: LiteralSet, into: &mut Vec<ConstraintLiteral>) {
+    fn profile(&self, position: u64, profile: CountedLiteralSet, into: &mut Vec<ConstraintLiteral>) {
         for count in self.counts.iter().filter(|count| (count.from..count.to).contains(&position)) {
             let claimed = profile & 1 << count.what != 0;
             // An item not assumed to satisfy a minimum may still do so; one assumed to satisfy a maximum need not.
@@ -72,7 +72,7 @@ impl ArrayConstraints {
         }
     }
 
-    pub(super) fn goals(&self, position: u64, profile: LiteralSet) -> Vec<ConstraintLiteral> {
+    pub(super) fn goals(&self, position: u64, profile: CountedLiteralSet) -> Vec<ConstraintLiteral> {
         let mut goals = Vec::new();
         self.base(position, &mut goals);
         self.profile(position, profile, &mut goals);
@@ -80,7 +80,12 @@ impl ArrayConstraints {
     }
 
     /// The counts after one more item; `None` if a maximum is exceeded.
-    pub(super) fn tally(&self, position: u64, profile: LiteralSet, tally: &CappedCounts) -> Option<CappedCounts> {
+    pub(super) fn tally(
+        &self,
+        position: u64,
+        profile: CountedLiteralSet,
+        tally: &CappedCounts,
+    ) -> Option<CappedCounts> {
         let mut next = tally.clone();
         for (count, value) in self.counts.iter().zip(&mut next) {
             if (count.from..count.to).contains(&position) && profile & 1 << count.what != 0 {
@@ -101,13 +106,13 @@ impl ArrayConstraints {
     }
 
     /// The possible sets of counted literals of an item at a position.
-    pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = LiteralSet> + use<> {
+    pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = CountedLiteralSet> + use<> {
         let relevant = self.relevant(position);
         (0..=relevant).filter(move |profile| profile & !relevant == 0)
     }
 }
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     pub(super) fn arrays(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut arrays = ArrayConstraints {
             shortest: 0,
@@ -122,13 +127,15 @@ impl Solver<'_> {
         for literal in &facts.known {
             let negative = literal.is_negative();
             match (self.pool.node(*literal), negative) {
-                (Constraint::MinItems(count), false) => arrays.shortest = arrays.shortest.max(*count),
-                (Constraint::MinItems(count), true) => arrays.longest = arrays.longest.min(count.saturating_sub(1)),
-                (Constraint::MaxItems(count), false) => arrays.longest = arrays.longest.min(*count),
-                (Constraint::MaxItems(count), true) => arrays.shortest = arrays.shortest.max(count + 1),
-                (Constraint::UniqueItems, false) => arrays.distinct = true,
-                (Constraint::UniqueItems, true) => arrays.repeated = true,
-                (Constraint::SomeItems { from, to, what, count }, _) => {
+                (ValueConstraint::MinItems(count), false) => arrays.shortest = arrays.shortest.max(*count),
+                (ValueConstraint::MinItems(count), true) => {
+                    arrays.longest = arrays.longest.min(count.saturating_sub(1));
+                }
+                (ValueConstraint::MaxItems(count), false) => arrays.longest = arrays.longest.min(*count),
+                (ValueConstraint::MaxItems(count), true) => arrays.shortest = arrays.shortest.max(count + 1),
+                (ValueConstraint::UniqueItems, false) => arrays.distinct = true,
+                (ValueConstraint::UniqueItems, true) => arrays.repeated = true,
+                (ValueConstraint::SomeItems { from, to, what, count }, _) => {
                     arrays.count(
                         (*from, *to),
                         *what,
@@ -136,7 +143,7 @@ impl Solver<'_> {
                         !negative,
                     );
                 }
-                (Constraint::FewItems { from, to, what, count }, _) => {
+                (ValueConstraint::FewItems { from, to, what, count }, _) => {
                     arrays.count((*from, *to), *what, if negative { count + 1 } else { *count }, negative);
                 }
                 _ => {}
@@ -196,7 +203,7 @@ impl Solver<'_> {
     /// positions are equal.
     fn lay_out(&mut self, arrays: &ArrayConstraints, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
         let mut layers: Vec<TallyPredecessors> = Vec::new();
-        let mut tallies: Vec<(CappedCounts, LiteralSet)> = vec![(vec![0; arrays.counts.len()], 0)];
+        let mut tallies: Vec<(CappedCounts, CountedLiteralSet)> = vec![(vec![0; arrays.counts.len()], 0)];
         let mut unsure = false;
         for length in 0..=limit {
             let done = length >= arrays.shortest && pair.is_none_or(|(_, second)| length > second);
@@ -242,7 +249,7 @@ impl Solver<'_> {
         position: u64,
         pair: Option<(u64, u64)>,
         unsure: &mut bool,
-    ) -> Vec<(LiteralSet, Rc<Value>)> {
+    ) -> Vec<(CountedLiteralSet, Rc<Value>)> {
         let relevant =
             pair.map_or(arrays.relevant(position), |(first, second)| arrays.relevant(first) | arrays.relevant(second));
         let mut found = Vec::new();
@@ -287,7 +294,7 @@ impl ArrayConstraints {
     }
 }
 
-fn spell(layers: &[TallyPredecessors], end: (CappedCounts, LiteralSet)) -> Option<Value> {
+fn spell(layers: &[TallyPredecessors], end: (CappedCounts, CountedLiteralSet)) -> Option<Value> {
     let mut items = Vec::new();
     let mut at = end;
     for layer in layers.iter().rev() {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::arrays::{ArrayConstraints, CappedCounts, LiteralSet};
-use super::{Solver, SolverResult};
+use super::arrays::{ArrayConstraints, CappedCounts, CountedLiteralSet};
+use super::{ConstraintSolver, SolverResult};
 use crate::schema::decimal::canonical;
 use crate::schema::node::ConstraintLiteral;
 
@@ -23,14 +23,14 @@ struct CandidateValues {
 
 /// Search for an array without equal items of one length.
 struct ArraySearch<'s, 'p> {
-    solver: &'s mut Solver<'p>,
+    solver: &'s mut ConstraintSolver<'p>,
     arrays: &'s ArrayConstraints,
     length: u64,
     domains: BTreeMap<Vec<ConstraintLiteral>, CandidateValues>,
     unsure: bool,
 }
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     pub(super) fn distinct(&mut self, arrays: &ArrayConstraints, limit: u64) -> SolverResult {
         let mut unsure = false;
         for length in arrays.shortest..=limit {
@@ -62,7 +62,7 @@ impl ArraySearch<'_, '_> {
                 found = self.assign(chosen);
             }
         } else {
-            let profiles: Vec<LiteralSet> = self.arrays.profiles(position).collect();
+            let profiles: Vec<CountedLiteralSet> = self.arrays.profiles(position).collect();
             for profile in profiles {
                 let Some(next) = self.arrays.tally(position, profile, tally) else { continue };
                 let mut goals = self.arrays.goals(position, profile);

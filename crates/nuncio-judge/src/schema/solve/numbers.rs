@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::{KnownConstraints, Solver, SolverResult};
+use super::{ConstraintSolver, KnownConstraints, SolverResult};
 use crate::schema::decimal::Decimal;
-use crate::schema::node::Constraint;
+use crate::schema::node::ValueConstraint;
 
 /// Limit of multiples that are tried as a solution.
 const MAX_TRIES: usize = 4_096;
@@ -97,17 +97,17 @@ impl NumberConstraints {
     }
 }
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     pub(super) fn numbers(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut numbers = NumberConstraints::default();
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Constraint::AtLeast { bound, exclusive }, false) => numbers.raise(*bound, *exclusive),
-                (Constraint::AtLeast { bound, exclusive }, true) => numbers.lower(*bound, !*exclusive),
-                (Constraint::AtMost { bound, exclusive }, false) => numbers.lower(*bound, *exclusive),
-                (Constraint::AtMost { bound, exclusive }, true) => numbers.raise(*bound, !*exclusive),
-                (Constraint::MultipleOf(unit), false) => numbers.units.push(*unit),
-                (Constraint::MultipleOf(unit), true) => numbers.not_units.push(*unit),
+                (ValueConstraint::AtLeast { bound, exclusive }, false) => numbers.raise(*bound, *exclusive),
+                (ValueConstraint::AtLeast { bound, exclusive }, true) => numbers.lower(*bound, !*exclusive),
+                (ValueConstraint::AtMost { bound, exclusive }, false) => numbers.lower(*bound, *exclusive),
+                (ValueConstraint::AtMost { bound, exclusive }, true) => numbers.raise(*bound, !*exclusive),
+                (ValueConstraint::MultipleOf(unit), false) => numbers.units.push(*unit),
+                (ValueConstraint::MultipleOf(unit), true) => numbers.not_units.push(*unit),
                 _ => {}
             }
         }

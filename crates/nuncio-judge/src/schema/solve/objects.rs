@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::{KnownConstraints, Solver, SolverResult};
-use crate::schema::node::{Constraint, ConstraintLiteral, types};
+use super::{ConstraintSolver, KnownConstraints, SolverResult};
+use crate::schema::node::{ConstraintLiteral, ValueConstraint, types};
 
 /// Limit of distinguished classes of unlisted property names.
 const MAX_KINDS: usize = 64;
@@ -46,7 +46,7 @@ struct ConstructedProperty {
     sure: bool,
 }
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     pub(super) fn objects(&mut self, facts: &KnownConstraints) -> SolverResult {
         let mut objects = ObjectConstraints {
             rules: Vec::new(),
@@ -58,12 +58,14 @@ impl Solver<'_> {
         };
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Constraint::MinProperties(count), false) => objects.fewest = objects.fewest.max(*count),
-                (Constraint::MinProperties(count), true) => objects.most = objects.most.min(count.saturating_sub(1)),
-                (Constraint::MaxProperties(count), false) => objects.most = objects.most.min(*count),
-                (Constraint::MaxProperties(count), true) => objects.fewest = objects.fewest.max(count + 1),
-                (Constraint::Each { name, value }, false) => objects.rules.push((*name, *value)),
-                (Constraint::Each { name, value }, true) => objects.demands.push((*name, !*value)),
+                (ValueConstraint::MinProperties(count), false) => objects.fewest = objects.fewest.max(*count),
+                (ValueConstraint::MinProperties(count), true) => {
+                    objects.most = objects.most.min(count.saturating_sub(1));
+                }
+                (ValueConstraint::MaxProperties(count), false) => objects.most = objects.most.min(*count),
+                (ValueConstraint::MaxProperties(count), true) => objects.fewest = objects.fewest.max(count + 1),
+                (ValueConstraint::Each { name, value }, false) => objects.rules.push((*name, *value)),
+                (ValueConstraint::Each { name, value }, true) => objects.demands.push((*name, !*value)),
                 _ => {}
             }
         }
@@ -77,7 +79,7 @@ impl Solver<'_> {
         objects.names.dedup();
         // Demands with only one possible property name come first.
         objects.demands.sort_by_key(|(name, _)| match self.pool.node(*name) {
-            Constraint::Enum(values) if !name.is_negative() => values.len(),
+            ValueConstraint::Enum(values) if !name.is_negative() => values.len(),
             _ => usize::MAX,
         });
         self.assign_names(&mut objects, 0, &mut Vec::new())
@@ -85,10 +87,10 @@ impl Solver<'_> {
 
     fn collect_names(&self, literal: ConstraintLiteral, into: &mut Vec<String>) {
         match self.pool.node(literal) {
-            Constraint::And(parts) | Constraint::OneOf(parts) => {
+            ValueConstraint::And(parts) | ValueConstraint::OneOf(parts) => {
                 parts.iter().for_each(|part| self.collect_names(*part, into));
             }
-            Constraint::Enum(values) => {
+            ValueConstraint::Enum(values) => {
                 let names = values.iter().filter_map(|number| self.pool.value(*number).as_str());
                 into.extend(names.map(str::to_owned));
             }
@@ -146,7 +148,7 @@ impl Solver<'_> {
             return answer;
         }
         // Second, the demand is satisfied by a new property with a listed name.
-        let only_written = matches!(self.pool.node(name), Constraint::Enum(_)) && !name.is_negative();
+        let only_written = matches!(self.pool.node(name), ValueConstraint::Enum(_)) && !name.is_negative();
         let mut candidates = Vec::new();
         if only_written {
             self.collect_names(name, &mut candidates);
@@ -305,8 +307,8 @@ impl Solver<'_> {
             return Some(false);
         }
         let holds = match self.pool.node(name) {
-            Constraint::Enum(_) => false,
-            Constraint::And(parts) => {
+            ValueConstraint::Enum(_) => false,
+            ValueConstraint::And(parts) => {
                 let parts: Vec<Option<bool>> = parts.iter().map(|part| self.of_unwritten(*part)).collect();
                 if parts.contains(&Some(false)) {
                     false

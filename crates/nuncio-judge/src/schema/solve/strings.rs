@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{KnownConstraints, Solver, SolverResult};
+use super::{ConstraintSolver, KnownConstraints, SolverResult};
 use crate::HashMap;
-use crate::schema::node::Constraint;
-use crate::schema::regex::{AutomatonPosition, Regex};
+use crate::schema::node::ValueConstraint;
+use crate::schema::regex::{AutomatonRunState, RegexAutomaton};
 
 /// Preferred characters for a readable witness, best first.
 const PREFERRED_CHARACTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
 /// Length of the longest string that is generated, in characters.
 const MAX_LENGTH: u64 = 20_000;
 
-impl Solver<'_> {
+impl ConstraintSolver<'_> {
     pub(super) fn strings(&mut self, facts: &KnownConstraints) -> SolverResult {
         let (mut shortest, mut longest) = (0, u64::MAX);
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Constraint::MinLength(count), false) => shortest = shortest.max(*count),
-                (Constraint::MinLength(count), true) => longest = longest.min(count.saturating_sub(1)),
-                (Constraint::MaxLength(count), false) => longest = longest.min(*count),
-                (Constraint::MaxLength(count), true) => shortest = shortest.max(count + 1),
-                (Constraint::Pattern(pattern), false) => wanted.push(*pattern),
-                (Constraint::Pattern(pattern), true) => unwanted.push(*pattern),
+                (ValueConstraint::MinLength(count), false) => shortest = shortest.max(*count),
+                (ValueConstraint::MinLength(count), true) => longest = longest.min(count.saturating_sub(1)),
+                (ValueConstraint::MaxLength(count), false) => longest = longest.min(*count),
+                (ValueConstraint::MaxLength(count), true) => shortest = shortest.max(count + 1),
+                (ValueConstraint::Pattern(pattern), false) => wanted.push(*pattern),
+                (ValueConstraint::Pattern(pattern), true) => unwanted.push(*pattern),
                 _ => {}
             }
         }
@@ -54,8 +54,8 @@ impl Solver<'_> {
         let answer = {
             let dot = self.dot;
             let regex = |pattern: &u32| self.pool.regex(*pattern, dot);
-            let wanted: Vec<&Regex> = wanted.iter().filter_map(regex).collect();
-            let unwanted: Vec<&Regex> = unwanted.iter().filter_map(regex).collect();
+            let wanted: Vec<&RegexAutomaton> = wanted.iter().filter_map(regex).collect();
+            let unwanted: Vec<&RegexAutomaton> = unwanted.iter().filter_map(regex).collect();
             AutomataProduct::new(&wanted, &unwanted, &forbidden, &mut steps).search(shortest, longest)
         };
         self.spend(self.steps_left() - steps);
@@ -65,13 +65,13 @@ impl Solver<'_> {
 
 /// The product of all pattern automata, run in parallel, with the forbidden strings as a trie.
 struct AutomataProduct<'r> {
-    wanted: &'r [&'r Regex],
-    unwanted: &'r [&'r Regex],
+    wanted: &'r [&'r RegexAutomaton],
+    unwanted: &'r [&'r RegexAutomaton],
     /// One character of each class of characters that the automata distinguish.
     kinds: Vec<char>,
     tree: Vec<TrieNode>,
-    states: Vec<ProductState>,
-    numbers: HashMap<ProductState, usize>,
+    states: Vec<AutomataProductState>,
+    numbers: HashMap<AutomataProductState, usize>,
     next: HashMap<usize, Vec<usize>>,
     cost: usize,
     steps: &'r mut usize,
@@ -85,8 +85,8 @@ struct TrieNode {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct ProductState {
-    positions: Vec<AutomatonPosition>,
+struct AutomataProductState {
+    positions: Vec<AutomatonRunState>,
     /// Node in the trie of forbidden strings; `None` once the string has left the trie.
     branch: Option<usize>,
 }
@@ -95,7 +95,12 @@ struct ProductState {
 type StatePredecessors = BTreeMap<usize, (usize, char)>;
 
 impl<'r> AutomataProduct<'r> {
-    fn new(wanted: &'r [&'r Regex], unwanted: &'r [&'r Regex], forbidden: &[String], steps: &'r mut usize) -> Self {
+    fn new(
+        wanted: &'r [&'r RegexAutomaton],
+        unwanted: &'r [&'r RegexAutomaton],
+        forbidden: &[String],
+        steps: &'r mut usize,
+    ) -> Self {
         let mut tree = vec![TrieNode::default()];
         let mut edges = Vec::new();
         for text in forbidden {
@@ -142,7 +147,7 @@ impl<'r> AutomataProduct<'r> {
         }
     }
 
-    fn number(&mut self, state: ProductState) -> usize {
+    fn number(&mut self, state: AutomataProductState) -> usize {
         if let Some(&number) = self.numbers.get(&state) {
             return number;
         }
@@ -171,7 +176,7 @@ impl<'r> AutomataProduct<'r> {
                 let positions =
                     automata.zip(&state.positions).map(|(regex, position)| regex.step(position, *char)).collect();
                 let branch = state.branch.and_then(|branch| self.tree[branch].next.get(char).copied());
-                self.number(ProductState { positions, branch })
+                self.number(AutomataProductState { positions, branch })
             })
             .collect();
         self.kinds = kinds;
@@ -191,7 +196,7 @@ impl<'r> AutomataProduct<'r> {
     fn search(mut self, shortest: u64, longest: u64) -> SolverResult {
         let automata = self.wanted.iter().chain(self.unwanted);
         let positions = automata.map(|regex| regex.begin()).collect();
-        let start = self.number(ProductState { positions, branch: Some(0) });
+        let start = self.number(AutomataProductState { positions, branch: Some(0) });
         // First step: the states after exactly `shortest` characters.
         let mut trails: Vec<StatePredecessors> = Vec::new();
         let mut layer: Vec<usize> = vec![start];

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::record::AuditFilter;
-use nuncio_server::admin::{AdminCommand, KeyCreation};
+use nuncio_server::admin::{AdminCommand, KeyCreationCommand};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{DeviceKey, TestDevice};
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -180,7 +180,7 @@ async fn only_devices_of_a_person_can_invite_further_devices_of_that_person() {
     assert_eq!(invite(None, json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&agent), json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&ada.token), json!({"name": "ben"})).await.refusal(), (400, "BAD_REQUEST"));
-    let key = AdminCommand::KeyCreate(KeyCreation {
+    let key = AdminCommand::KeyCreate(KeyCreationCommand {
         name: None,
         person: Some(PersonName::parse("ada").unwrap()),
         scopes: Vec::new(),

@@ -13,7 +13,7 @@ use super::{A2hTestServer, agent_body, seed};
 use crate::agents::{DESK, desk};
 
 /// The person `ada`, an agent that she has a relation with, and their conversation.
-pub(super) struct RelayConversation {
+pub(super) struct RelayConversationSetup {
     pub(super) world: A2hTestServer,
     pub(super) owner: TestDevice,
     pub(super) ada: TestDevice,
@@ -22,7 +22,7 @@ pub(super) struct RelayConversation {
     pub(super) conversation: String,
 }
 
-impl RelayConversation {
+impl RelayConversationSetup {
     pub(super) async fn start() -> Self {
         let world = A2hTestServer::start().await;
         let owner = world.person("owner").await;
@@ -66,7 +66,7 @@ pub(super) fn path(conversation: &str) -> String {
 
 #[tokio::test]
 async fn two_parties_share_one_conversation_even_if_both_open_it_concurrently() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let body = json!({"type": "h2a", "with": [TestDevice::member("ada")]});
     let found = agent.send(Method::POST, "/conversations", &body).await;
@@ -114,7 +114,7 @@ async fn two_parties_share_one_conversation_even_if_both_open_it_concurrently() 
 
 #[tokio::test]
 async fn conversation_with_invalid_members_or_without_a_relation_is_refused() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let ada = &scene.ada;
     scene.world.person("bob").await;
     let foreign = scene.owner.make_agent(&agent_body(&seed())).await.0;
@@ -156,7 +156,7 @@ async fn conversation_with_invalid_members_or_without_a_relation_is_refused() {
 
 #[tokio::test]
 async fn conversation_is_not_found_for_non_members() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let bob = scene.world.person("bob").await;
     let other = scene.another_agent().await;
     let here = path(&scene.conversation);
@@ -190,7 +190,7 @@ async fn conversation_is_not_found_for_non_members() {
 /// A2H §3: both messages are relayed as sealed bytes, with their subtype in clear.
 #[tokio::test]
 async fn sealed_example_messages_of_the_specification_are_relayed_unchanged() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let call = br#"{"type":"artifact","artifact":{"subtype":"tool_call","call_id":"call_abc123","tool_name":"read_file","arguments":{"path":"/Users/alice/notes.md"},"permission_scope":"filesystem:read","timeout_ms":5000}}"#;
     let answer = br#"{"type":"artifact","artifact":{"subtype":"tool_response","call_id":"call_abc123","status":"ok","result":{"content":"...file content..."}}}"#;
     // The relay treats the sealed content as opaque bytes.
@@ -229,7 +229,7 @@ async fn sealed_example_messages_of_the_specification_are_relayed_unchanged() {
 
 #[tokio::test]
 async fn invalid_messages_are_refused_and_not_stored() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (bad, large) = ((400, "BAD_REQUEST"), (413, "BODY_TOO_LARGE"));
     let full = STANDARD.encode(vec![1; 512 * 1024 + 1]);
     let call = |subtype: &str| artifact("m", subtype, json!({}));
@@ -290,7 +290,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
 
 #[tokio::test]
 async fn repeated_message_is_stored_once_and_a_reused_id_with_other_content_refused() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let sent = text("m1", json!({"ct": "one"}));
     let first = scene.ada.post(&scene.conversation, &sent).await;
     let again = scene.ada.post(&scene.conversation, &sent).await;
@@ -323,7 +323,7 @@ async fn repeated_message_is_stored_once_and_a_reused_id_with_other_content_refu
 /// A2H §5: sixty tool calls per minute and agent.
 #[tokio::test]
 async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
     scene.world.person("bob").await;
@@ -360,7 +360,7 @@ async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
 
 #[tokio::test]
 async fn tool_calls_of_the_last_minute_count_after_a_restart() {
-    let mut scene = RelayConversation::start().await;
+    let mut scene = RelayConversationSetup::start().await;
     let call = |number: usize| artifact(&format!("c{number}"), "artifact_tool_call", json!({"n": number}));
     assert_eq!(scene.agent.post(&scene.conversation, &call(0)).await.status, 201);
     scene.world.clock.advance(Duration::from_secs(20));
@@ -380,7 +380,7 @@ async fn tool_calls_of_the_last_minute_count_after_a_restart() {
 
 #[tokio::test]
 async fn concurrent_messages_are_numbered_without_gaps() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let posted = join_all((0..50).map(|number| {
         let (scene, sent) = (&scene, text(&format!("m{number}"), json!({"n": number})));
         async move {
@@ -405,7 +405,7 @@ async fn concurrent_messages_are_numbered_without_gaps() {
 
 #[tokio::test]
 async fn message_pages_are_limited_in_count_and_bytes() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     for number in 1..=25 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
     }
@@ -434,7 +434,7 @@ async fn message_pages_are_limited_in_count_and_bytes() {
 
 #[tokio::test]
 async fn read_position_of_each_side_only_moves_forward_up_to_the_last_message() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     for number in 1..=3 {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({}))).await.data();
     }
@@ -463,7 +463,7 @@ async fn read_position_of_each_side_only_moves_forward_up_to_the_last_message() 
 
 #[tokio::test]
 async fn messages_are_refused_after_the_relation_ended() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     scene.agent.post(&scene.conversation, &text("m1", json!({}))).await.data();
     scene.ada.consent(Method::DELETE, &format!("/h2a/relations/{}", scene.relation), json!({})).await.data();
     let required = (403, "RELATION_REQUIRED");
@@ -477,7 +477,7 @@ async fn messages_are_refused_after_the_relation_ended() {
 
 #[tokio::test]
 async fn agent_routes_refuse_other_callers() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let other = scene.another_agent().await;
     let poll = format!("/agents/{}/messages/poll?wait=0", scene.agent.id);
     let keys = format!("/agents/{}/keys/register", scene.agent.id);

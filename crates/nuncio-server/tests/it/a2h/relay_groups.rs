@@ -5,7 +5,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{TestDevice, artifact, text};
 use serde_json::{Value, json};
 
-use super::relay::{RelayConversation, path};
+use super::relay::{RelayConversationSetup, path};
 
 fn members(data: &Value) -> Vec<&str> {
     data["members"].as_array().unwrap().iter().map(|member| member["id"].as_str().unwrap()).collect()
@@ -13,7 +13,7 @@ fn members(data: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn any_member_adds_others_and_only_the_creator_removes_them() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let (bob, carol) = (scene.world.person("bob").await, scene.world.person("carol").await);
     let group = ada.converse("group", json!([TestDevice::member("bob"), agent.member()])).await;
@@ -69,7 +69,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
 
 #[tokio::test]
 async fn member_can_leave_a_group_but_not_a_conversation_of_two() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([TestDevice::member("bob")])).await;
     let here = path(&group);
@@ -90,7 +90,7 @@ async fn member_can_leave_a_group_but_not_a_conversation_of_two() {
 
 #[tokio::test]
 async fn group_has_at_most_five_hundred_members() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let names: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
     for some in names.chunks(50) {
         join_all(some.iter().map(|name| scene.world.invite(name))).await;
@@ -114,7 +114,7 @@ async fn group_has_at_most_five_hundred_members() {
 
 #[tokio::test]
 async fn group_messages_are_numbered_without_gaps_while_membership_changes() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([scene.agent.member()])).await;
     let here = path(&group);

@@ -8,7 +8,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{A2hResponse, DeviceKey, TestDevice};
 use serde_json::{Value, json};
 
-use super::relay::RelayConversation;
+use super::relay::RelayConversationSetup;
 
 const ADAS: &str = "/keys/users/ada/devices";
 
@@ -24,7 +24,7 @@ fn devices(reply: &A2hResponse) -> Vec<&str> {
 
 #[tokio::test]
 async fn uploaded_device_and_agent_keys_are_found_by_peers() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let bundle = ada.bundle("ada", 1);
     let brought = ada.bring(&json!({"bundle": bundle, "one_time_keys": one_time_keys(ada, &["a", "b"])})).await;
@@ -68,7 +68,7 @@ async fn uploaded_device_and_agent_keys_are_found_by_peers() {
 
 #[tokio::test]
 async fn key_bundles_that_are_invalid_or_of_another_owner_are_refused() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     let none = ada.bring(&json!({"one_time_keys": one_time_keys(ada, &["a"])})).await;
@@ -123,7 +123,7 @@ async fn key_bundles_that_are_invalid_or_of_another_owner_are_refused() {
 
 #[tokio::test]
 async fn agent_keys_under_the_id_of_a_persons_device_are_refused() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let register = format!("/agents/{}/keys/register", agent.id);
     let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &ada.id, 9, SealMode::Stateless)});
@@ -160,7 +160,7 @@ fn changed_key(device: &TestDevice, seq: u64) -> Value {
 
 #[tokio::test]
 async fn each_one_time_key_is_claimed_once_and_then_the_fallback_key_is_returned() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let names: Vec<String> = (0..40).map(|number| format!("k{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ada = &scene.ada;
@@ -194,7 +194,7 @@ async fn each_one_time_key_is_claimed_once_and_then_the_fallback_key_is_returned
 
 #[tokio::test]
 async fn device_endorsement_is_accepted_only_from_another_device_of_the_same_person() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     let path = format!("/users/me/devices/{}/endorsement", phone.id);
@@ -223,7 +223,7 @@ async fn device_endorsement_is_accepted_only_from_another_device_of_the_same_per
 
 #[tokio::test]
 async fn conversation_partners_are_notified_of_key_changes() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     bob.converse("h2h", json!([TestDevice::member("ada")])).await;
@@ -252,7 +252,7 @@ async fn conversation_partners_are_notified_of_key_changes() {
 
 #[tokio::test]
 async fn key_backup_is_returned_unchanged_and_only_to_its_owner() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, bob) = (&scene.ada, scene.world.person("bob").await);
     let key = URL_SAFE_NO_PAD.encode([5; 32]);
     let backup = json!({

@@ -6,7 +6,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{artifact, text};
 use serde_json::{Value, json};
 
-use super::relay::{RelayConversation, path};
+use super::relay::{RelayConversationSetup, path};
 
 struct ResponseShapes(Value);
 
@@ -26,7 +26,7 @@ impl ResponseShapes {
 
 #[tokio::test]
 async fn relay_responses_match_the_openapi_document() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let shapes = ResponseShapes(scene.world.gateway.raw(request).await.unwrap().json());

@@ -6,22 +6,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{ExternalAgent, Socket, TestDevice, artifact, text};
+use nuncio_testkit::a2h::{A2hTestSocket, ExternalAgent, TestDevice, artifact, text};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
-use super::relay::{RelayConversation, path};
+use super::relay::{RelayConversationSetup, path};
 use super::sockets::socket_gauge;
 
 /// Sends messages of the agent with the given numbers in their ids.
-async fn write(scene: &RelayConversation, numbers: std::ops::RangeInclusive<u64>) {
+async fn write(scene: &RelayConversationSetup, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
     }
 }
 
 /// The next `count` events about new messages on a connection, in the order of arrival.
-async fn read(socket: &mut Socket, count: usize) -> Vec<Value> {
+async fn read(socket: &mut A2hTestSocket, count: usize) -> Vec<Value> {
     let mut found = Vec::new();
     while found.len() < count {
         found.push(socket.event("message.new").await);
@@ -35,7 +35,7 @@ fn seqs(messages: &[Value]) -> Vec<u64> {
 
 #[tokio::test]
 async fn message_is_pushed_to_every_device_and_the_agent() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let phone = scene.phone().await;
     let (mut one, _) = scene.ada.connect().await;
     let (mut two, _) = phone.connect().await;
@@ -63,7 +63,7 @@ async fn message_is_pushed_to_every_device_and_the_agent() {
 
 #[tokio::test]
 async fn first_connection_of_a_person_gets_earlier_messages_in_order_without_gaps() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     write(&scene, 1..=30).await;
     let (mut socket, _) = scene.ada.connect().await;
     let there = read(&mut socket, 30).await;
@@ -74,7 +74,7 @@ async fn first_connection_of_a_person_gets_earlier_messages_in_order_without_gap
 
 #[tokio::test]
 async fn reconnected_socket_resumes_after_the_last_acknowledged_event() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut socket, _) = scene.ada.connect().await;
     write(&scene, 1..=4).await;
     let first = read(&mut socket, 4).await;
@@ -98,7 +98,7 @@ async fn reconnected_socket_resumes_after_the_last_acknowledged_event() {
 
 #[tokio::test]
 async fn resume_with_conversation_positions_replays_the_messages_after_them() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
     write(&scene, 1..=40).await;
@@ -145,9 +145,9 @@ async fn resume_with_conversation_positions_replays_the_messages_after_them() {
 
 #[tokio::test]
 async fn largest_message_is_sent_in_frames_of_at_most_twenty_kib() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let url = format!("{}/a2h/ws/human", scene.world.server.url());
-    let mut socket = Socket::open_for_frames(&url, 20 * 1024).await;
+    let mut socket = A2hTestSocket::open_for_frames(&url, 20 * 1024).await;
     socket.say(&json!({"type": "auth", "token": scene.ada.token})).await;
     socket.event("auth.ok").await;
     let large = STANDARD.encode((0..512 * 1024).map(|at| u8::try_from(at % 251).unwrap()).collect::<Vec<u8>>());
@@ -159,7 +159,7 @@ async fn largest_message_is_sent_in_frames_of_at_most_twenty_kib() {
 
 #[tokio::test]
 async fn read_positions_are_pushed_to_the_other_side_and_own_devices() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let phone = scene.phone().await;
     write(&scene, 1..=2).await;
     let (mut agents, _) = scene.agent.connect().await;
@@ -180,7 +180,7 @@ async fn read_positions_are_pushed_to_the_other_side_and_own_devices() {
 
 #[tokio::test]
 async fn only_one_device_of_a_person_can_claim_a_tool_call() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (laptop, phone) = (&scene.ada, scene.phone().await);
     let (mut one, _) = laptop.connect().await;
     let (mut two, _) = phone.connect().await;
@@ -229,13 +229,13 @@ fn messages(page: &Value) -> Vec<u64> {
         .collect()
 }
 
-async fn say(scene: &RelayConversation, number: u64) {
+async fn say(scene: &RelayConversationSetup, number: u64) {
     scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
 }
 
 #[tokio::test]
 async fn agent_poll_returns_events_and_acknowledges_those_up_to_its_cursor() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let agent = &scene.agent;
     for number in 1..=3 {
         say(&scene, number).await;
@@ -270,7 +270,7 @@ fn polling(agent: &ExternalAgent, query: &str) -> tokio::task::JoinHandle<nuncio
 
 #[tokio::test]
 async fn long_poll_returns_on_a_message_at_its_timeout_or_when_the_server_stops() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let agent = &scene.agent;
     let cursor = agent.poll("?wait=0").await.body["next_cursor"].as_str().unwrap().to_owned();
     let query = format!("?after={cursor}");
@@ -306,7 +306,7 @@ async fn long_poll_returns_on_a_message_at_its_timeout_or_when_the_server_stops(
 
 #[tokio::test]
 async fn poll_response_is_limited_in_bytes_and_continues_by_cursor() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let large = STANDARD.encode(vec![7; 512 * 1024]);
     for number in 1..=6 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!(large))).await.data();
@@ -324,7 +324,7 @@ async fn poll_response_is_limited_in_bytes_and_continues_by_cursor() {
 
 #[tokio::test]
 async fn deleted_messages_are_skipped_by_polls_and_sockets() {
-    let mut scene = RelayConversation::start().await;
+    let mut scene = RelayConversationSetup::start().await;
     for number in 1..=2 {
         say(&scene, number).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_testkit::a2h::tungstenite::Message;
-use nuncio_testkit::a2h::{Socket, TestDevice};
+use nuncio_testkit::a2h::{A2hTestSocket, TestDevice};
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -86,13 +86,13 @@ async fn sockets_beyond_the_connection_limit_are_refused() {
     let url = format!("{}/a2h/ws/human", world.server.url());
     let mut open = Vec::new();
     for _ in 0..8 {
-        open.push(Socket::open(&url).await);
+        open.push(A2hTestSocket::open(&url).await);
     }
     // The ninth connection is beyond the limit, for probes and operators only.
-    assert_eq!(Socket::try_open(&url, &[]).await.unwrap_err(), 503);
+    assert_eq!(A2hTestSocket::try_open(&url, &[]).await.unwrap_err(), 503);
     drop(open);
     // A closed connection frees its slot.
-    eventually("there is room again", async || Socket::try_open(&url, &[]).await.ok()).await;
+    eventually("there is room again", async || A2hTestSocket::try_open(&url, &[]).await.ok()).await;
 }
 
 #[tokio::test]
@@ -101,12 +101,12 @@ async fn foreign_origin_cannot_open_a_socket_on_an_open_server() {
     let ada = world.person("ada").await;
     let url = format!("{}/a2h/ws/human", world.server.url());
     let foreign = [("origin", "https://evil.example")];
-    assert_eq!(Socket::try_open(&url, &foreign).await.unwrap_err(), 403);
+    assert_eq!(A2hTestSocket::try_open(&url, &foreign).await.unwrap_err(), 403);
     let rebound = [("host", "evil.example")];
-    assert_eq!(Socket::try_open(&url, &rebound).await.unwrap_err(), 403);
+    assert_eq!(A2hTestSocket::try_open(&url, &rebound).await.unwrap_err(), 403);
     // On a server with keys, a page can open a socket but has no token to authenticate it.
     world.gateway.key(&[]).await;
-    let mut socket = Socket::try_open(&url, &foreign).await.unwrap();
+    let mut socket = A2hTestSocket::try_open(&url, &foreign).await.unwrap();
     socket.say(&json!({"type": "auth", "token": ada.token})).await;
     assert_eq!(socket.frame().await["type"], "auth.ok");
 }

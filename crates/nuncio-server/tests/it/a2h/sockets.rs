@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{Socket, SocketMessage, TestDevice};
+use nuncio_testkit::a2h::{A2hTestSocket, SocketMessage, TestDevice};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{A2hTestServer, agent_body, seed, with_required};
 
 const PING: Duration = Duration::from_secs(30);
 
-async fn connect_agent(world: &A2hTestServer, id: &str, token: &str) -> Socket {
+async fn connect_agent(world: &A2hTestServer, id: &str, token: &str) -> A2hTestSocket {
     let mut socket = world.server.socket(&format!("agent?agent_id={id}")).await;
     socket.say(&json!({"type": "auth", "agent_id": id, "token": token})).await;
     assert_eq!(socket.frame().await["type"], "auth.ok");
@@ -29,7 +29,7 @@ async fn caught_up(device: &TestDevice) {
 }
 
 /// Acknowledges an event, and waits until the acknowledgement is stored.
-async fn acknowledge(socket: &mut Socket, seq: u64) {
+async fn acknowledge(socket: &mut A2hTestSocket, seq: u64) {
     socket.say(&json!({"type": "ack", "seq": seq})).await;
     // Responses come in the order of the frames.
     socket.say(&json!({"type": "resume"})).await;
@@ -183,7 +183,7 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
 }
 
 /// Waits for a ping and its answer; only notifications about changed devices may come between.
-async fn pinged(socket: &mut Socket) {
+async fn pinged(socket: &mut A2hTestSocket) {
     loop {
         match socket.hear().await {
             // Frames are handled in order: after this response the ping was answered too.
@@ -196,7 +196,7 @@ async fn pinged(socket: &mut Socket) {
 }
 
 /// Waits for the given number of pings, each of which is answered.
-async fn live(world: &A2hTestServer, socket: &mut Socket, pings: u32) {
+async fn live(world: &A2hTestServer, socket: &mut A2hTestSocket, pings: u32) {
     for _ in 0..pings {
         world.clock.pass(PING).await;
         pinged(socket).await;

@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{Socket, text};
+use nuncio_testkit::a2h::{A2hTestSocket, text};
 use serde_json::{Value, json};
 
-use super::relay::RelayConversation;
+use super::relay::RelayConversationSetup;
 
 fn sealed(text: &str) -> String {
     STANDARD.encode(text)
@@ -39,7 +39,7 @@ fn abort(stream: &str) -> Value {
 }
 
 /// Error code of a frame that the relay refuses on an agent's connection.
-async fn refusal(socket: &mut Socket, frame: &Value) -> String {
+async fn refusal(socket: &mut A2hTestSocket, frame: &Value) -> String {
     socket.say(frame).await;
     let error = socket.event("stream.error").await;
     assert_eq!(error["stream_id"], frame["stream_id"]);
@@ -47,12 +47,12 @@ async fn refusal(socket: &mut Socket, frame: &Value) -> String {
     error["code"].as_str().unwrap().to_owned()
 }
 
-async fn settled(socket: &mut Socket) {
+async fn settled(socket: &mut A2hTestSocket) {
     socket.say(&json!({"type": "resume"})).await;
     socket.event("resume.ok").await;
 }
 
-async fn news(socket: &mut Socket) -> Value {
+async fn news(socket: &mut A2hTestSocket) -> Value {
     loop {
         let frame = socket.frame().await;
         if frame["type"].as_str().unwrap().starts_with("stream.") {
@@ -61,7 +61,7 @@ async fn news(socket: &mut Socket) -> Value {
     }
 }
 
-async fn aborted(socket: &mut Socket, stream: &str) -> String {
+async fn aborted(socket: &mut A2hTestSocket, stream: &str) -> String {
     let frame = news(socket).await;
     assert_eq!((&frame["type"], &frame["stream_id"]), (&json!("stream.abort"), &json!(stream)), "{frame}");
     frame["reason"].as_str().unwrap().to_owned()
@@ -69,7 +69,7 @@ async fn aborted(socket: &mut Socket, stream: &str) -> String {
 
 #[tokio::test]
 async fn stream_pieces_reach_every_device_in_order_before_the_message() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let conversation = &scene.conversation;
     let phone = scene.phone().await;
     let bob = scene.world.person("bob").await;
@@ -119,7 +119,7 @@ async fn stream_pieces_reach_every_device_in_order_before_the_message() {
 
 #[tokio::test]
 async fn device_that_connects_mid_stream_gets_only_the_final_message() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
     settled(&mut agent).await;
@@ -140,7 +140,7 @@ async fn device_that_connects_mid_stream_gets_only_the_final_message() {
 
 #[tokio::test]
 async fn only_the_agent_of_a_direct_conversation_can_stream() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut ada, people) = scene.ada.connect().await;
     let (mut agent, agents) = scene.agent.connect().await;
     assert_eq!((&people["streams"], &agents["streams"]), (&Value::Null, &json!(true)));
@@ -172,7 +172,7 @@ async fn only_the_agent_of_a_direct_conversation_can_stream() {
 
 #[tokio::test]
 async fn stream_ends_with_the_socket_of_its_agent_and_cannot_be_resumed() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -196,7 +196,7 @@ async fn stream_ends_with_the_socket_of_its_agent_and_cannot_be_resumed() {
 
 #[tokio::test]
 async fn idle_or_overlong_stream_is_ended() {
-    let mut scene = RelayConversation::start().await;
+    let mut scene = RelayConversationSetup::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     let clock = scene.world.clock.clone();
@@ -221,7 +221,7 @@ async fn idle_or_overlong_stream_is_ended() {
 }
 
 /// The next frame of a stream, renewing tokens that expire meanwhile.
-async fn renewing(ada: &mut Socket, scene: &mut RelayConversation) -> Value {
+async fn renewing(ada: &mut A2hTestSocket, scene: &mut RelayConversationSetup) -> Value {
     loop {
         let frame = ada.frame().await;
         match frame["type"].as_str().unwrap() {
@@ -237,7 +237,7 @@ async fn renewing(ada: &mut Socket, scene: &mut RelayConversation) -> Value {
 
 #[tokio::test]
 async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     let conversation = &scene.conversation;
@@ -301,7 +301,7 @@ async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
 
 #[tokio::test]
 async fn stream_pieces_do_not_count_against_the_frame_limit() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     for number in 0..12 {
         let stream = format!("s{number}");
@@ -320,7 +320,7 @@ async fn stream_pieces_do_not_count_against_the_frame_limit() {
 
 #[tokio::test]
 async fn agent_whose_relation_was_revoked_cannot_stream_to_the_person() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -337,7 +337,7 @@ async fn agent_whose_relation_was_revoked_cannot_stream_to_the_person() {
 
 #[tokio::test]
 async fn streams_to_a_slowly_reading_socket_are_aborted_and_its_messages_still_arrive() {
-    let scene = RelayConversation::start().await;
+    let scene = RelayConversationSetup::start().await;
     let phone = scene.phone().await;
     let (mut slow, _) = scene.ada.connect().await;
     let (mut quick, _) = phone.connect().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nuncio_a2h::peer::{StreamEventKind, StreamWriter};
+use nuncio_a2h::peer::{IncomingStreamEventKind, StreamWriter};
 use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
@@ -113,7 +113,9 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
     came(&apart.device, &["hello", &whole]).await;
     // The end of the stream names the message.
     let streamed = apart.device.streamed.lock().unwrap().clone();
-    let StreamEventKind::Done { client_message_id } = &streamed.last().unwrap().what else { panic!("{streamed:?}") };
+    let IncomingStreamEventKind::Done { client_message_id } = &streamed.last().unwrap().what else {
+        panic!("{streamed:?}")
+    };
     assert_eq!(apart.messages().await[1]["client_message_id"], json!(client_message_id));
     assert!(
         streamed.iter().all(|event| event.conversation == apart.conversation && event.sender == *apart.agent.peer.me())

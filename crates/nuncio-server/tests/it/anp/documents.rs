@@ -1,7 +1,7 @@
 //! Public documents: the list of agents, their descriptions and interfaces.
 
 use nuncio_core::time::Timestamp;
-use nuncio_identity::proof::{AcceptedProofForms, DescriptionProofRules, Proof, verify_description};
+use nuncio_identity::proof::{AcceptedProofForms, DescriptionProofRules, UnverifiedProof, verify_description};
 use nuncio_identity::{DidUrl, VerifyingKey};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::dids::DidSubject;
@@ -34,7 +34,7 @@ async fn proved(gateway: &Gateway) -> Value {
     assert_eq!(ad["did"], did.as_str());
     let own = document(gateway, &did).await;
     let whole = ad.as_object().unwrap();
-    let proof = Proof::read(whole).unwrap();
+    let proof = UnverifiedProof::read(whole).unwrap();
     let method = DidUrl::parse(ad["proof"]["verificationMethod"].as_str().unwrap()).unwrap();
     assert!(own.document().may_assert(&method));
     let key: &VerifyingKey = own.document().verifying_key(&method).unwrap();
@@ -45,7 +45,7 @@ async fn proved(gateway: &Gateway) -> Value {
     assert!(ad["proof"]["challenge"].is_string());
     let mut other = whole.clone();
     other.insert("name".to_owned(), json!("another"));
-    assert!(Proof::read(&other).unwrap().verify(&other, key, now).is_err());
+    assert!(UnverifiedProof::read(&other).unwrap().verify(&other, key, now).is_err());
     ad
 }
 

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_identity::challenge::{Challenge, IssuedAccessToken};
+use nuncio_identity::challenge::{DidAuthChallenge, IssuedAccessToken};
 use nuncio_server::admin::AdminCommand;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -21,7 +21,7 @@ async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature()
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"a": 1}}).to_string();
     let answer = post(&world.gateway, RPC, &[], &body).await;
     assert_eq!(answer.status, 401);
-    assert!(Challenge::read(answer.header("www-authenticate").unwrap()).unwrap().is_retryable());
+    assert!(DidAuthChallenge::read(answer.header("www-authenticate").unwrap()).unwrap().is_retryable());
     assert!(answer.header("accept-signature").unwrap().contains("\"@target-uri\""));
     assert_eq!(world.gateway.audit().await.len(), 0, "no tool was called yet");
 

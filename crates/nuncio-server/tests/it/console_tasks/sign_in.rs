@@ -7,7 +7,7 @@ use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewApiKeyRequest;
 use nuncio_engine::ports::store::KeyExpiry;
-use nuncio_server::admin::{AdminCommand, KeyRotation};
+use nuncio_server::admin::{AdminCommand, KeyRotationCommand};
 use nuncio_testkit::ManualClock;
 
 use super::{InboxBrowser, start};
@@ -184,8 +184,9 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("the caller of a key is a key principal") };
-    let rotate =
-        |overlap_seconds, term| AdminCommand::KeyRotate(KeyRotation { which: id.to_string(), term, overlap_seconds });
+    let rotate = |overlap_seconds, term| {
+        AdminCommand::KeyRotate(KeyRotationCommand { which: id.to_string(), term, overlap_seconds })
+    };
     let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let rotated = gateway.order(rotate(0, None)).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303, "a session of the old secret must sign in again");

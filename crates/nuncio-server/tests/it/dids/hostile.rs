@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nuncio_auth::did::{DidCheckResult, DidResolver, LocalhostDidPolicy};
+use nuncio_auth::did::{DidAuthenticationResult, DidResolver, LocalhostDidPolicy};
 use nuncio_engine::ports::Clock as _;
-use nuncio_identity::{AuthError, Did, NewDidDocument, SigningKey};
+use nuncio_identity::{Did, DidAuthError, NewDidDocument, SigningKey};
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_testkit::Gateway;
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::inbound::{SigningParameters, let_in, refused, world};
 use super::peer::{DidHost, DidHostReply, ForeignDid};
 use crate::agents::{DESK, desk};
 
-async fn outcome(gateway: &Gateway, someone: &ForeignDid, nonce: &str) -> DidCheckResult {
+async fn outcome(gateway: &Gateway, someone: &ForeignDid, nonce: &str) -> DidAuthenticationResult {
     SigningParameters::for_gateway(gateway, someone, nonce).by(someone).check(gateway).await
 }
 
@@ -130,8 +130,8 @@ async fn slow_host_uses_at_most_eight_did_lookups_and_does_not_delay_others() {
     let waiting: Vec<_> = waiting.collect();
     nuncio_testkit::eventually("all documents are requested", async || (slow.asked() == 8).then_some(())).await;
     let one_more = slow.stranger("one-more").did;
-    assert_eq!(resolver.resolve(&one_more).await.unwrap_err(), AuthError::Busy);
-    assert_eq!(AuthError::Busy.status(), 503);
+    assert_eq!(resolver.resolve(&one_more).await.unwrap_err(), DidAuthError::Busy);
+    assert_eq!(DidAuthError::Busy.status(), 503);
     // Callers of other hosts are not affected.
     let other = DidHost::start().await;
     let ada = other.someone("ada", clock.now());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use nuncio_anp::client::RequestSigner as _;
 use nuncio_auth::did::HostDids as _;
-use nuncio_auth::{DidCheckResult, RequestHead};
+use nuncio_auth::{DidAuthenticationResult, RequestHead};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
@@ -17,7 +17,7 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_identity::challenge::IssuedAccessToken;
 use nuncio_identity::http_signature::{SignatureParameters, sign_covering};
 use nuncio_identity::legacy::{LegacyHeaderVersion, UnverifiedLegacyHeader};
-use nuncio_identity::{AuthError, DidUrl, NewDidDocument, SignedRequest};
+use nuncio_identity::{DidAuthError, DidUrl, NewDidDocument, SignableRequest};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::dids::DidSubject;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -64,7 +64,7 @@ impl SignedTestRequest {
         }
     }
 
-    pub(crate) async fn check(&self, gateway: &Gateway) -> DidCheckResult {
+    pub(crate) async fn check(&self, gateway: &Gateway) -> DidAuthenticationResult {
         let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         gateway.server().did_auth().check(head, &self.body).await
     }
@@ -102,7 +102,7 @@ impl SigningParameters {
     pub(crate) fn by(&self, someone: &ForeignDid) -> SignedTestRequest {
         let Self { target, key_id, created, expires, nonce, components, body } = self;
         let none: [(&str, &str); 0] = [];
-        let request = SignedRequest { method: "POST", target_uri: target, headers: &none, body };
+        let request = SignableRequest { method: "POST", target_uri: target, headers: &none, body };
         let options = SignatureParameters { key_id, created: *created, expires: *expires, nonce };
         let signed = sign_covering(&request, components, &someone.key, &options).unwrap();
         let mut headers = HeaderMap::new();
@@ -127,9 +127,9 @@ pub(crate) async fn world() -> (Gateway, ManualClock, DidHost) {
 }
 
 #[track_caller]
-pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> IssuedAccessToken {
+pub(crate) fn let_in(outcome: &DidAuthenticationResult, someone: &ForeignDid) -> IssuedAccessToken {
     match outcome {
-        DidCheckResult::Known(caller, Some(grant)) => {
+        DidAuthenticationResult::Known(caller, Some(grant)) => {
             assert_eq!(caller.principal, Principal::Did(someone.did.to_string()));
             assert_eq!(caller.authentication, AuthenticationMethod::Did);
             grant.clone()
@@ -139,9 +139,9 @@ pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> IssuedAc
 }
 
 #[track_caller]
-pub(crate) fn refused(outcome: DidCheckResult) -> AuthError {
+pub(crate) fn refused(outcome: DidAuthenticationResult) -> DidAuthError {
     match outcome {
-        DidCheckResult::Refused(fault) => fault,
+        DidAuthenticationResult::Refused(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -162,9 +162,12 @@ async fn did_signature_identifies_the_caller_and_is_accepted_once() {
 async fn request_without_did_credentials_is_treated_as_unsigned_not_as_an_error() {
     let (gateway, ..) = world().await;
     let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
-    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent));
+    assert!(matches!(sent.check(&gateway).await, DidAuthenticationResult::Absent));
     sent.set("authorization", "Basic YTpi");
-    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent), "another scheme is not a DID credential");
+    assert!(
+        matches!(sent.check(&gateway).await, DidAuthenticationResult::Absent),
+        "another scheme is not a DID credential"
+    );
     sent.set("authorization", "Bearer nk_something");
     let fault = refused(sent.check(&gateway).await);
     assert_eq!((fault.status(), fault.error_code()), (401, "invalid_access_token"));
@@ -310,7 +313,7 @@ async fn superseded_did_is_refused_with_its_successor() {
     document.successor = Some(&new.did);
     peer.publish(&old.did, DidHostReply::Document(document.sign(&old.key)));
     let fault = refused(SigningParameters::for_gateway(&gateway, &old, "n1").by(&old).check(&gateway).await);
-    assert_eq!(fault, AuthError::Superseded { requested: old.did, current: new.did });
+    assert_eq!(fault, DidAuthError::Superseded { requested: old.did, current: new.did });
     assert_eq!(fault.status(), 409);
 
     let gone = peer.stranger("gone");
@@ -404,7 +407,7 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     sent.set("authorization", &format!("Bearer {foreign}"));
     assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_access_token");
     sent.set("authorization", &format!("bearer {token}"));
-    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Known(_, None)));
+    assert!(matches!(sent.check(&gateway).await, DidAuthenticationResult::Known(_, None)));
     clock.advance(Duration::from_secs(3600));
     assert_eq!(rpc_status(&gateway, &token).await, 401);
 }
@@ -418,7 +421,9 @@ async fn two_gateways_identify_each_other_by_did() {
     let mut request = outgoing(&format!("{}/agents/desk/rpc?x=%20y", b.server().url()), Some("{\"a\":1}"));
     dids(&a).sign(&desk_name(), &mut request).unwrap();
     match SignedTestRequest::of(&request).check(&b).await {
-        DidCheckResult::Known(caller, Some(_)) => assert_eq!(caller.principal, Principal::Did(did.to_string())),
+        DidAuthenticationResult::Known(caller, Some(_)) => {
+            assert_eq!(caller.principal, Principal::Did(did.to_string()));
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(
@@ -435,13 +440,13 @@ async fn two_gateways_identify_each_other_by_did() {
         .unwrap();
     let sent = SignedTestRequest::of(&request);
     assert!(sent.headers["signature-input"].to_str().unwrap().contains("nonce=\"the-servers-nonce\""));
-    assert!(matches!(sent.check(&b).await, DidCheckResult::Known(..)));
+    assert!(matches!(sent.check(&b).await, DidAuthenticationResult::Known(..)));
     // The service signs requests with its own DID, also without a body.
     let mut request = outgoing(&format!("{}/anp", b.server().url()), None);
     dids(&a).signer(&DidSubject::Service).unwrap().sign(&mut request, None, &[]).unwrap();
     let service = dids(&a).service().unwrap().did().to_string();
     match SignedTestRequest::of(&request).check(&b).await {
-        DidCheckResult::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
+        DidAuthenticationResult::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
         other => panic!("{other:?}"),
     }
 
@@ -452,9 +457,9 @@ async fn two_gateways_identify_each_other_by_did() {
     let mut request = outgoing(&format!("{}/anp", b.server().url()), Some("{}"));
     old.sign(&mut request, None, &[]).unwrap();
     let fault = refused(SignedTestRequest::of(&request).check(&b).await);
-    assert_eq!(fault, AuthError::Superseded { requested: did, current: desk_did(&a) });
+    assert_eq!(fault, DidAuthError::Superseded { requested: did, current: desk_did(&a) });
     dids(&a).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(SignedTestRequest::of(&request).check(&b).await, DidCheckResult::Known(..)));
+    assert!(matches!(SignedTestRequest::of(&request).check(&b).await, DidAuthenticationResult::Known(..)));
 }
 
 #[tokio::test]
@@ -463,5 +468,5 @@ async fn own_dids_are_resolved_without_network() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).public_url("https://agents.example.com").start().await;
     let mut request = outgoing("https://agents.example.com/anp", Some("{}"));
     dids(&gateway).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(SignedTestRequest::of(&request).check(&gateway).await, DidCheckResult::Known(..)));
+    assert!(matches!(SignedTestRequest::of(&request).check(&gateway).await, DidAuthenticationResult::Known(..)));
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use nuncio_anp::client::RequestSigner as _;
-use nuncio_auth::DidCheckResult;
+use nuncio_auth::DidAuthenticationResult;
 use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::Store as _;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::store::{KeyringChange, KeyringEntry, KeyringStore as _};
-use nuncio_identity::{AuthError, Did};
+use nuncio_identity::{Did, DidAuthError};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::dids::DidSubject;
 use nuncio_server::{DataDir, SystemClock, open_engine};
@@ -71,7 +71,7 @@ async fn rotated_agent_key_makes_a_new_did_that_the_old_document_names() {
     let mut request: FetchRequest = outgoing("https://agents.example.com/probe", Some("{}"));
     signer.sign(&mut request, None, &[]).unwrap();
     match SignedTestRequest::of(&request).check(&gateway).await {
-        DidCheckResult::Refused(fault @ AuthError::Superseded { .. }) => {
+        DidAuthenticationResult::Refused(fault @ DidAuthError::Superseded { .. }) => {
             let response = gateway.server().did_auth().challenge(&fault);
             assert_eq!(response.status(), 409);
             assert_eq!(response.headers()["cache-control"], "no-store");

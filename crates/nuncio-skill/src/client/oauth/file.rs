@@ -7,20 +7,20 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use super::{OAuthTokens, TokenStore};
+use super::{OAuthTokenStore, OAuthTokens};
 
 /// Size limit when reading the token file, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Token store in a file of mode 0600.
 #[derive(Debug)]
-pub struct FileTokenStore {
+pub struct FileOAuthTokenStore {
     path: PathBuf,
     /// Serialises writers of the token file.
     write_lock: Mutex<()>,
 }
 
-impl FileTokenStore {
+impl FileOAuthTokenStore {
     /// Uses the file at `path`, which need not exist.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
@@ -63,7 +63,7 @@ impl FileTokenStore {
     }
 }
 
-impl TokenStore for FileTokenStore {
+impl OAuthTokenStore for FileOAuthTokenStore {
     fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.read().ok()?.remove(key)
     }
@@ -82,13 +82,13 @@ impl TokenStore for FileTokenStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::credential::Secret;
+    use crate::client::credential::SecretString;
 
     fn tokens() -> OAuthTokens {
         OAuthTokens {
-            access: Secret::new("hunter22"),
+            access: SecretString::new("hunter22"),
             expires_at: None,
-            refresh: Some(Secret::new("again")),
+            refresh: Some(SecretString::new("again")),
             client_id: "me".to_owned(),
             client_secret: None,
         }
@@ -98,11 +98,11 @@ mod tests {
     fn tokens_are_stored_in_a_file_that_only_its_owner_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nuncio/credentials.json");
-        let store = FileTokenStore::at(path.clone());
+        let store = FileOAuthTokenStore::at(path.clone());
         assert_eq!(store.load("a"), None);
         store.save("a", Some(&tokens())).unwrap();
         store.save("b", Some(&tokens())).unwrap();
-        assert_eq!(FileTokenStore::at(path.clone()).load("a"), Some(tokens()));
+        assert_eq!(FileOAuthTokenStore::at(path.clone()).load("a"), Some(tokens()));
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         store.save("a", None).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     fn token_file_that_others_can_read_or_that_is_invalid_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials.json");
-        let store = FileTokenStore::at(path.clone());
+        let store = FileOAuthTokenStore::at(path.clone());
         store.save("a", Some(&tokens())).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(store.load("a"), None);

@@ -5,38 +5,38 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::digest;
 use url::Url;
 
-use super::loopback::RedirectListener;
-use super::{TokenSource, absolute, config, scope};
-use crate::client::credential::Secret;
+use super::loopback::OAuthRedirectListener;
+use super::{OAuthTokenSource, absolute, config, scope};
+use crate::client::credential::SecretString;
 use crate::client::describe::ResolvedSkill;
-use crate::client::error::{ConsumerError, Reason, plain};
-use crate::client::{Consumer, InvocationProgress};
+use crate::client::error::{Reason, SkillConsumerError, plain};
+use crate::client::{InvocationProgress, SkillConsumer};
 
 /// Parameters of an OAuth login in a browser.
 #[derive(Debug, Clone, Default)]
-pub struct LoginOptions {
+pub struct OAuthLoginOptions {
     /// Client id registered with the provider.
     pub client_id: String,
     /// Client secret of a confidential OAuth client.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<SecretString>,
     /// Requested scopes; if empty, all scopes in the descriptor.
     pub scopes: Vec<String>,
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Reports the authorization URL ([`InvocationProgress::Authorize`]), waits for the browser's redirect to a
     /// loopback port, and stores the tokens.
-    pub async fn login(&self, described: &ResolvedSkill, login: &LoginOptions) -> Result<(), ConsumerError> {
+    pub async fn login(&self, described: &ResolvedSkill, login: &OAuthLoginOptions) -> Result<(), SkillConsumerError> {
         super::super::credential::check_recipient(described, None)?;
         let config = config(described)?;
-        let source = TokenSource::new(described, scope(config, &login.scopes))?.for_login();
-        let port = RedirectListener::open().await?;
+        let source = OAuthTokenSource::new(described, scope(config, &login.scopes))?.for_login();
+        let port = OAuthRedirectListener::open().await?;
         let verifier = self.random_token();
         let state = self.random_token();
         let mut url = absolute(&config.authorization_url)?;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an address for a browser", plain(url.as_str()));
-            return Err(ConsumerError::new(Reason::InvalidDocument, message));
+            return Err(SkillConsumerError::new(Reason::InvalidDocument, message));
         }
         add_login_parameters(&mut url, &source, login, &port.redirect_uri(), &state, &challenge(&verifier));
         self.progress.report(&InvocationProgress::Authorize { url: url.to_string() });
@@ -63,8 +63,8 @@ impl Consumer {
 
 fn add_login_parameters(
     url: &mut Url,
-    source: &TokenSource,
-    login: &LoginOptions,
+    source: &OAuthTokenSource,
+    login: &OAuthLoginOptions,
     redirect: &str,
     state: &str,
     challenge: &str,

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-use crate::client::error::{ConsumerError, Reason, plain};
+use crate::client::error::{Reason, SkillConsumerError, plain};
 
 /// Time limit for the user's login in the browser.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -24,20 +24,20 @@ const FAILURE_PAGE: &str =
     "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>The login failed. The terminal shows the reason.";
 
 /// Listener that accepts one OAuth redirect.
-pub(super) struct RedirectListener {
+pub(super) struct OAuthRedirectListener {
     listener: TcpListener,
     port: u16,
 }
 
-impl RedirectListener {
-    pub(super) async fn open() -> Result<Self, ConsumerError> {
+impl OAuthRedirectListener {
+    pub(super) async fn open() -> Result<Self, SkillConsumerError> {
         let opened = async {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
             let port = listener.local_addr()?.port();
             std::io::Result::Ok(Self { listener, port })
         };
         opened.await.map_err(|error| {
-            ConsumerError::new(Reason::TokenRefused, format!("no port can be opened for the browser: {error}"))
+            SkillConsumerError::new(Reason::TokenRefused, format!("no port can be opened for the browser: {error}"))
         })
     }
 
@@ -46,8 +46,8 @@ impl RedirectListener {
     }
 
     /// Waits for the redirect that carries `state` and returns the redirect's authorization code.
-    pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, ConsumerError> {
-        let refused = |why: String| ConsumerError::new(Reason::TokenRefused, why);
+    pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, SkillConsumerError> {
+        let refused = |why: String| SkillConsumerError::new(Reason::TokenRefused, why);
         let too_late = clock.sleep_until(clock.now().after(LOGIN_TIMEOUT));
         tokio::pin!(too_late);
         for _ in 0..MAX_REQUESTS {

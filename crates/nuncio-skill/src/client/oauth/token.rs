@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
-use super::{OAuthTokens, TokenSource};
-use crate::client::Consumer;
-use crate::client::credential::Secret;
-use crate::client::error::{ConsumerError, Reason, display_url, plain};
+use super::{OAuthTokenSource, OAuthTokens};
+use crate::client::SkillConsumer;
+use crate::client::credential::SecretString;
+use crate::client::error::{Reason, SkillConsumerError, display_url, plain};
 use crate::client::exchange::OutgoingRequest;
 
 /// Size limit of a token response, in bytes.
@@ -36,9 +36,9 @@ struct TokenErrorResponse {
     error_description: Option<String>,
 }
 
-impl Consumer {
+impl SkillConsumer {
     /// Returns a valid access token: the stored one, or a new one from the token endpoint.
-    pub(in crate::client) async fn token(&self, source: &TokenSource) -> Result<Secret, ConsumerError> {
+    pub(in crate::client) async fn token(&self, source: &OAuthTokenSource) -> Result<SecretString, SkillConsumerError> {
         let stored = self.tokens.load(&source.key);
         let now = self.clock.now();
         let is_valid = |tokens: &OAuthTokens| tokens.expires_at.is_none_or(|end| now.after(EXPIRY_LEEWAY) < end);
@@ -49,12 +49,16 @@ impl Consumer {
     }
 
     /// Replaces an access token that the provider refused.
-    pub(in crate::client) async fn replace_token(&self, source: &TokenSource) -> Result<(), ConsumerError> {
+    pub(in crate::client) async fn replace_token(&self, source: &OAuthTokenSource) -> Result<(), SkillConsumerError> {
         let stored = self.tokens.load(&source.key);
         self.renew(source, stored).await.map(drop)
     }
 
-    async fn renew(&self, source: &TokenSource, stored: Option<OAuthTokens>) -> Result<Secret, ConsumerError> {
+    async fn renew(
+        &self,
+        source: &OAuthTokenSource,
+        stored: Option<OAuthTokens>,
+    ) -> Result<SecretString, SkillConsumerError> {
         let refresh = stored.as_ref().and_then(|tokens| tokens.refresh.clone());
         let (client, grant) = match (&source.client, stored, refresh) {
             (Some((id, secret)), ..) => {
@@ -67,7 +71,7 @@ impl Consumer {
                 ((tokens.client_id, tokens.client_secret), grant)
             }
             _ => {
-                let error = ConsumerError::new(Reason::TokenRefused, "the login has expired");
+                let error = SkillConsumerError::new(Reason::TokenRefused, "the login has expired");
                 return Err(error.advice("log in again with --login"));
             }
         };
@@ -81,7 +85,7 @@ impl Consumer {
         Ok(tokens.access)
     }
 
-    pub(super) fn store_tokens(&self, source: &TokenSource, tokens: &OAuthTokens) {
+    pub(super) fn store_tokens(&self, source: &OAuthTokenSource, tokens: &OAuthTokens) {
         if let Err(why) = self.tokens.save(&source.key, Some(tokens)) {
             self.progress.note(format!("the token is not stored: {why}"));
         }
@@ -90,11 +94,11 @@ impl Consumer {
     /// Requests tokens with the `resource` parameter; repeats the request without it if the server does not support it.
     pub(super) async fn grant(
         &self,
-        source: &TokenSource,
+        source: &OAuthTokenSource,
         client: &str,
-        secret: Option<&Secret>,
+        secret: Option<&SecretString>,
         grant: Vec<(&str, String)>,
-    ) -> Result<OAuthTokens, ConsumerError> {
+    ) -> Result<OAuthTokens, SkillConsumerError> {
         let mut with_resource = grant.clone();
         with_resource.push(("resource", source.resource.clone()));
         match self.ask_for_tokens(source, client, secret, with_resource).await {
@@ -107,11 +111,11 @@ impl Consumer {
 
     async fn ask_for_tokens(
         &self,
-        source: &TokenSource,
+        source: &OAuthTokenSource,
         client: &str,
-        secret: Option<&Secret>,
+        secret: Option<&SecretString>,
         mut fields: Vec<(&str, String)>,
-    ) -> Result<OAuthTokens, ConsumerError> {
+    ) -> Result<OAuthTokens, SkillConsumerError> {
         fields.retain(|(name, value)| *name != "scope" || !value.is_empty());
         let mut headers = vec![
             ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
@@ -139,8 +143,9 @@ impl Consumer {
         if answer.status != 200 {
             return Err(denied(&source.token_url, answer.status, &answer.body));
         }
-        let refused =
-            |why: &str| ConsumerError::new(Reason::TokenRefused, format!("{} {why}", display_url(&source.token_url)));
+        let refused = |why: &str| {
+            SkillConsumerError::new(Reason::TokenRefused, format!("{} {why}", display_url(&source.token_url)))
+        };
         let granted: TokenResponse =
             serde_json::from_slice(&answer.body).map_err(|_| refused("returned a token that cannot be parsed"))?;
         if !granted.token_type.eq_ignore_ascii_case("bearer") {
@@ -150,24 +155,27 @@ impl Consumer {
             return Err(refused("returned a token that cannot be sent in a header"));
         }
         Ok(OAuthTokens {
-            access: Secret::new(granted.access_token),
+            access: SecretString::new(granted.access_token),
             expires_at: granted.expires_in.map(|seconds| self.clock.now().after(Duration::from_secs(seconds))),
-            refresh: granted.refresh_token.map(Secret::new),
+            refresh: granted.refresh_token.map(SecretString::new),
             client_id: client.to_owned(),
             client_secret: None,
         })
     }
 }
 
-fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
+fn denied(url: &Url, status: u16, body: &[u8]) -> SkillConsumerError {
     let address = display_url(url);
     let response: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
     let Some(response) = response else {
-        return ConsumerError::new(Reason::TokenRefused, format!("{address} returned no token: it answered {status}"));
+        return SkillConsumerError::new(
+            Reason::TokenRefused,
+            format!("{address} returned no token: it answered {status}"),
+        );
     };
     let error = plain(&response.error);
     let why = response.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
-    let failure = ConsumerError::new(Reason::TokenRefused, format!("{address} returned no token ({error}{why})"));
+    let failure = SkillConsumerError::new(Reason::TokenRefused, format!("{address} returned no token ({error}{why})"));
     let advice = match error.as_str() {
         "invalid_client" => "check the client's id and secret",
         "invalid_scope" => "ask for fewer scopes with --scope",

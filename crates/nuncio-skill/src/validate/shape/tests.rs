@@ -7,24 +7,24 @@ use serde_json::json;
 use super::*;
 
 /// Strategy for values of the shape, with occasional values of another type.
-fn value_of(shape: &Shape) -> BoxedStrategy<Value> {
+fn value_of(shape: &ValueShape) -> BoxedStrategy<Value> {
     let one_of = |allowed: &[&'static str]| proptest::sample::select(allowed.to_vec()).prop_map(Value::from).boxed();
     let right = match shape {
-        Shape::Text => "[a-z]{0,3}".prop_map(Value::from).boxed(),
-        Shape::Number => prop_oneof![any::<i32>().prop_map(Value::from), Just(json!(0.5))].boxed(),
-        Shape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
-        Shape::Enum(allowed) => one_of(allowed),
-        Shape::List(item) => vec(value_of(item), 0..3).prop_map(Value::from).boxed(),
-        Shape::Record(item) => {
+        ValueShape::Text => "[a-z]{0,3}".prop_map(Value::from).boxed(),
+        ValueShape::Number => prop_oneof![any::<i32>().prop_map(Value::from), Just(json!(0.5))].boxed(),
+        ValueShape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        ValueShape::Enum(allowed) => one_of(allowed),
+        ValueShape::List(item) => vec(value_of(item), 0..3).prop_map(Value::from).boxed(),
+        ValueShape::Record(item) => {
             let members = btree_map("[a-z/~]{0,3}", value_of(item), 0..3);
             members.prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()).boxed()
         }
-        Shape::Nested(definition) => object(definition),
-        Shape::Reference(name) => match published(name).unwrap() {
+        ValueShape::Nested(definition) => object(definition),
+        ValueShape::Reference(name) => match published(name).unwrap() {
             PublishedSchemaDefinition::Object(definition, _) => object(definition),
             PublishedSchemaDefinition::Enum(definition) => one_of(&definition.values),
         },
-        Shape::Unknown => wrong().boxed(),
+        ValueShape::Unknown => wrong().boxed(),
     };
     prop_oneof![60 => right, 1 => wrong()].boxed()
 }
@@ -60,8 +60,8 @@ fn wrong() -> impl Strategy<Value = Value> {
 fn any_document() -> impl Strategy<Value = (SkillDocumentType, Value)> {
     proptest::sample::select(SkillDocumentType::ALL.to_vec()).prop_flat_map(|kind| {
         let shape = match kind {
-            SkillDocumentType::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
-            _ => Shape::Reference(kind.as_str()),
+            SkillDocumentType::ErrorResponse => ValueShape::Nested(ErrorResponse::definition()),
+            _ => ValueShape::Reference(kind.as_str()),
         };
         (Just(kind), value_of(&shape))
     })

@@ -145,7 +145,8 @@ async fn system_messages_take_as_many_steps_among_1000_first_messages_as_among_1
     for others in [10, 1000] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nuncio.db");
-        let system = Message::System { content: "be kind".to_owned(), extra: nuncio_core::message::Extra::new() };
+        let system =
+            Message::System { content: "be kind".to_owned(), extra: nuncio_core::message::UnknownMessageFields::new() };
         let began_with = std::iter::once(system).chain(std::iter::repeat_n(Message::user("hello"), others)).collect();
         drop(database_after(0, began_with, &file));
         let store = SqliteStore::open(&file).unwrap();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{AgentRelayCredentials, HttpRelayClient, RelayAddress};
-use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SendError, ToolError, UnopenedMessage};
+use nuncio_a2h::peer::{DeviceCallError, InboundMessage, Peer, PeerConfig, PeerHandler, SendError, UnopenableMessage};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
@@ -34,7 +34,7 @@ pub struct SealedAgent {
     /// Messages that the agent opened.
     pub heard: Arc<Mutex<Vec<InboundMessage>>>,
     /// Messages that the agent could not open.
-    pub refused: Arc<Mutex<Vec<UnopenedMessage>>>,
+    pub refused: Arc<Mutex<Vec<UnopenableMessage>>>,
     stop: CancellationToken,
 }
 
@@ -65,7 +65,7 @@ impl SealedAgent {
             AgentTransport::Socket => HttpRelayClient::by_socket(address, token, fetch, dial),
             AgentTransport::Polling | AgentTransport::Hooks => HttpRelayClient::by_polling(address, token, fetch),
         };
-        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
+        let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenableMessage>>>)>::default();
         let handler = RecordingHandler { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };
         let (relay, entropy, handler) = (Arc::new(relay), Arc::new(SystemEntropy), Arc::new(handler));
         let peer = Peer::new(PeerConfig { relay, key_store, seal_identity, clock, entropy, handler });
@@ -79,8 +79,8 @@ impl SealedAgent {
     }
 
     /// Calls a tool on a person's device.
-    pub async fn call(&self, person: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
-        let conversation = self.peer.conversation_with(&of(person)).await.map_err(ToolError::from)?;
+    pub async fn call(&self, person: &str, tool: &str, arguments: Value) -> Result<Value, DeviceCallError> {
+        let conversation = self.peer.conversation_with(&of(person)).await.map_err(DeviceCallError::from)?;
         self.peer.calls().call_tool(&conversation.id, tool, arguments).await
     }
 
@@ -104,7 +104,7 @@ impl Drop for SealedAgent {
 #[derive(Debug)]
 struct RecordingHandler {
     heard: Arc<Mutex<Vec<InboundMessage>>>,
-    refused: Arc<Mutex<Vec<UnopenedMessage>>>,
+    refused: Arc<Mutex<Vec<UnopenableMessage>>>,
 }
 
 #[async_trait]
@@ -113,7 +113,7 @@ impl PeerHandler for RecordingHandler {
         self.heard.lock().unwrap().push(message);
     }
 
-    async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
+    async fn on_refused(&self, _: &Peer, refused: UnopenableMessage) {
         self.refused.lock().unwrap().push(refused);
     }
 }

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 struct Envelope<'a> {
     #[serde(borrow)]
     hdr: &'a RawValue,
-    body: Body,
+    body: EnvelopeBody,
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct EnvelopeBody {
     nonce: String,
     ct: String,
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_device::audit::ChainedEntry;
-use nuncio_engine::record::{Evidence, EvidenceState, ExplainedRecord};
+use nuncio_device::audit::ChainedAuditEntry;
+use nuncio_engine::record::{ExplainedRecord, ReferencedRecord, ReferencedRecordState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,14 +14,14 @@ use crate::output::{fault, items};
 /// The entries of an exported device record, with the faults of each.
 #[derive(Debug)]
 pub(super) struct DeviceAuditExport {
-    entries: Vec<(ChainedEntry, Option<String>)>,
+    entries: Vec<(ChainedAuditEntry, Option<String>)>,
 }
 
 #[derive(Debug, Deserialize)]
 struct DeviceExportEntry {
     hash: Digest,
     #[serde(flatten)]
-    chained: ChainedEntry,
+    chained: ChainedAuditEntry,
 }
 
 impl DeviceAuditExport {
@@ -60,10 +60,10 @@ impl DeviceAuditExport {
 
     /// Compares the device's entries about the call of an audit record with it. The only result is `Missing` if
     /// messages carried the call and no entry is about it.
-    pub(super) fn evidence(&self, explained: &ExplainedRecord) -> Vec<Evidence> {
+    pub(super) fn evidence(&self, explained: &ExplainedRecord) -> Vec<ReferencedRecord> {
         let record = &explained.record;
         let messages = items(&record["references"]["messages"]);
-        let by_message = |chained: &ChainedEntry| {
+        let by_message = |chained: &ChainedAuditEntry| {
             messages
                 .iter()
                 .any(|message| chained.entry.message_id.as_ref().is_some_and(|id| message["id"] == id.as_str()))
@@ -78,24 +78,24 @@ impl DeviceAuditExport {
         }
         if found.is_empty() && !messages.is_empty() {
             let says = "no entry is of a message that carried the call".to_owned();
-            return vec![evidence("entry".to_owned(), EvidenceState::Missing, says)];
+            return vec![evidence("entry".to_owned(), ReferencedRecordState::Missing, says)];
         }
-        let compare = |(chained, fault): &&(ChainedEntry, Option<String>)| {
+        let compare = |(chained, fault): &&(ChainedAuditEntry, Option<String>)| {
             let name = format!("entry {}", chained.seq);
             match fault.clone().or_else(|| disagreement(chained, explained, messages)) {
-                Some(why) => evidence(name, EvidenceState::Changed, why),
-                None => evidence(name, EvidenceState::Holds, describe_entry(chained)),
+                Some(why) => evidence(name, ReferencedRecordState::Changed, why),
+                None => evidence(name, ReferencedRecordState::Holds, describe_entry(chained)),
             }
         };
         found.iter().map(compare).collect()
     }
 }
 
-fn evidence(name: String, state: EvidenceState, says: String) -> Evidence {
-    Evidence { kept_by: "device".into(), name, state, says, hashes: Vec::new() }
+fn evidence(name: String, state: ReferencedRecordState, says: String) -> ReferencedRecord {
+    ReferencedRecord { kept_by: "device".into(), name, state, says, hashes: Vec::new() }
 }
 
-fn describe_entry(chained: &ChainedEntry) -> String {
+fn describe_entry(chained: &ChainedAuditEntry) -> String {
     let entry = &chained.entry;
     let asked = if entry.asked { "the person was asked" } else { "the person was not asked" };
     let reason = entry.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -103,7 +103,7 @@ fn describe_entry(chained: &ChainedEntry) -> String {
 }
 
 /// The first difference between a device entry and an audit record; `None` if they agree.
-fn disagreement(chained: &ChainedEntry, explained: &ExplainedRecord, messages: &[Value]) -> Option<String> {
+fn disagreement(chained: &ChainedAuditEntry, explained: &ExplainedRecord, messages: &[Value]) -> Option<String> {
     let (entry, record) = (&chained.entry, &explained.record);
     let differs = |what: &str, device: &str, server: &Value| {
         let same = server.is_null() || *server == device;
@@ -127,7 +127,7 @@ fn disagreement(chained: &ChainedEntry, explained: &ExplainedRecord, messages: &
 
 /// Compares the ledger entry that the device names. The device may have seen a later or an earlier entry than the
 /// server; both refer to the same ledger if the server has that entry with that hash.
-fn ledger_differs(chained: &ChainedEntry, explained: &ExplainedRecord) -> Option<String> {
+fn ledger_differs(chained: &ChainedAuditEntry, explained: &ExplainedRecord) -> Option<String> {
     let reference = chained.entry.ledger.as_ref()?;
     let ledger = explained.evidence.iter().find(|evidence| evidence.kept_by == "ledger")?;
     let index = usize::try_from(reference.seq.checked_sub(1)?).ok()?;
@@ -135,7 +135,7 @@ fn ledger_differs(chained: &ChainedEntry, explained: &ExplainedRecord) -> Option
     let rule = &explained.record["references"]["rule"];
     let in_record = rule["seq"] != json!(reference.seq) || rule["hash"] == json!(reference.hash);
     // A changed ledger is reported itself; the device's entry is wrong only if it differs from the audit record too.
-    let wrong = !in_record || (ledger.state == EvidenceState::Holds && !in_ledger);
+    let wrong = !in_record || (ledger.state == ReferencedRecordState::Holds && !in_ledger);
     wrong.then(|| {
         format!(
             "it names entry {} of the ledger with hash {}, which that entry never had",
@@ -162,7 +162,7 @@ fn outcome_differs(status: &str, record: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn entry(status: &str, prev_hash: Digest, seq: u64) -> ChainedEntry {
+    fn entry(status: &str, prev_hash: Digest, seq: u64) -> ChainedAuditEntry {
         serde_json::from_value(json!({
             "seq": seq, "prev_hash": prev_hash, "call_id": "c1", "agent_id": "hotel", "tool_name": "read_file",
             "scope": "filesystem:read", "arguments_digest": "00", "status": status, "asked": true,
@@ -191,7 +191,7 @@ mod tests {
         .unwrap()
     }
 
-    fn states(text: &str, code: Option<&str>) -> Vec<(String, EvidenceState)> {
+    fn states(text: &str, code: Option<&str>) -> Vec<(String, ReferencedRecordState)> {
         let evidence = DeviceAuditExport::parse(text).unwrap().evidence(&explained(code));
         evidence.into_iter().map(|evidence| (evidence.name, evidence.state)).collect()
     }
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn device_entry_that_agrees_with_the_audit_record_is_valid() {
-        assert_eq!(states(&chain("ok"), None), [("entry 1".to_owned(), EvidenceState::Holds)]);
-        assert_eq!(states(&chain("denied"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Holds)]);
+        assert_eq!(states(&chain("ok"), None), [("entry 1".to_owned(), ReferencedRecordState::Holds)]);
+        assert_eq!(states(&chain("denied"), Some("denied")), [("entry 1".to_owned(), ReferencedRecordState::Holds)]);
         assert_eq!(
             states(&chain("ok"), Some("tool_timeout")),
-            [("entry 1".to_owned(), EvidenceState::Holds)],
+            [("entry 1".to_owned(), ReferencedRecordState::Holds)],
             "the answer came too late"
         );
     }
@@ -225,7 +225,7 @@ mod tests {
             assert!(text.contains(from), "{from}");
             assert_eq!(
                 states(&text.replacen(from, to, 1), None),
-                [("entry 1".to_owned(), EvidenceState::Changed)],
+                [("entry 1".to_owned(), ReferencedRecordState::Changed)],
                 "{to}"
             );
         }
@@ -233,19 +233,19 @@ mod tests {
 
     #[test]
     fn rehashed_device_entry_that_contradicts_the_audit_record_is_reported_as_changed() {
-        assert_eq!(states(&chain("ok"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Changed)]);
-        assert_eq!(states(&chain("denied"), None), [("entry 1".to_owned(), EvidenceState::Changed)]);
+        assert_eq!(states(&chain("ok"), Some("denied")), [("entry 1".to_owned(), ReferencedRecordState::Changed)]);
+        assert_eq!(states(&chain("denied"), None), [("entry 1".to_owned(), ReferencedRecordState::Changed)]);
         let mut other = entry("ok", Digest::ZERO, 1);
         other.entry.envelope_digest = Some(Digest::of_bytes(b"other"));
         let text = json!({"entries": [other.with_hash()]}).to_string();
-        assert_eq!(states(&text, None), [("entry 1".to_owned(), EvidenceState::Changed)]);
+        assert_eq!(states(&text, None), [("entry 1".to_owned(), ReferencedRecordState::Changed)]);
         other.entry.message_id = Some(nuncio_core::ids::MessageId::parse("msg_a-2").unwrap());
         let text = json!({"entries": [other.with_hash()]}).to_string();
-        assert_eq!(states(&text, None), [("entry 1".to_owned(), EvidenceState::Changed)]);
+        assert_eq!(states(&text, None), [("entry 1".to_owned(), ReferencedRecordState::Changed)]);
     }
 
     #[test]
     fn device_record_without_an_entry_for_the_call_is_reported_as_missing() {
-        assert_eq!(states(r#"{"entries": []}"#, None), [("entry".to_owned(), EvidenceState::Missing)]);
+        assert_eq!(states(r#"{"entries": []}"#, None), [("entry".to_owned(), ReferencedRecordState::Missing)]);
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::screen::ChatScreen;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum InputEvent {
+pub(super) enum ChatInputEvent {
     Line(String),
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -41,19 +41,19 @@ impl ChatInput {
     }
 
     /// Waits for a typed line.
-    pub(super) async fn ask(&mut self, screen: &mut ChatScreen, prompt: &str) -> InputEvent {
+    pub(super) async fn ask(&mut self, screen: &mut ChatScreen, prompt: &str) -> ChatInputEvent {
         if self.is_interactive {
             screen.prompt(prompt);
         }
         self.next().await
     }
 
-    async fn next(&mut self) -> InputEvent {
+    async fn next(&mut self) -> ChatInputEvent {
         let event = tokio::select! {
-            line = self.lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
-            _ = self.interrupt.recv() => InputEvent::Interrupted,
+            line = self.lines.recv() => line.map_or(ChatInputEvent::End, ChatInputEvent::Line),
+            _ = self.interrupt.recv() => ChatInputEvent::Interrupted,
         };
-        if self.is_interactive && !matches!(event, InputEvent::Line(_)) {
+        if self.is_interactive && !matches!(event, ChatInputEvent::Line(_)) {
             println!();
         }
         event

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
 use nuncio_aap::client::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate};
-use nuncio_core::event::OutputKind;
+use nuncio_core::event::ModelOutputKind;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::StopReason;
 use owo_colors::OwoColorize as _;
@@ -31,7 +31,7 @@ pub(super) struct ChatScreen {
     /// Prints the agent's Markdown; none without a terminal, where programs read the text as it is.
     markdown: Option<MarkdownPrinter>,
     /// The kind of the text block that is being printed.
-    open_block: Option<OutputKind>,
+    open_block: Option<ModelOutputKind>,
     /// Whether a turn ended with an error or could not be read to its end.
     pub(super) turn_failed: bool,
 }
@@ -48,8 +48,8 @@ impl ChatScreen {
             return println!("{}", event(update));
         }
         match update {
-            TurnUpdate::Text(piece) => self.print_piece(OutputKind::Text, piece),
-            TurnUpdate::Thinking(piece) => self.print_piece(OutputKind::Thinking, piece),
+            TurnUpdate::Text(piece) => self.print_piece(ModelOutputKind::Text, piece),
+            TurnUpdate::Thinking(piece) => self.print_piece(ModelOutputKind::Thinking, piece),
             TurnUpdate::Call(call) => self.call(call),
             TurnUpdate::Result { content, .. } => self.result(content),
             TurnUpdate::Interrupted => self.note(self.texts.interrupted),
@@ -251,11 +251,11 @@ impl ChatScreen {
             return self.plain(&format!("{} {text}", self.texts.agent));
         }
         println!("{}", self.texts.agent.bold());
-        self.print_piece(OutputKind::Text, text);
+        self.print_piece(ModelOutputKind::Text, text);
         self.end_block();
     }
 
-    fn print_piece(&mut self, kind: OutputKind, piece: &str) {
+    fn print_piece(&mut self, kind: ModelOutputKind, piece: &str) {
         if self.open_block != Some(kind) {
             self.end_block();
             self.open_block = Some(kind);
@@ -263,7 +263,7 @@ impl ChatScreen {
         }
         let piece = self.breaks.normalized(piece);
         let out = match (kind, &mut self.markdown) {
-            (OutputKind::Text, Some(markdown)) => markdown.push(&clean(&piece)),
+            (ModelOutputKind::Text, Some(markdown)) => markdown.push(&clean(&piece)),
             _ => self.wrap.push(&clean(&piece)),
         };
         self.put(kind, &out);
@@ -272,20 +272,20 @@ impl ChatScreen {
     fn end_block(&mut self) {
         if let Some(kind) = self.open_block.take() {
             let out = match (kind, &mut self.markdown) {
-                (OutputKind::Text, Some(markdown)) => markdown.end(),
+                (ModelOutputKind::Text, Some(markdown)) => markdown.end(),
                 _ => self.wrap.end(),
             };
             self.put(kind, &out);
         }
     }
 
-    fn put(&self, kind: OutputKind, text: &str) {
+    fn put(&self, kind: ModelOutputKind, text: &str) {
         if text.is_empty() {
             return;
         }
         match kind {
-            OutputKind::Text => print!("{text}"),
-            OutputKind::Thinking => print!("{}", text.dimmed()),
+            ModelOutputKind::Text => print!("{text}"),
+            ModelOutputKind::Thinking => print!("{}", text.dimmed()),
         }
         flush();
     }

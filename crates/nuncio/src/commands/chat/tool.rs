@@ -22,7 +22,7 @@ const DEFAULT_TIMEOUT: u64 = 60;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LocalTool {
+pub(super) struct ChatLocalTool {
     pub(super) name: ToolName,
     #[serde(default)]
     title: Option<String>,
@@ -42,7 +42,7 @@ fn default_timeout() -> u64 {
     DEFAULT_TIMEOUT
 }
 
-impl LocalTool {
+impl ChatLocalTool {
     /// Reads a tool's file.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
@@ -125,8 +125,8 @@ async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn tool(command: &str) -> LocalTool {
-        LocalTool::parse(&format!("name = \"t\"\ndescription = \"\"\ncommand = {command}\ntimeout_seconds = 20"))
+    fn tool(command: &str) -> ChatLocalTool {
+        ChatLocalTool::parse(&format!("name = \"t\"\ndescription = \"\"\ncommand = {command}\ntimeout_seconds = 20"))
             .unwrap()
     }
 
@@ -152,7 +152,7 @@ mod tests {
             ("name = \"t\"\ndescription = \"\"\ncommand = [\"x\"]\ncolour = 1", "colour"),
             ("name = \"t\"\ndescription = \"\"\ncommand = [\"x\"]\nparameters = 1", "JSON Schema"),
         ] {
-            let error = LocalTool::parse(bad).unwrap_err();
+            let error = ChatLocalTool::parse(bad).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -7,13 +7,13 @@ use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
 use nuncio_aap::client::{AapConversation, ClientError, TurnUpdate, TurnUpdateStream, UnansweredCall};
 use nuncio_core::ids::ToolName;
-use nuncio_core::message::{Content, Extra, ToolCall};
+use nuncio_core::message::{Content, ToolCall, UnknownMessageFields};
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason};
 
-use super::input::{ChatInput, InputEvent};
+use super::input::{ChatInput, ChatInputEvent};
 use super::screen::ChatScreen;
-use super::tool::LocalTool;
+use super::tool::ChatLocalTool;
 
 /// Time without an update after which a note says what an open call may wait for. AAP has no event for that.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -78,20 +78,20 @@ pub(super) async fn watch(mut exchange: TurnUpdateStream<'_>, screen: &mut ChatS
 /// Answers pending tool calls: allows or denies them, and runs local tools.
 #[derive(Debug)]
 pub(super) struct CallAnswerer {
-    pub(super) tools: Vec<LocalTool>,
+    pub(super) tools: Vec<ChatLocalTool>,
     /// Whether every call is allowed without asking (`--trust`).
     pub(super) trust: bool,
     /// The tools that the user has allowed for this session.
     pub(super) allowed: HashSet<ToolName>,
 }
 
-enum CallDecision {
+enum ToolCallDecision {
     Yes,
     No(Option<String>),
 }
 
 impl CallAnswerer {
-    pub(super) fn new(tools: Vec<LocalTool>, trust: bool) -> Self {
+    pub(super) fn new(tools: Vec<ChatLocalTool>, trust: bool) -> Self {
         Self { tools, trust, allowed: HashSet::new() }
     }
 
@@ -108,10 +108,10 @@ impl CallAnswerer {
         let mut answers = Vec::new();
         for UnansweredCall { call, awaits } in pending {
             let decision = if self.trust || self.allowed.contains(&call.name) {
-                CallDecision::Yes
+                ToolCallDecision::Yes
             } else if !user.is_interactive {
                 screen.note(&screen.texts.refused_unasked.replace("{tool}", call.name.as_str()));
-                CallDecision::No(Some("there is no person to ask".to_owned()))
+                ToolCallDecision::No(Some("there is no person to ask".to_owned()))
             } else {
                 if show {
                     screen.call(&call);
@@ -119,17 +119,17 @@ impl CallAnswerer {
                 self.ask(&call.name, conversation, screen, user).await?
             };
             let answer = match (awaits, decision) {
-                (AwaitedAnswer::Permission, CallDecision::Yes) => {
+                (AwaitedAnswer::Permission, ToolCallDecision::Yes) => {
                     CallAnswer::Permission { call: call.id, granted: true, reason: None }
                 }
-                (AwaitedAnswer::Permission, CallDecision::No(reason)) => {
+                (AwaitedAnswer::Permission, ToolCallDecision::No(reason)) => {
                     CallAnswer::Permission { call: call.id, granted: false, reason }
                 }
                 (AwaitedAnswer::Result, decision) => {
                     let content = match decision {
-                        CallDecision::No(None) => "Tool call denied".to_owned(),
-                        CallDecision::No(Some(reason)) => format!("Tool call denied: {reason}"),
-                        CallDecision::Yes => match self.tools.iter().find(|tool| tool.name == call.name) {
+                        ToolCallDecision::No(None) => "Tool call denied".to_owned(),
+                        ToolCallDecision::No(Some(reason)) => format!("Tool call denied: {reason}"),
+                        ToolCallDecision::Yes => match self.tools.iter().find(|tool| tool.name == call.name) {
                             Some(tool) => tokio::select! {
                                 output = tool.run(&call.input) => output,
                                 () = user.interrupted() => "Tool execution failed: the user stopped it".to_owned(),
@@ -139,7 +139,7 @@ impl CallAnswerer {
                     };
                     let content = Content::Text(content);
                     screen.update(&TurnUpdate::Result { call: call.id.clone(), content: content.clone() });
-                    CallAnswer::Result { call: call.id, content, extra: Extra::new() }
+                    CallAnswer::Result { call: call.id, content, extra: UnknownMessageFields::new() }
                 }
             };
             answers.push(answer);
@@ -154,23 +154,23 @@ impl CallAnswerer {
         conversation: &mut AapConversation,
         screen: &mut ChatScreen,
         user: &mut ChatInput,
-    ) -> Option<CallDecision> {
+    ) -> Option<ToolCallDecision> {
         let texts = screen.texts;
         let question = format!("{} {}: ", texts.allow.replace("{tool}", tool.as_str()), texts.choices);
         loop {
-            let InputEvent::Line(line) = user.ask(screen, &question).await else { return None };
+            let ChatInputEvent::Line(line) = user.ask(screen, &question).await else { return None };
             let line = line.trim();
             let (first, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             match first.to_lowercase().as_str() {
-                "y" | "yes" | "是" | "允许" => return Some(CallDecision::Yes),
+                "y" | "yes" | "是" | "允许" => return Some(ToolCallDecision::Yes),
                 "a" | "always" | "始终" => {
                     self.allowed.insert(tool.clone());
                     conversation.trust(tool.as_str());
-                    return Some(CallDecision::Yes);
+                    return Some(ToolCallDecision::Yes);
                 }
                 "n" | "no" | "否" | "拒绝" => {
                     let reason = reason.trim();
-                    return Some(CallDecision::No((!reason.is_empty()).then(|| reason.to_owned())));
+                    return Some(ToolCallDecision::No((!reason.is_empty()).then(|| reason.to_owned())));
                 }
                 _ => screen.note(texts.again),
             }

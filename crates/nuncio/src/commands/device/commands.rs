@@ -12,7 +12,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
-use nuncio_device::audit::ChainedEntry;
+use nuncio_device::audit::ChainedAuditEntry;
 use nuncio_device::prompt::{DenyAllPrompts, PermissionPrompt};
 use nuncio_device::tools::LocalTools;
 use nuncio_device::{Device, DeviceDependencies, GrantedScopes};
@@ -163,7 +163,7 @@ impl DeviceCommandExecutor {
             DeviceCommand::Audit => {
                 let count = device.audit().verify().map_err(|why| fault(Code::AuditBroken, why.to_string()))?;
                 let entries = device.audit().entries().map_err(device_error)?;
-                json!({"verified": count, "entries": entries.iter().map(ChainedEntry::with_hash).collect::<Vec<_>>()})
+                json!({"verified": count, "entries": entries.iter().map(ChainedAuditEntry::with_hash).collect::<Vec<_>>()})
             }
             DeviceCommand::Verify { agent } => verify(device, agent).await?,
             DeviceCommand::Changed { agent } => changed(device, agent).await?,

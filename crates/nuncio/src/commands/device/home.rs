@@ -10,8 +10,8 @@ use nuncio_core::manifest::ScopePresets;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PermissionPrompt;
 use nuncio_device::tools::{
-    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTools, Location, SharedFolders,
-    ToolsFolder,
+    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, FixedLocationTool, GeoClueLocationTool, LocalTools,
+    SharedFolders, ToolsFolder,
 };
 use nuncio_device::{Device, DeviceDependencies};
 use nuncio_server::fetch::{AllowedAddresses, install_crypto};
@@ -21,7 +21,7 @@ use super::storage::RECORDS;
 use super::{device_error, mcp, storage};
 use crate::cli::DeviceHomeOptions;
 use crate::commands::consumer::guarded_fetch;
-use crate::output::{WrongUsage, fault, shell_quote, wrong_usage};
+use crate::output::{WrongUsageError, fault, shell_quote, wrong_usage};
 
 pub(super) fn folder_of(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf> {
     let default = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".nuncio-device"));
@@ -108,16 +108,17 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Loc
         .under(scope("notification:send")?, Arc::new(DesktopNotificationTool(desktop.clone())));
     if !folders.is_empty() {
         folders.iter().try_for_each(|folder| check_folder(folder, home))?;
-        let folders = SharedFolders::new(folders).map_err(|why| WrongUsage(format!("--folder: {why}")))?;
+        let folders = SharedFolders::new(folders).map_err(|why| WrongUsageError(format!("--folder: {why}")))?;
         tools = tools.under(scope("filesystem:read")?, Arc::new(folders));
     }
     let location_file = home.join("place.toml");
     tools = match text_of(&location_file)? {
         Some(text) => {
-            let location: Location = toml::from_str(&text).map_err(|why| config_error(&location_file, &why))?;
+            let location: FixedLocationTool =
+                toml::from_str(&text).map_err(|why| config_error(&location_file, &why))?;
             tools.under(scope("location:read")?, Arc::new(location))
         }
-        None => tools.under(scope("location:read")?, Arc::new(GeoClueTool(desktop))),
+        None => tools.under(scope("location:read")?, Arc::new(GeoClueLocationTool(desktop))),
     };
     let folder = home.join("tools");
     let user = std::env::var_os("HOME").map(PathBuf::from);

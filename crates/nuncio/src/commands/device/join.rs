@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anstream::eprintln;
-use nuncio_a2h::client::Invitation;
+use nuncio_a2h::client::DeviceInvitation;
 use nuncio_core::invite_link::InviteLink;
 use nuncio_engine::ports::fetch::AddressTrust;
 use owo_colors::OwoColorize as _;
@@ -61,9 +61,9 @@ fn run_again(home: &DeviceHomeOptions, folders: &[PathBuf], port: Option<u16>) -
 }
 
 /// Reads an invite link; the error does not repeat it, because it is a secret.
-pub(super) fn invitation(link: &str) -> anyhow::Result<Invitation> {
+pub(super) fn invitation(link: &str) -> anyhow::Result<DeviceInvitation> {
     let link = InviteLink::parse(link).map_err(|why| wrong_usage(format!("this is not an invite link: {why}")))?;
-    Ok(Invitation {
+    Ok(DeviceInvitation {
         url: link.server,
         trust: AddressTrust::Configured,
         code: link.code,

@@ -13,8 +13,10 @@ use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
-use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure, ToolSource};
-use nuncio_engine::ports::runner::{AuthorizedToolCall, RunError, SentCallMessages, StartSignal, ToolOutput};
+use nuncio_device::tools::{LocalTool, LocalToolFailure, LocalToolSource, LocalTools};
+use nuncio_engine::ports::runner::{
+    AuthorizedToolCall, ProgramStartSignal, SentCallMessages, ToolOutput, ToolRunError,
+};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::install_crypto;
 use nuncio_server::{SystemClock, local_runners_config};
@@ -111,11 +113,11 @@ struct ConnectedMcpServer {
     runners: Arc<ToolRunner>,
     name: BackendName,
     agent: Arc<Agent>,
-    listed: OnceCell<ListedTools>,
+    listed: OnceCell<ListedMcpTools>,
 }
 
 #[derive(Debug)]
-struct ListedTools {
+struct ListedMcpTools {
     tools: BTreeMap<ToolName, Arc<Tool>>,
     /// Reasons why other tools of the MCP server cannot be used.
     unusable: Vec<String>,
@@ -130,10 +132,10 @@ impl ConnectedMcpServer {
     }
 
     /// Lists the tools of the MCP server once; later calls use the same list.
-    async fn listed(&self) -> Result<&ListedTools, ToolFailure> {
+    async fn listed(&self) -> Result<&ListedMcpTools, LocalToolFailure> {
         let list = async || {
-            let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
-            let mut listed = ListedTools { tools: BTreeMap::new(), unusable: Vec::new() };
+            let offers = self.runners.listed(&self.agent).await.map_err(LocalToolFailure::Unavailable)?;
+            let mut listed = ListedMcpTools { tools: BTreeMap::new(), unusable: Vec::new() };
             for offer in offers {
                 listed
                     .tools
@@ -145,12 +147,12 @@ impl ConnectedMcpServer {
         self.listed.get_or_try_init(list).await
     }
 
-    async fn call(&self, tool: Arc<Tool>, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+    async fn call(&self, tool: Arc<Tool>, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
         if let Err(faults) = tool.input.check(arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            return Err(ToolFailure::Arguments(faults.join("; ")));
+            return Err(LocalToolFailure::Arguments(faults.join("; ")));
         }
-        let id = CallId::parse("device").map_err(|why| ToolFailure::Failed(why.to_string()))?;
+        let id = CallId::parse("device").map_err(|why| LocalToolFailure::Failed(why.to_string()))?;
         let call = AuthorizedToolCall {
             agent: Arc::clone(&self.agent),
             tool,
@@ -166,18 +168,18 @@ impl ConnectedMcpServer {
             },
             deadline: SystemClock.now().after(time),
             trace: BTreeMap::new(),
-            program_start: StartSignal::default(),
+            program_start: ProgramStartSignal::default(),
             sent: SentCallMessages::default(),
             inbox: None,
         };
         match self.runners.run(call).await {
             Ok(output) => Ok(result(&output)),
-            Err(RunError::Unavailable(why)) => Err(ToolFailure::Unavailable(why)),
+            Err(ToolRunError::Unavailable(why)) => Err(LocalToolFailure::Unavailable(why)),
             Err(
-                RunError::Failed(why)
-                | RunError::Refused { message: why, .. }
-                | RunError::NoOutcome { message: why, .. },
-            ) => Err(ToolFailure::Failed(why)),
+                ToolRunError::Failed(why)
+                | ToolRunError::Refused { message: why, .. }
+                | ToolRunError::NoOutcome { message: why, .. },
+            ) => Err(LocalToolFailure::Failed(why)),
         }
     }
 }
@@ -196,8 +198,8 @@ fn result(output: &ToolOutput) -> Value {
 struct McpToolSource(Arc<ConnectedMcpServer>);
 
 #[async_trait]
-impl ToolSource for McpToolSource {
-    async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
+impl LocalToolSource for McpToolSource {
+    async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, LocalToolFailure> {
         let Self(server) = self;
         let exists = server.listed().await?.tools.contains_key(name);
         Ok(exists.then(|| Arc::new(McpTool { server: Arc::clone(server), name: name.clone() }) as _))
@@ -212,14 +214,14 @@ struct McpTool {
 
 #[async_trait]
 impl LocalTool for McpTool {
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let ListedTools { tools, unusable } = self.server.listed().await?;
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, LocalToolFailure> {
+        let ListedMcpTools { tools, unusable } = self.server.listed().await?;
         let Some(tool) = tools.get(&self.name) else {
             let quoted = format!("`{}`", self.name);
             let why = unusable.iter().find(|why| why.contains(&quoted)).cloned();
             let has = tools.keys().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
             let none = || format!("the MCP server `{}` has no tool {quoted}; it has {has}", self.server.name);
-            return Err(ToolFailure::Unavailable(why.unwrap_or_else(none)));
+            return Err(LocalToolFailure::Unavailable(why.unwrap_or_else(none)));
         };
         self.server.call(Arc::clone(tool), arguments, time).await
     }

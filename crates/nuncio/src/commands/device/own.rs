@@ -9,7 +9,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::prompt::DenyAllPrompts;
 use nuncio_device::tools::LocalTools;
-use nuncio_device::{BackupFile, Device};
+use nuncio_device::{Device, DeviceBackupFile};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::cli::{DeviceHomeOptions, PassphraseSource};
 use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
 use crate::commands::user::print_qr_code;
-use crate::output::{WrongUsage, cell, fault, items, padded, show, table, wrong_usage};
+use crate::output::{WrongUsageError, cell, fault, items, padded, show, table, wrong_usage};
 
 /// Continues a suggested command in the next line, since it has an id and a path.
 const NEXT_LINE: &str = " \\\n        ";
@@ -155,9 +155,9 @@ pub(super) async fn restore(
     passphrase: &PassphraseSource,
     json: bool,
 ) -> anyhow::Result<()> {
-    let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
+    let unusable = |why: &dyn std::fmt::Display| WrongUsageError(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
-    let backup: BackupFile =
+    let backup: DeviceBackupFile =
         serde_json::from_str(&text).map_err(|why| unusable(&format!("it is not a device backup: {why}")))?;
     let passphrase = passphrase.read(PassphraseUse::Known).await?;
     let config = lock_idle_home(home, LocalTools::default(), Arc::new(DenyAllPrompts)).await?;

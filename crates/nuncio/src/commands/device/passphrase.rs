@@ -11,7 +11,7 @@ use super::commands::Passphrase;
 use super::texts::DeviceTexts;
 use crate::cli::PassphraseSource;
 use crate::commands::confirm::{MAX_LINE, read_line};
-use crate::output::{WrongUsage, wrong_usage};
+use crate::output::{WrongUsageError, wrong_usage};
 
 /// Whether a passphrase is chosen now, and so typed twice, or was chosen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl PassphraseSource {
 /// Reads a passphrase from the named file, the terminal, or standard input.
 pub(super) async fn read(file: Option<&Path>, purpose: PassphraseUse) -> anyhow::Result<Passphrase> {
     if let Some(file) = file {
-        let unusable = |why| WrongUsage(format!("the passphrase file {}: {why}", file.display()));
+        let unusable = |why| WrongUsageError(format!("the passphrase file {}: {why}", file.display()));
         let mut text = String::new();
         let opened = std::fs::File::open(file).map_err(unusable)?;
         opened.take(MAX_LINE).read_to_string(&mut text).map_err(unusable)?;

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::commands::{DeviceCommand, DeviceCommandExecutor};
-use crate::output::{WrongUsage, fault};
+use crate::output::{WrongUsageError, fault};
 
 const SOCKET: &str = "run.sock";
 /// Size limit of a command, in bytes.
@@ -85,7 +85,7 @@ async fn answer_command(stream: UnixStream, commands: DeviceCommandExecutor) {
     };
     let reply = match result {
         Ok(value) => CommandReply::Done(value),
-        Err(error) => match (error.downcast_ref::<OperatorError>(), error.downcast_ref::<WrongUsage>()) {
+        Err(error) => match (error.downcast_ref::<OperatorError>(), error.downcast_ref::<WrongUsageError>()) {
             (Some(error), _) => CommandReply::Failed { code: error.code, message: error.message.clone() },
             (None, Some(usage)) => CommandReply::Usage { message: usage.to_string() },
             (None, None) => CommandReply::Failed { code: Code::Internal, message: error.to_string() },
@@ -120,7 +120,7 @@ async fn send(folder: &Path, command: &DeviceCommand, limit: Duration) -> anyhow
         Ok(Ok(None)) => Ok(None),
         Ok(Ok(Some(CommandReply::Done(value)))) => Ok(Some(value)),
         Ok(Ok(Some(CommandReply::Failed { code, message }))) => Err(fault(code, message)),
-        Ok(Ok(Some(CommandReply::Usage { message }))) => Err(WrongUsage(message).into()),
+        Ok(Ok(Some(CommandReply::Usage { message }))) => Err(WrongUsageError(message).into()),
         Ok(Err(why)) if matches!(why.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => {
             Err(no_reply(&"the connection ended early"))
         }

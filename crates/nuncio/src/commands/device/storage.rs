@@ -13,7 +13,7 @@ use nuncio_core::Code;
 use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_identity::seal::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
+use nuncio_identity::seal::{StorageKey, WrappedStorageKey, WrappingKey, WrappingKeySource};
 use nuncio_server::SystemEntropy;
 use nuncio_store::SqliteKeyStore;
 use owo_colors::OwoColorize as _;
@@ -25,7 +25,7 @@ use super::passphrase::{self, PassphraseUse};
 use super::texts::{DeviceTexts, fill};
 use super::write_private_file;
 use crate::cli::{DeviceHomeOptions, PassphraseSource, StorageKeySource};
-use crate::output::{WrongUsage, fault, show};
+use crate::output::{WrongUsageError, fault, show};
 
 /// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
@@ -79,7 +79,7 @@ fn store_wrapped(
     folder: &Path,
     key: &StorageKey,
     by: &WrappingKey,
-    source: KeySource,
+    source: WrappingKeySource,
 ) -> anyhow::Result<WrappedStorageKey> {
     let wrapped = WrappedStorageKey::new(key, by, source);
     let file = folder.join(WRAPPED);
@@ -90,7 +90,7 @@ fn store_wrapped(
 }
 
 /// The default source of the storage key: the keyring if there is one, or else a file beside the folder.
-async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource)> {
+async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, WrappingKeySource)> {
     match store_in_keyring(folder).await {
         Ok(stored) => return Ok(stored),
         Err(KeyringError::Absent(_)) => {}
@@ -105,21 +105,21 @@ async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource
     stored.map_err(|why| config_error(&folder, &why))
 }
 
-async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, KeySource), KeyringError> {
+async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, WrappingKeySource), KeyringError> {
     let (by, id) = (WrappingKey::random(), random_name(&SystemEntropy, ""));
     let label = format!("Nuncio device in {}", folder.display());
     Keyring::open(&DesktopEnvironment::here()).await?.store(&id, &label, by.to_text().as_bytes()).await?;
-    Ok((by, KeySource::Keyring { id }))
+    Ok((by, WrappingKeySource::Keyring { id }))
 }
 
 /// Writes a new key to a new file. An existing file is never replaced, since it may be the key of other data.
-fn store_in_file(path: &Path) -> std::io::Result<(WrappingKey, KeySource)> {
+fn store_in_file(path: &Path) -> std::io::Result<(WrappingKey, WrappingKeySource)> {
     let by = WrappingKey::random();
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(by.to_text().as_bytes())?;
     file.sync_all()?;
     sync_folder(path.parent().unwrap_or(Path::new("/")))?;
-    Ok((by, KeySource::File { path: path.to_owned() }))
+    Ok((by, WrappingKeySource::File { path: path.to_owned() }))
 }
 
 /// Path of a new key file: `~/.nuncio-device.key` for `~/.nuncio-device`, with a random part if that file exists.
@@ -141,7 +141,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 async fn unwrap(home: &DeviceHomeOptions, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
     let file = folder.join(WRAPPED);
     let (by, invalid, wrong_key) = match &wrapped.source {
-        KeySource::Keyring { id } => {
+        WrappingKeySource::Keyring { id } => {
             let failed = |error: KeyringError| locked(&file, &format!("the key is in the keyring: {error}"));
             let mut keyring = Keyring::open(&DesktopEnvironment::here()).await.map_err(failed)?;
             let found = keyring.load(id).await.map_err(failed)?;
@@ -150,13 +150,13 @@ async fn unwrap(home: &DeviceHomeOptions, folder: &Path, wrapped: &WrappedStorag
             let invalid = "the keyring has no valid key for it".to_owned();
             (by, invalid, "the key in the keyring does not open it")
         }
-        KeySource::Passphrase { salt, argon2 } => {
+        WrappingKeySource::Passphrase { salt, argon2 } => {
             let passphrase = read_passphrase(home, &file).await?;
             let by = WrappingKey::from_passphrase(&passphrase.0, salt, *argon2);
             let by = by.map_err(|why| locked(&file, &why.to_string()))?;
             (Some(by), String::new(), "the passphrase does not open it")
         }
-        KeySource::File { path } => {
+        WrappingKeySource::File { path } => {
             let path = home.storage_key.as_ref().unwrap_or(path);
             let missing =
                 format!("the key file {} is missing; put it back, or name it with --storage-key", path.display());
@@ -186,8 +186,8 @@ fn locked(file: &Path, why: &str) -> anyhow::Error {
 /// Path of the storage key file of a device folder, if its key source is a file.
 pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
     match read_wrapped(folder).ok()??.source {
-        KeySource::File { path } => Some(path),
-        KeySource::Keyring { .. } | KeySource::Passphrase { .. } => None,
+        WrappingKeySource::File { path } => Some(path),
+        WrappingKeySource::Keyring { .. } | WrappingKeySource::Passphrase { .. } => None,
     }
 }
 
@@ -196,9 +196,11 @@ pub(super) fn describe(folder: &Path) -> (String, Value) {
     let texts = DeviceTexts::of_environment();
     match read_wrapped(folder).ok().flatten().map(|wrapped| wrapped.source) {
         None => (texts.no_source.to_owned(), Value::Null),
-        Some(KeySource::Keyring { .. }) => (texts.keyring.to_owned(), json!({"source": "keyring"})),
-        Some(KeySource::Passphrase { .. }) => (texts.passphrase_source.to_owned(), json!({"source": "passphrase"})),
-        Some(KeySource::File { path }) => {
+        Some(WrappingKeySource::Keyring { .. }) => (texts.keyring.to_owned(), json!({"source": "keyring"})),
+        Some(WrappingKeySource::Passphrase { .. }) => {
+            (texts.passphrase_source.to_owned(), json!({"source": "passphrase"}))
+        }
+        Some(WrappingKeySource::File { path }) => {
             let inside = std::path::absolute(folder).is_ok_and(|folder| path.starts_with(folder));
             let text = if inside { texts.key_file_inside } else { texts.key_file };
             (fill(text, &[("file", &path.display())]), json!({"source": "file", "path": path}))
@@ -239,7 +241,7 @@ async fn change(
         }
         StorageKeySource::Passphrase => {
             let passphrase = new_passphrase.read(PassphraseUse::New).await?;
-            WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsage(why.to_string()))?
+            WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsageError(why.to_string()))?
         }
         StorageKeySource::File => {
             let folder = std::path::absolute(&folder)?;
@@ -250,13 +252,13 @@ async fn change(
     store_wrapped(&folder, &key, &by, source)?;
     records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))?;
     let removed = match before.source {
-        KeySource::Passphrase { .. } => Ok(()),
-        KeySource::File { path } => match std::fs::remove_file(path) {
+        WrappingKeySource::Passphrase { .. } => Ok(()),
+        WrappingKeySource::File { path } => match std::fs::remove_file(path) {
             // A key file that was moved, and named with --storage-key, stays where it is.
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|why| why.to_string()),
         },
-        KeySource::Keyring { id } => match Keyring::open(&DesktopEnvironment::here()).await {
+        WrappingKeySource::Keyring { id } => match Keyring::open(&DesktopEnvironment::here()).await {
             Ok(mut keyring) => keyring.delete(&id).await.map_err(|why| why.to_string()),
             Err(why) => Err(why.to_string()),
         },

@@ -5,17 +5,17 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-use nuncio_core::json::JsonError;
+use nuncio_core::json::JsonDocumentError;
 use nuncio_core::{Code, json};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{DiffMode, JudgedDiff, MAX_BYTES};
-use crate::output::{AlreadyReported, UnreadableInputReported, WrongUsage};
+use crate::output::{AlreadyReportedError, UnreadableInputReportedError, WrongUsageError};
 
 /// Answers every line. An unreadable line is answered with an error and sets the exit status.
 pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
-    let wrong = |why: std::io::Error| WrongUsage(format!("{} cannot be read: {why}", file.display()));
+    let wrong = |why: std::io::Error| WrongUsageError(format!("{} cannot be read: {why}", file.display()));
     let mut lines: BufReader<Box<dyn std::io::Read>> = if file == Path::new("-") {
         BufReader::new(Box::new(std::io::stdin()))
     } else {
@@ -48,8 +48,8 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
         _ => {}
     }
     match (unreadable, breaking) {
-        (true, _) => Err(UnreadableInputReported.into()),
-        (false, true) => Err(AlreadyReported.into()),
+        (true, _) => Err(UnreadableInputReportedError.into()),
+        (false, true) => Err(AlreadyReportedError.into()),
         (false, false) => Ok(()),
     }
 }
@@ -77,17 +77,17 @@ fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, Stri
         let message = format!("the line must not have more than {MAX_BYTES} bytes");
         return Some(Err((Code::BodyTooLarge, message)));
     }
-    Some(UnparsedPair::read(line).map(|pair| pair.judged(judge)))
+    Some(UnparsedDiffPair::read(line).map(|pair| pair.judged(judge)))
 }
 
 /// An input line whose manifests or schemas are not parsed yet.
-struct UnparsedPair<'a> {
+struct UnparsedDiffPair<'a> {
     old: &'a RawValue,
     new: &'a RawValue,
     history: Vec<&'a RawValue>,
 }
 
-impl<'a> UnparsedPair<'a> {
+impl<'a> UnparsedDiffPair<'a> {
     fn read(line: &'a [u8]) -> Result<Self, (Code, String)> {
         let wrong = |what: &str| (Code::BadRequest, what.to_owned());
         let line: &RawValue =
@@ -109,7 +109,7 @@ impl<'a> UnparsedPair<'a> {
 
     /// Judges the pair. A value that cannot be represented exactly, such as an overlong number, counts as breaking.
     fn judged(&self, judge: DiffMode) -> JudgedDiff {
-        let history: Result<Vec<Value>, JsonError> = self.history.iter().map(|past| document(past)).collect();
+        let history: Result<Vec<Value>, JsonDocumentError> = self.history.iter().map(|past| document(past)).collect();
         match (document(self.old), document(self.new), history) {
             (Ok(old), Ok(new), Ok(history)) => judge.judged(&old, &new, &history),
             (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => JudgedDiff::unreadable(&why),
@@ -117,10 +117,10 @@ impl<'a> UnparsedPair<'a> {
     }
 }
 
-fn document(raw: &RawValue) -> Result<Value, JsonError> {
+fn document(raw: &RawValue) -> Result<Value, JsonDocumentError> {
     match json::read(raw.get().as_bytes(), MAX_BYTES) {
         // A document that is too deep is a finding of the judge, not an error.
-        Err(JsonError::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| JsonError::TooDeep),
+        Err(JsonDocumentError::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| JsonDocumentError::TooDeep),
         read => read,
     }
 }

@@ -1,7 +1,7 @@
 //! A verdict as text: what broke, where, with which example call, and which permissions need new consent.
 
 use anstream::println;
-use nuncio_judge::ChangeNotice;
+use nuncio_judge::NonBreakingChangeNotice;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn body(pointer: &str, values: [(&str, &Option<Value>); 3]) {
     }
 }
 
-fn notice(notice: &ChangeNotice) {
+fn notice(notice: &NonBreakingChangeNotice) {
     head(notice.rule.as_str(), notice.tool.as_deref(), notice.scope.as_deref(), false);
     body(&notice.pointer, [("was", &notice.old), ("now", &notice.new), ("takes", &notice.witness)]);
 }

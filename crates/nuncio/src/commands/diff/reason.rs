@@ -1,7 +1,7 @@
 //! Reasons why a part of a manifest is unreadable. The judge gives its JSON pointer; the validators give the reason.
 
 use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, ScopePresets};
-use nuncio_judge::{ChangeFinding, ChangeRule};
+use nuncio_judge::{BreakingChangeFinding, BreakingChangeRule};
 use serde_json::Value;
 
 /// Fields of tools and scopes that the change judge reads; faults in other fields do not stop it.
@@ -18,8 +18,8 @@ const UNREADABLE_RULES: [ManifestRule; 6] = [
 ];
 
 /// The reason of an `unreadable` finding; `None` for other findings.
-pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
-    if finding.rule != ChangeRule::Unreadable {
+pub(super) fn of(finding: &BreakingChangeFinding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
+    if finding.rule != BreakingChangeRule::Unreadable {
         return None;
     }
     if let Some(found) = &finding.new {
@@ -60,7 +60,7 @@ fn fault_reasons(manifest: &Value, pointer: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_judge::{ChangePolicy, manifests};
+    use nuncio_judge::{ChangeJudgingPolicy, manifests};
     use serde_json::json;
 
     use super::*;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn reasons_of(old: &Value, new: &Value, history: &[Value]) -> Vec<Option<String>> {
-        let verdict = manifests(Some(old), Some(new), history, &ChangePolicy::default());
+        let verdict = manifests(Some(old), Some(new), history, &ChangeJudgingPolicy::default());
         verdict.findings.iter().map(|finding| of(finding, old, new, history)).collect()
     }
 

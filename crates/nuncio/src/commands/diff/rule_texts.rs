@@ -59,13 +59,13 @@ pub(super) fn of(rule: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use nuncio_judge::schema::NarrowingRule;
-    use nuncio_judge::{ChangeRule, NoticeRule};
+    use nuncio_judge::{BreakingChangeRule, NonBreakingChangeRule};
 
     #[test]
     fn every_rule_of_the_change_judge_has_a_text_that_fits_a_line() {
-        let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
+        let changes = BreakingChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
-        let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
+        let notices = NonBreakingChangeRule::ALL.iter().map(|rule| rule.as_str());
         for rule in changes.chain(schemas).chain(notices) {
             let text = super::of(rule).unwrap_or_else(|| panic!("{rule} has no text"));
             assert!(text.len() <= 76, "{rule}");

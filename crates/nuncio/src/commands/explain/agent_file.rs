@@ -1,7 +1,7 @@
 //! `nuncio explain agent.…`: keys of the agent file.
 
 use anstream::println;
-use nuncio_agent_file::reference::{self, AgentFileKey, AgentFileValueType, ReferenceLanguage};
+use nuncio_agent_file::reference::{self, AgentFileValueType, DocumentedAgentFileKey, ReferenceLanguage};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::commands::consumer::wrapped;
 /// What a name stands for in the agent file.
 enum AgentFileTopic {
     WholeFile,
-    Key(&'static AgentFileKey),
+    Key(&'static DocumentedAgentFileKey),
 }
 
 /// Whether a name is meant as a key of the agent file and not as an error code: it has a dot, or is a section.
@@ -59,7 +59,7 @@ fn unknown(name: &str) -> String {
     format!("the agent file has no key {inside:?}; {perhaps}`nuncio explain agent` lists the sections")
 }
 
-fn as_json(key: &AgentFileKey) -> Value {
+fn as_json(key: &DocumentedAgentFileKey) -> Value {
     json!({
         "key": full_name(key.path),
         "type": key.type_in_words(ReferenceLanguage::English),
@@ -73,7 +73,7 @@ fn as_json(key: &AgentFileKey) -> Value {
     })
 }
 
-fn print(key: &AgentFileKey) {
+fn print(key: &DocumentedAgentFileKey) {
     println!("{}\n", full_name(key.path).bold());
     println!("{}\n", wrapped(key.meaning.en, ""));
     let plain = |text: String| text.replace('`', "");
@@ -100,7 +100,7 @@ fn print(key: &AgentFileKey) {
 }
 
 /// The lines of an example: a section of the file, or one key.
-fn example(key: &AgentFileKey) -> String {
+fn example(key: &DocumentedAgentFileKey) -> String {
     let is_section =
         key.table().is_empty() && matches!(key.values, [AgentFileValueType::Table | AgentFileValueType::Sections]);
     if is_section { key.section_example() } else { format!("{} = {}", key.name(), key.example()) }

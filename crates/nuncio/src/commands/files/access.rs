@@ -8,14 +8,14 @@ use super::toml;
 
 /// The files that the programs of a generated agent may reach besides the agent's own folder.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct FileAccess {
+pub(super) struct GeneratedAgentFileAccess {
     read: Vec<String>,
     write: Vec<String>,
     /// Folders among the command's arguments that are only readable, each with the reason.
     read_only: Vec<(String, &'static str)>,
 }
 
-impl FileAccess {
+impl GeneratedAgentFileAccess {
     /// What a command needs: its program may change the folders among its arguments if `changes` is set, and read the
     /// folders of the files among them. A folder that contains the agent's own, `folder` (absolute), is only readable,
     /// so that the program cannot change the agent file.
@@ -115,7 +115,7 @@ mod tests {
         std::fs::write(at("server/index.js"), "").unwrap();
         let access = |words: &[&str], changes: bool| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            FileAccess::of(&words, Path::new(&at("agent")), changes)
+            GeneratedAgentFileAccess::of(&words, Path::new(&at("agent")), changes)
         };
         let allow = |words: &[&str]| access(words, true).section();
         assert_eq!(allow(&["npx", "-y", "@scope/server"]), "");
@@ -138,7 +138,9 @@ mod tests {
         std::fs::create_dir_all(at("notes")).unwrap();
         let sentences = |word: &str, changes: bool, data: &str| {
             let words = ["npx".to_owned(), "server".to_owned(), word.to_owned()];
-            FileAccess::of(&words, Path::new(&at("agent")), changes).sentences(Path::new(&at(data))).join("\n")
+            GeneratedAgentFileAccess::of(&words, Path::new(&at("agent")), changes)
+                .sentences(Path::new(&at(data)))
+                .join("\n")
         };
         let shared = root.path().display().to_string();
         let around = sentences(&shared, true, "nuncio-data");

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use nuncio_agent_file::STARTER;
 use nuncio_core::Code;
-use nuncio_core::agent::Provider;
+use nuncio_core::agent::ModelProvider;
 use nuncio_core::ids::AgentName;
 use url::Url;
 
 use super::sections::{self, GeneratedAgentParts, NeededSecret};
 use super::{data_option, device, mcp, openapi, process, toml, until_interrupted};
-use crate::cli::Init;
+use crate::cli::InitArguments;
 use crate::output::{fault, shell_quote, wrong_usage};
 
 /// The text of a generated agent file.
@@ -33,9 +33,9 @@ pub(super) struct AgentFileDraft {
 }
 
 /// Generates an agent file; the commented starter if no start is chosen.
-pub(super) async fn make(options: &Init, json: bool) -> anyhow::Result<AgentFileDraft> {
+pub(super) async fn make(options: &InitArguments, json: bool) -> anyhow::Result<AgentFileDraft> {
     check_combination(options)?;
-    let model = options.model.as_deref().map(|model| ModelName::parse(model, options.base_url.as_deref()));
+    let model = options.model.as_deref().map(|model| ProviderAndModel::parse(model, options.base_url.as_deref()));
     let model = model.transpose()?;
     let name = agent_name(&options.folder);
     let tools = match (&options.from_mcp, &options.from_openapi) {
@@ -79,7 +79,7 @@ fn starter(name: &AgentName) -> AgentFileDraft {
 }
 
 /// Refuses options that contradict each other.
-fn check_combination(options: &Init) -> anyhow::Result<()> {
+fn check_combination(options: &InitArguments) -> anyhow::Result<()> {
     let sources = [
         ("--from-mcp", options.from_mcp.is_some()),
         ("--from-openapi", options.from_openapi.is_some()),
@@ -102,7 +102,7 @@ fn check_combination(options: &Init) -> anyhow::Result<()> {
     }
 }
 
-fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> AgentFileDraft {
+fn draft(name: &AgentName, model: Option<&ProviderAndModel>, tools: Option<&GeneratedAgentParts>) -> AgentFileDraft {
     let text = agent_file(name, model, tools);
     let (skipped, count) = tools.map_or((Vec::new(), 1), |tools| (tools.skipped.clone(), tools.names.len()));
     let mut next = tools.map(|tools| tools.next.clone()).unwrap_or_default();
@@ -122,8 +122,8 @@ fn draft(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAg
     }
 }
 
-fn secrets(model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> Vec<NeededSecret> {
-    let key = model.and_then(ModelName::variable).map(|name| NeededSecret { name: name.to_owned(), form: "" });
+fn secrets(model: Option<&ProviderAndModel>, tools: Option<&GeneratedAgentParts>) -> Vec<NeededSecret> {
+    let key = model.and_then(ProviderAndModel::variable).map(|name| NeededSecret { name: name.to_owned(), form: "" });
     let mut needed: Vec<_> = key.into_iter().collect();
     for secret in tools.into_iter().flat_map(|tools| &tools.secrets) {
         if needed.iter().all(|known| known.name != secret.name) {
@@ -134,13 +134,13 @@ fn secrets(model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> Ve
 }
 
 /// Parsed `PROVIDER/MODEL`, and the address of a server of the author's own.
-struct ModelName {
-    provider: Provider,
+struct ProviderAndModel {
+    provider: ModelProvider,
     name: String,
     base_url: Option<String>,
 }
 
-impl ModelName {
+impl ProviderAndModel {
     fn parse(text: &str, base_url: Option<&str>) -> anyhow::Result<Self> {
         // The agent file refuses a template as an address.
         let is_address = |text: &&str| {
@@ -152,13 +152,13 @@ impl ModelName {
                 format!("--base-url {wrong}: write an http or https address, such as http://localhost:8080/v1");
             return Err(wrong_usage(message));
         }
-        let parsed = text.split_once('/').and_then(|(provider, name)| Some((Provider::parse(provider)?, name)));
+        let parsed = text.split_once('/').and_then(|(provider, name)| Some((ModelProvider::parse(provider)?, name)));
         match parsed {
             Some((provider, name)) if !name.trim().is_empty() => {
                 Ok(Self { provider, name: name.to_owned(), base_url: base_url.map(str::to_owned) })
             }
             _ => {
-                let providers = Provider::ALL.map(Provider::as_str).join(", ");
+                let providers = ModelProvider::ALL.map(ModelProvider::as_str).join(", ");
                 let message =
                     format!("--model {text}: write PROVIDER/MODEL, such as ollama/qwen3; providers: {providers}");
                 Err(wrong_usage(message))
@@ -173,14 +173,14 @@ impl ModelName {
 
     fn provider_variable(&self) -> Option<&'static str> {
         match self.provider {
-            Provider::OpenAi => Some("OPENAI_API_KEY"),
-            Provider::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Provider::Gemini => Some("GEMINI_API_KEY"),
-            Provider::OpenRouter => Some("OPENROUTER_API_KEY"),
-            Provider::DeepSeek => Some("DEEPSEEK_API_KEY"),
-            Provider::Mistral => Some("MISTRAL_API_KEY"),
-            Provider::Groq => Some("GROQ_API_KEY"),
-            Provider::Ollama => None,
+            ModelProvider::OpenAi => Some("OPENAI_API_KEY"),
+            ModelProvider::Anthropic => Some("ANTHROPIC_API_KEY"),
+            ModelProvider::Gemini => Some("GEMINI_API_KEY"),
+            ModelProvider::OpenRouter => Some("OPENROUTER_API_KEY"),
+            ModelProvider::DeepSeek => Some("DEEPSEEK_API_KEY"),
+            ModelProvider::Mistral => Some("MISTRAL_API_KEY"),
+            ModelProvider::Groq => Some("GROQ_API_KEY"),
+            ModelProvider::Ollama => None,
         }
     }
 }
@@ -193,7 +193,7 @@ fn agent_name(folder: &Path) -> AgentName {
     AgentName::parse(name.trim_matches('-')).unwrap_or_else(|_| fallback())
 }
 
-fn agent_file(name: &AgentName, model: Option<&ModelName>, tools: Option<&GeneratedAgentParts>) -> String {
+fn agent_file(name: &AgentName, model: Option<&ProviderAndModel>, tools: Option<&GeneratedAgentParts>) -> String {
     let mut out = String::new();
     let about = tools.map(|tools| tools.about.as_str()).unwrap_or_default();
     let description = toml::text(tools.map_or("Answers questions, and knows the time.", |tools| &tools.description));
@@ -229,7 +229,7 @@ pub(super) fn add_tools(out: &mut String, tools: &GeneratedAgentParts) {
     }
 }
 
-fn model_brain(model: &ModelName) -> String {
+fn model_brain(model: &ProviderAndModel) -> String {
     let (provider, name) = (model.provider.as_str(), toml::text(&model.name));
     let mut out = format!(
         "# How it thinks: a language model.\n[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = {name}\n"
@@ -301,13 +301,15 @@ mod tests {
 
     #[test]
     fn model_option_without_a_known_provider_and_a_model_is_refused() {
-        assert!(ModelName::parse("openrouter/meta/llama-4", None).is_ok_and(|model| model.name == "meta/llama-4"));
+        assert!(
+            ProviderAndModel::parse("openrouter/meta/llama-4", None).is_ok_and(|model| model.name == "meta/llama-4")
+        );
         for wrong in ["gpt-5", "open-ai/gpt-5", "openai/", "/x"] {
-            let why = ModelName::parse(wrong, None).err().unwrap().to_string();
+            let why = ProviderAndModel::parse(wrong, None).err().unwrap().to_string();
             assert!(why.contains("PROVIDER/MODEL") && why.contains("openai, anthropic"), "{why}");
         }
         for wrong in ["localhost:8080", "ftp://models.example", "http://localhost/{{ x }}", ""] {
-            let why = ModelName::parse("openai/qwen3", Some(wrong)).err().unwrap().to_string();
+            let why = ProviderAndModel::parse("openai/qwen3", Some(wrong)).err().unwrap().to_string();
             assert!(why.contains("http or https address"), "{why}");
         }
     }
@@ -317,10 +319,10 @@ mod tests {
         let name = AgentName::parse("a").unwrap();
         let model = |provider, base_url: Option<&str>| {
             let base_url = base_url.map(str::to_owned);
-            ModelName { provider, name: "m \"1\"".into(), base_url }
+            ProviderAndModel { provider, name: "m \"1\"".into(), base_url }
         };
         let models =
-            Provider::ALL.map(|provider| [None, Some("http://localhost:8080/v1")].map(|url| model(provider, url)));
+            ModelProvider::ALL.map(|provider| [None, Some("http://localhost:8080/v1")].map(|url| model(provider, url)));
         for model in models.iter().flatten().map(Some).chain([None]) {
             for tools in [None, Some(device::sections(""))] {
                 let text = agent_file(&name, model, tools.as_ref());

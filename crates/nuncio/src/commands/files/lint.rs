@@ -10,7 +10,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_server::{
-    AgentSource, ServerReachability, check_environment, describe_confinement, fronts, load_agents, program_notes,
+    AgentFilesSource, ServerReachability, check_environment, describe_confinement, fronts, load_agents, program_notes,
     reach_servers,
 };
 use owo_colors::OwoColorize as _;
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 
 use super::until_interrupted;
 use crate::commands::chat::clean::clean;
-use crate::output::{AlreadyReported, counted, fault};
+use crate::output::{AlreadyReportedError, counted, fault};
 
 /// Checks agent files, prints all faults at once, and lists what each protocol cannot express. With `connect`, it also
 /// starts or reaches the servers that the agents use.
 pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Result<()> {
-    let declared = load_agents(&AgentSource::Path(path))?;
+    let declared = load_agents(&AgentFilesSource::Path(path))?;
     for (file, declared) in &declared {
         for front in fronts() {
             front
@@ -56,7 +56,7 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
         reports.iter().for_each(AgentFileReport::print);
     }
     let is_reached = |report: &AgentFileReport| report.servers.iter().flatten().all(|server| server.outcome.is_ok());
-    if reports.iter().all(is_reached) { Ok(()) } else { Err(AlreadyReported.into()) }
+    if reports.iter().all(is_reached) { Ok(()) } else { Err(AlreadyReportedError.into()) }
 }
 
 async fn reach(agent: &Agent, file: &Path) -> anyhow::Result<Vec<ServerReachability>> {

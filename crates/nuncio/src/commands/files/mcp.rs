@@ -6,19 +6,19 @@ use std::time::Duration;
 use anstream::eprintln;
 use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_core::text::TextByLanguage;
-use nuncio_server::{McpServerTools, McpStartOptions, OfferedTool, ToolEffect, downloads_packages, mcp_offers};
+use nuncio_server::{McpOfferedTool, McpServerTools, McpStartOptions, ToolEffect, downloads_packages, mcp_offers};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::access::FileAccess;
+use super::access::GeneratedAgentFileAccess;
 use super::sections::{self, AgentFileToolHead, GeneratedAgentParts};
 use super::start_progress::McpStartProgress;
 use super::{outside_data_name, toml};
-use crate::cli::{DEFAULT_DATA, Init};
+use crate::cli::{DEFAULT_DATA, InitArguments};
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
-use crate::output::{WrongUsage, counted};
+use crate::output::{WrongUsageError, counted};
 
 /// Limit of the server's lines that wait to be shown.
 const MAX_WAITING_LINES: usize = 256;
@@ -40,7 +40,7 @@ pub(super) struct McpServerDraft {
 pub(super) async fn import(
     text: &str,
     agent: &AgentName,
-    options: &Init,
+    options: &InitArguments,
     json: bool,
 ) -> anyhow::Result<GeneratedAgentParts> {
     let server = McpServerDraft::parse(text, &options.folder)?;
@@ -55,10 +55,10 @@ pub(super) async fn import(
 /// that may change something; without a terminal they are left out unless `--yes` is given.
 async fn choose(
     server: &str,
-    tools: Vec<OfferedTool>,
-    options: &Init,
+    tools: Vec<McpOfferedTool>,
+    options: &InitArguments,
     json: bool,
-) -> anyhow::Result<(Vec<OfferedTool>, Vec<String>)> {
+) -> anyhow::Result<(Vec<McpOfferedTool>, Vec<String>)> {
     let (readers, writers): (Vec<_>, Vec<_>) =
         tools.into_iter().partition(|offered| options.yes || offered.effect == ToolEffect::ReadOnly);
     if writers.is_empty() {
@@ -68,7 +68,7 @@ async fn choose(
     let asked = !json && std::io::IsTerminal::is_terminal(&std::io::stdin());
     if asked {
         eprintln!("{} of {server} may change something:", counted(number, "tool"));
-        for OfferedTool { tool, effect } in &writers {
+        for McpOfferedTool { tool, effect } in &writers {
             let warning = if *effect == ToolEffect::Destroys { " (may delete or overwrite)" } else { "" };
             let what = tool
                 .title
@@ -91,13 +91,13 @@ impl McpServerDraft {
     fn parse(text: &str, folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder)?;
         if text.starts_with("http://") || text.starts_with("https://") {
-            let url = url::Url::parse(text).map_err(|error| WrongUsage(format!("--from-mcp {text}: {error}")))?;
+            let url = url::Url::parse(text).map_err(|error| WrongUsageError(format!("--from-mcp {text}: {error}")))?;
             let host = url.host_str().unwrap_or_default();
             let label = host.split('.').find(|label| !matches!(*label, "www" | "mcp" | "api")).unwrap_or(host);
             let line = format!("url = {}", toml::text(text));
             return Ok(Self { name: server_name(label), line, command: Vec::new(), folder, missing: Vec::new() });
         }
-        let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
+        let words = split_command(text).map_err(|why| WrongUsageError(format!("--from-mcp {text}: {why}")))?;
         let is_plain = |word: &&String| !word.starts_with('-') && !word.is_empty();
         let package = words.first().is_some_and(|program| downloads_packages(program));
         let mut arguments = words.iter().skip(1);
@@ -112,15 +112,15 @@ impl McpServerDraft {
     }
 
     /// Asks the MCP server for its tools, and shows its output while it starts.
-    async fn ask(&self, agent: &AgentName, options: &Init, json: bool) -> anyhow::Result<McpServerTools> {
+    async fn ask(&self, agent: &AgentName, options: &InitArguments, json: bool) -> anyhow::Result<McpServerTools> {
         let text = format!(
             "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
-            FileAccess::of(&self.command, &self.folder, true).section(),
+            GeneratedAgentFileAccess::of(&self.command, &self.folder, true).section(),
             self.name,
             self.line
         );
         let declared =
-            nuncio_agent_file::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
+            nuncio_agent_file::parse("--from-mcp", &text).map_err(|faults| WrongUsageError(faults.to_string()))?;
         let executable = std::env::current_exe()?;
         let (stderr, lines) = mpsc::channel(MAX_WAITING_LINES);
         let timeout = Duration::from_secs(options.mcp_start_seconds);
@@ -153,9 +153,9 @@ impl McpServerDraft {
         }
     }
 
-    fn sections(&self, tools: &[OfferedTool], skipped: Vec<String>) -> GeneratedAgentParts {
+    fn sections(&self, tools: &[McpOfferedTool], skipped: Vec<String>) -> GeneratedAgentParts {
         let changes = tools.iter().any(|offered| offered.effect != ToolEffect::ReadOnly);
-        let access = FileAccess::of(&self.command, &self.folder, changes);
+        let access = GeneratedAgentFileAccess::of(&self.command, &self.folder, changes);
         let allow = access.section();
         let mut sections = String::new();
         if !allow.is_empty() {
@@ -179,7 +179,7 @@ impl McpServerDraft {
         }
     }
 
-    fn tool_section(&self, OfferedTool { tool, effect }: &OfferedTool) -> String {
+    fn tool_section(&self, McpOfferedTool { tool, effect }: &McpOfferedTool) -> String {
         let description = tool.description.trim();
         let description =
             if description.is_empty() { format!("{} of {}.", tool.name, self.name) } else { description.to_owned() };

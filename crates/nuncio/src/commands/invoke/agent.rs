@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use anstream::{eprintln, println};
 use nuncio_anp::client::{
-    AgentTarget, Agreement, CheckOutcome, CheckSubject, InvocationDelegate, InvocationStep, MethodChoice,
-    NegotiationRequest, RemoteMethod, VerifiedDescription,
+    AgentTarget, DescriptionCheckOutcome, DescriptionClaim, InvocationDelegate, InvocationStep, MethodChoice,
+    NegotiationAgreement, NegotiationRequest, RemoteMethod, VerifiedAgentDescription,
 };
 use nuncio_skill::client::SkillTarget;
 use owo_colors::OwoColorize as _;
 use serde_json::{Map, Value, json};
 
-use super::inputs::{self, InputValue};
+use super::inputs::{self, InvocationInputValue};
 use super::{interrupted, print_output};
-use crate::cli::Invoke;
+use crate::cli::InvokeArguments;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::print_note;
 use crate::commands::peer::{client, is_agent};
 use crate::output::wrong_usage;
 
 /// Whether the target is an agent and not a skill, by its form or by the flags.
-pub(super) fn is_agent_call(options: &Invoke) -> bool {
+pub(super) fn is_agent_call(options: &InvokeArguments) -> bool {
     let has_intent = options.intent.is_some() || !options.tags.is_empty();
     let is_host = || matches!(SkillTarget::parse(&options.target), Ok(SkillTarget::Host(_)));
     is_agent(&options.target) || has_intent || options.signer.agent.is_some() || (options.method.is_some() && is_host())
 }
 
-pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(options: &InvokeArguments, json: bool) -> anyhow::Result<()> {
     let choice = method_choice(options)?;
     let target = AgentTarget::parse(&options.target)?;
     let inputs = inputs::parse(&options.inputs)?;
@@ -44,7 +44,7 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
+fn method_choice(options: &InvokeArguments) -> anyhow::Result<MethodChoice> {
     match &options.method {
         Some(method) => Ok(MethodChoice::Method(method.clone())),
         None if options.intent.is_some() || !options.tags.is_empty() => {
@@ -64,7 +64,7 @@ fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
 
 /// Converts the inputs for the chosen method, and prints the steps of an invocation.
 struct InvocationReporter {
-    inputs: Vec<(String, InputValue)>,
+    inputs: Vec<(String, InvocationInputValue)>,
     json: bool,
 }
 
@@ -98,8 +98,8 @@ impl InvocationDelegate for InvocationReporter {
     }
 }
 
-fn print_agreement(agreement: &Agreement, method: &RemoteMethod, json: bool) {
-    let Agreement { result, notes, reused, .. } = agreement;
+fn print_agreement(agreement: &NegotiationAgreement, method: &RemoteMethod, json: bool) {
+    let NegotiationAgreement { result, notes, reused, .. } = agreement;
     if json {
         println!("{}", json!({"event": "agreed", "result": result, "notes": notes, "reused": reused}));
         return;
@@ -112,7 +112,7 @@ fn print_agreement(agreement: &Agreement, method: &RemoteMethod, json: bool) {
 }
 
 /// Prints the notes on the agent and the checks that could not be made; as JSON, all checks.
-fn print_unverified_checks(agent: &VerifiedDescription, json: bool) {
+fn print_unverified_checks(agent: &VerifiedAgentDescription, json: bool) {
     if json {
         println!("{}", json!({"event": "described", "url": agent.url, "checks": agent.checks, "notes": agent.notes}));
         return;
@@ -120,8 +120,8 @@ fn print_unverified_checks(agent: &VerifiedDescription, json: bool) {
     agent.notes.iter().for_each(|text| print_note(text));
     for check in agent.checks.iter() {
         // The challenge would prove that a description is recent; this one was just fetched.
-        if let CheckOutcome::Unverified { why } = &check.outcome
-            && check.subject != CheckSubject::Challenge
+        if let DescriptionCheckOutcome::Unverified { why } = &check.outcome
+            && check.subject != DescriptionClaim::Challenge
         {
             print_note(&format!("not verified ({}): {why}", check.subject.as_str()));
         }

@@ -18,7 +18,7 @@ pub(super) fn read(descriptor: &SkillDescriptor, texts: &[String]) -> anyhow::Re
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum InputValue {
+pub(super) enum InvocationInputValue {
     Json(Value),
     /// A text that is parsed by the type of its parameter.
     Text(String),
@@ -26,9 +26,10 @@ pub(super) enum InputValue {
 
 /// Parses `NAME=VALUE` inputs and JSON objects, in order, before the schema is known. Reads files (`@FILE`,
 /// `NAME=@FILE`) and standard input (`-`).
-pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)>> {
+pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InvocationInputValue)>> {
     let mut inputs = Vec::new();
-    let entries = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InputValue::Json(value)));
+    let entries =
+        |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InvocationInputValue::Json(value)));
     for text in texts {
         if text.trim_start().starts_with('{') {
             inputs.extend(entries(object(text)?));
@@ -42,7 +43,7 @@ pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)
                 Some(file) => from_file(file)?,
                 None => value.to_owned(),
             };
-            inputs.push((name.to_owned(), InputValue::Text(value)));
+            inputs.push((name.to_owned(), InvocationInputValue::Text(value)));
         } else {
             return Err(wrong_usage(format!("{text:?} is not an input; write NAME=VALUE or a JSON object")));
         }
@@ -53,13 +54,13 @@ pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)
 /// Converts every input to its parameter's type. A text that does not fit stays a text, so that validation reports it
 /// together with all other faults.
 pub(super) fn convert(
-    inputs: Vec<(String, InputValue)>,
+    inputs: Vec<(String, InvocationInputValue)>,
     parse_text: impl Fn(&str, &str) -> Option<Value>,
 ) -> Map<String, Value> {
-    let convert = |(name, value): (String, InputValue)| {
+    let convert = |(name, value): (String, InvocationInputValue)| {
         let value = match value {
-            InputValue::Json(value) => value,
-            InputValue::Text(text) => parse_text(&name, &text).unwrap_or_else(|| text.into()),
+            InvocationInputValue::Json(value) => value,
+            InvocationInputValue::Text(text) => parse_text(&name, &text).unwrap_or_else(|| text.into()),
         };
         (name, value)
     };

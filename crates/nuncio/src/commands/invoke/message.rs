@@ -10,7 +10,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::{interrupted, print_output};
-use crate::cli::{DataDirOption, Invoke};
+use crate::cli::{DataDirOption, InvokeArguments};
 use crate::commands::operator::{carry_out, parsed};
 use crate::output;
 
@@ -20,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Sends a message, and prints the answer unless `--no-wait` is given.
-pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(options: &InvokeArguments, text: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.signer.agent.as_deref().unwrap_or_default()))?;
     let data = &options.signer.data;
     let command = AdminCommand::MessageSend { agent, to: options.target.clone(), text: text.to_owned() };
@@ -37,7 +37,7 @@ pub(super) async fn run(options: &Invoke, text: &str, json: bool) -> anyhow::Res
 }
 
 /// Waits for the answer to a message and prints it.
-pub(super) async fn wait(options: &Invoke, id: &str, json: bool) -> anyhow::Result<()> {
+pub(super) async fn wait(options: &InvokeArguments, id: &str, json: bool) -> anyhow::Result<()> {
     let agent = parsed(AgentName::parse(options.signer.agent.as_deref().unwrap_or_default()))?;
     let data = &options.signer.data;
     let until = Instant::now() + options.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);

@@ -162,12 +162,12 @@ impl DeviceTerminal {
 }
 
 /// A relay, an agent on another server, and a laptop of the person `ada`.
-struct CallSetup {
+struct SealedCallSetup {
     world: SealedSetup,
     laptop: PersonMachine,
 }
 
-impl CallSetup {
+impl SealedCallSetup {
     /// Setup in which the person has granted the agent these scopes.
     async fn new(scopes: &[&str]) -> Self {
         let world = SealedSetup::with(RelayProcess::start(&[]).await, None, &agent()).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_a2h::peer::{CallOptions, SendError, ToolError};
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions, SendError};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{CallId, PersonName};
 use nuncio_core::notification::RelayParty;
@@ -62,7 +62,7 @@ impl ManipulatedRelay {
         self.device = start_device(&self.relay, &self.to_device, &self.code, &self.device_keep).await;
     }
 
-    async fn call(&self) -> Result<Value, ToolError> {
+    async fn call(&self) -> Result<Value, DeviceCallError> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
         self.agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await
     }
@@ -83,7 +83,7 @@ impl ManipulatedRelay {
             self.clock.jump(TOO_LONG);
         };
         let (answer, ()) = tokio::join!(self.call(), waits);
-        assert_eq!(answer, Err(ToolError::NoAnswer), "{what}");
+        assert_eq!(answer, Err(DeviceCallError::NoAnswer), "{what}");
     }
 }
 
@@ -271,7 +271,8 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     // If the answer is dropped, the call has run; repeated with the same id it returns the outcome without running again.
     let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
     let conversation = stage.agent.peer.conversation_with(&ada).await.unwrap();
-    let again = CallOptions { call_id: Some(CallId::parse("call_again").unwrap()), ..CallOptions::default() };
+    let again =
+        DeviceCallOptions { call_id: Some(CallId::parse("call_again").unwrap()), ..DeviceCallOptions::default() };
     let ask = || {
         stage.agent.peer.calls().call_tool_with(&conversation.id, "read_file", json!({"path": "/again"}), again.clone())
     };
@@ -285,7 +286,7 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
         until("the answer is dropped", async || (dropped.load(Ordering::SeqCst) > 0).then_some(())).await;
         stage.clock.jump(TOO_LONG);
     };
-    assert_eq!(tokio::join!(ask(), waits).0, Err(ToolError::NoAnswer));
+    assert_eq!(tokio::join!(ask(), waits).0, Err(DeviceCallError::NoAnswer));
     stage.to_agent.pass_through();
     assert_eq!(ask().await.unwrap()["content"], "read /again");
     assert_eq!(stage.device.runs(), 3);
@@ -356,7 +357,7 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
         vec![message]
     });
     let refused = stage.call().await.unwrap_err();
-    assert!(matches!(refused, ToolError::Unsent(SendError::Seal(SealError::BadOneTimeKey(_)))), "{refused:?}");
+    assert!(matches!(refused, DeviceCallError::Unsent(SendError::Seal(SealError::BadOneTimeKey(_)))), "{refused:?}");
     stage.honest_call("a forged one-time key").await;
 
     // After the first contact the device's keys are pinned.
@@ -386,7 +387,9 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
         stage.restart_agent().await;
         let (sent, ran) = (stage.to_agent.sent_to("/messages").len(), stage.device.runs());
         let refused = stage.call().await.unwrap_err();
-        let ToolError::Unsent(SendError::KeysChanged { devices, .. }) = &refused else { panic!("{name}: {refused:?}") };
+        let DeviceCallError::Unsent(SendError::KeysChanged { devices, .. }) = &refused else {
+            panic!("{name}: {refused:?}")
+        };
         assert!(devices.iter().all(|(_, found)| *found == why), "{name}: {devices:?}");
         assert_eq!(
             (stage.to_agent.sent_to("/messages").len(), stage.device.runs()),

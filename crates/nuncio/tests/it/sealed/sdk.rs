@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_a2h::peer::{Peer, WebhookError, WebhookReceiver};
+use nuncio_a2h::peer::{Peer, ReceivedWebhookError, WebhookReceiver};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
@@ -87,14 +87,14 @@ async fn take(
     peer: &Peer,
     (headers, body): &WebhookRequest,
     now: Timestamp,
-) -> Result<(), WebhookError> {
+) -> Result<(), ReceivedWebhookError> {
     hooks.take(peer, |name| headers.get(name).cloned(), body, now).await
 }
 
-fn status(taken: &Result<(), WebhookError>) -> u16 {
+fn status(taken: &Result<(), ReceivedWebhookError>) -> u16 {
     match taken {
-        Ok(()) | Err(WebhookError::Repeated) => 204,
-        Err(WebhookError::Failed(_)) => 503,
+        Ok(()) | Err(ReceivedWebhookError::Repeated) => 204,
+        Err(ReceivedWebhookError::Failed(_)) => 503,
         Err(_) => 401,
     }
 }
@@ -153,15 +153,15 @@ async fn webhook_agent_calls_and_receives_and_refuses_forged_or_repeated_webhook
     let cut = (headers.clone(), body[..body.len() - 1].to_vec());
     let mut unsigned = with("x-nothing", "");
     unsigned.0.remove("webhook-signature");
-    assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), now).await, Err(WebhookError::Repeated));
+    assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), now).await, Err(ReceivedWebhookError::Repeated));
     for when in [late, early] {
-        assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), when).await, Err(WebhookError::Late));
+        assert_eq!(take(&hooks, peer, &(headers.clone(), body.clone()), when).await, Err(ReceivedWebhookError::Late));
     }
     for forged in [&changed, &cut, &with("webhook-id", "another"), &with("webhook-signature", "v1,AAAA")] {
-        assert_eq!(take(&hooks, peer, forged, now).await, Err(WebhookError::Forged));
+        assert_eq!(take(&hooks, peer, forged, now).await, Err(ReceivedWebhookError::Forged));
     }
-    assert_eq!(take(&hooks, peer, &unsigned, now).await, Err(WebhookError::Missing("webhook-signature")));
-    assert_eq!(take(&other, peer, &(headers.clone(), body.clone()), now).await, Err(WebhookError::Forged));
+    assert_eq!(take(&hooks, peer, &unsigned, now).await, Err(ReceivedWebhookError::Missing("webhook-signature")));
+    assert_eq!(take(&other, peer, &(headers.clone(), body.clone()), now).await, Err(ReceivedWebhookError::Forged));
     // An agent that lost its list of received requests still opens no message twice.
     assert_eq!(take(&fresh, peer, &(headers, body), now).await, Ok(()));
     assert_eq!(agent.heard.lock().unwrap().len(), 1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
-use nuncio_core::event::{EventLog, OutputKind};
+use nuncio_core::event::{ModelOutputKind, TurnEventLog};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, ToolCall};
 use nuncio_core::time::Timestamp;
@@ -37,8 +37,8 @@ impl Clock for StoppedClock {
 
 /// Generated write to the event log of a turn.
 #[derive(Debug, Clone)]
-enum EventLogWrite {
-    Say(OutputKind, String),
+enum TurnEventLogWrite {
+    Say(ModelOutputKind, String),
     EndBlock,
     Call(Map<String, Value>),
     Answer(Content),
@@ -56,17 +56,17 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-fn writes() -> impl Strategy<Value = EventLogWrite> {
-    let voice = prop_oneof![Just(OutputKind::Text), Just(OutputKind::Thinking)];
+fn writes() -> impl Strategy<Value = TurnEventLogWrite> {
+    let voice = prop_oneof![Just(ModelOutputKind::Text), Just(ModelOutputKind::Thinking)];
     prop_oneof![
-        6 => (voice, texts()).prop_map(|(voice, text)| EventLogWrite::Say(voice, text)),
-        1 => Just(EventLogWrite::EndBlock),
+        6 => (voice, texts()).prop_map(|(voice, text)| TurnEventLogWrite::Say(voice, text)),
+        1 => Just(TurnEventLogWrite::EndBlock),
         1 => (texts(), any::<i64>()).prop_map(|(text, number)| {
             let Value::Object(input) = json!({"text": text, "number": number}) else { unreachable!("it is an object") };
-            EventLogWrite::Call(input)
+            TurnEventLogWrite::Call(input)
         }),
-        1 => texts().prop_map(|text| EventLogWrite::Answer(Content::Text(text))),
-        1 => texts().prop_map(|text| EventLogWrite::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
+        1 => texts().prop_map(|text| TurnEventLogWrite::Answer(Content::Text(text))),
+        1 => texts().prop_map(|text| TurnEventLogWrite::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
     ]
 }
 
@@ -86,21 +86,21 @@ fn modes() -> impl Strategy<Value = StreamMode> {
     prop_oneof![Just(StreamMode::Delta), Just(StreamMode::Message)]
 }
 
-fn write(log: &mut EventLog, write: &EventLogWrite) {
+fn write(log: &mut TurnEventLog, write: &TurnEventLogWrite) {
     match write {
-        EventLogWrite::Say(voice, text) => log.delta(*voice, text).unwrap(),
-        EventLogWrite::EndBlock => log.close_block(),
-        EventLogWrite::Call(input) => {
+        TurnEventLogWrite::Say(voice, text) => log.delta(*voice, text).unwrap(),
+        TurnEventLogWrite::EndBlock => log.close_block(),
+        TurnEventLogWrite::Call(input) => {
             let (id, name) = (CallId::parse("c1").unwrap(), ToolName::parse("add").unwrap());
             log.tool_call(&ToolCall { id, name, input: input.clone() }).unwrap();
         }
-        EventLogWrite::Answer(content) => log.tool_result("c1", content).unwrap(),
+        TurnEventLogWrite::Answer(content) => log.tool_result("c1", content).unwrap(),
     }
 }
 
 /// Copies of the event log: empty, after each write, and after the end of the turn.
-fn stages(writes: &[EventLogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
-    let mut log = EventLog::started();
+fn stages(writes: &[TurnEventLogWrite], stop: &TurnOutcome) -> Vec<TurnEventLog> {
+    let mut log = TurnEventLog::started();
     let mut stages = vec![log.clone()];
     for each in writes {
         write(&mut log, each);
@@ -112,7 +112,7 @@ fn stages(writes: &[EventLogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
 }
 
 /// Bytes that a stream starting at event `from` yields before it has to wait or ends.
-fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
+fn read(log: &TurnEventLog, mode: StreamMode, from: usize) -> String {
     let session = SessionId::parse("ses_1").unwrap();
     let turn = Arc::new(LiveTurn::with_log(session, TURN, mode, log.clone()));
     let mut reader = TurnEventReader::new(turn, mode, from, Arc::new(StoppedClock));
@@ -157,7 +157,7 @@ proptest! {
             prop_assert_eq!(read(&log, mode, last + 1), behind(&whole, last), "behind {}", last);
         }
         // An event log that was stored and loaded gives the same bytes.
-        let kept = EventLog::from_bytes(&log.to_bytes()).unwrap();
+        let kept = TurnEventLog::from_bytes(&log.to_bytes()).unwrap();
         prop_assert_eq!(read(&kept, mode, 0), whole);
     }
 

@@ -1,18 +1,18 @@
 //! Tests of the model requests built from a history.
 
-use nuncio_core::agent::{ModelOptionNames, ModelSpec, Provider};
+use nuncio_core::agent::{ModelBrainSpec, ModelOptionNames, ModelProvider};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::{Value, json};
 
 use crate::brains::model::conversation::ModelConversation;
-use crate::brains::model::names::ToolNames;
-use crate::brains::model::parser::RequestParameters;
+use crate::brains::model::names::ToolNameMapping;
+use crate::brains::model::parser::ModelRequestParameters;
 use crate::brains::model::{anthropic, openai};
 
-pub(super) fn spec(provider: Provider) -> ModelSpec {
-    ModelSpec {
+pub(super) fn spec(provider: ModelProvider) -> ModelBrainSpec {
+    ModelBrainSpec {
         provider,
         model: "m".into(),
         base_url: None,
@@ -30,12 +30,12 @@ fn tools() -> Vec<OfferedTool> {
     vec![OfferedTool { name: ToolName::parse("rooms.find").unwrap(), description: "Finds.".into(), parameters }]
 }
 
-fn request(provider: Provider, history: &Value) -> Value {
+fn request(provider: ModelProvider, history: &Value) -> Value {
     let history: Vec<Message> = serde_json::from_value(history.clone()).unwrap();
     let tools = tools();
-    let names = ToolNames::new(&tools);
+    let names = ToolNameMapping::new(&tools);
     let conversation = ModelConversation::new(provider, Some("Be kind."), &history, &names);
-    let ask = RequestParameters {
+    let ask = ModelRequestParameters {
         provider,
         at_home: true,
         model: "m",
@@ -45,7 +45,7 @@ fn request(provider: Provider, history: &Value) -> Value {
         names: &names,
     };
     match provider {
-        Provider::Anthropic => anthropic::request(&ask, &conversation),
+        ModelProvider::Anthropic => anthropic::request(&ask, &conversation),
         _ => openai::request(&ask, &conversation),
     }
 }
@@ -74,7 +74,7 @@ fn history() -> Value {
 
 #[test]
 fn history_becomes_the_expected_openai_request_body() {
-    let body = request(Provider::OpenAi, &history());
+    let body = request(ModelProvider::OpenAi, &history());
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     assert_eq!(
         body,
@@ -107,7 +107,7 @@ fn history_becomes_the_expected_openai_request_body() {
 
 #[test]
 fn history_becomes_the_expected_anthropic_request_body() {
-    let body = request(Provider::Anthropic, &history());
+    let body = request(ModelProvider::Anthropic, &history());
     let text = |text: &str| json!({"type": "text", "text": text});
     assert_eq!(
         body,
@@ -145,15 +145,15 @@ fn history_becomes_the_expected_anthropic_request_body() {
 
 #[test]
 fn requests_follow_gemini_deepseek_and_mistral_differences() {
-    let gemini = request(Provider::Gemini, &history());
+    let gemini = request(ModelProvider::Gemini, &history());
     let calls = &gemini["messages"][2]["tool_calls"];
     assert_eq!((&calls[0]["extra_content"], &calls[1]["extra_content"]), (&Value::Null, &json!({"google": "g"})));
     assert_eq!((&gemini["max_tokens"], &gemini["max_completion_tokens"]), (&json!(100), &Value::Null));
-    let deepseek = request(Provider::DeepSeek, &history());
+    let deepseek = request(ModelProvider::DeepSeek, &history());
     assert_eq!(deepseek["messages"][2]["reasoning_content"], "hm");
     assert_eq!(deepseek["messages"][8]["reasoning_content"], "");
     assert_eq!(deepseek["messages"][6]["reasoning_content"], Value::Null);
-    let mistral = request(Provider::Mistral, &history());
+    let mistral = request(ModelProvider::Mistral, &history());
     assert_eq!(mistral["stream_options"], Value::Null);
     assert_eq!(mistral["messages"][2]["tool_calls"][1]["id"], "000000002");
     assert_eq!(mistral["messages"][3]["tool_call_id"], "000000002");
@@ -169,7 +169,7 @@ fn invalid_history_becomes_alternating_anthropic_messages() {
         {"role": "user", "content": "Hello?"},
         {"role": "tool", "toolCallId": "lost", "content": "found"},
     ]);
-    let body = request(Provider::Anthropic, &odd);
+    let body = request(ModelProvider::Anthropic, &odd);
     let text = |text: &str| json!({"type": "text", "text": text});
     assert_eq!(
         body["messages"],

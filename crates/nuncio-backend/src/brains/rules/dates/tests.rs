@@ -86,8 +86,8 @@ fn length_of_stay_is_read_in_days_unless_ambiguous() {
 
 #[test]
 fn dates_are_formatted_in_english_and_chinese() {
-    assert_eq!(format_date(date(2026, 12, 24), Language::English), "24 December 2026");
-    assert_eq!(format_date(date(2026, 12, 24), Language::Chinese), "2026年12月24日");
+    assert_eq!(format_date(date(2026, 12, 24), DialogueLanguage::English), "24 December 2026");
+    assert_eq!(format_date(date(2026, 12, 24), DialogueLanguage::Chinese), "2026年12月24日");
 }
 
 proptest! {

@@ -1,10 +1,10 @@
-use super::TestAgent;
+use super::RulesTestAgent;
 use super::transcript::check;
 
 #[test]
 fn room_is_found_booked_and_looked_up_in_chinese_conversation() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: 你好
         says: 您好，欢迎光临豪华大酒店！您想查询空房还是预订客房？
@@ -39,7 +39,7 @@ fn room_is_found_booked_and_looked_up_in_chinese_conversation() {
 #[test]
 fn chinese_booking_asks_for_missing_slots_one_after_another() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: 我想订一个房间
         says: 好的。请问您哪天入住？
@@ -66,7 +66,7 @@ fn chinese_booking_asks_for_missing_slots_one_after_another() {
 #[test]
 fn chinese_cancel_phrase_abandons_the_current_intent() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         "guest: 取消预订
         says: 要取消哪个预订？请告诉我预订号，例如 GH-7K3QXM。
         guest: 算了吧
@@ -81,7 +81,7 @@ fn chinese_cancel_phrase_abandons_the_current_intent() {
 #[test]
 fn one_chinese_sentence_can_fill_all_slots() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: 请帮我预订203房间，2026年12月24日至26日，两位客人，姓名王小明
         calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-203","guest_name":"王小明"}
@@ -104,13 +104,13 @@ fn single_chinese_messages_get_expected_reply_or_call() {
             r#"calls: search_rooms {"check_in":"2026-11-16","check_out":"2026-11-17","guests":2}"#,
         ),
     ] {
-        check(&TestAgent::hotel(), &format!("guest: {said}\n{done}"));
+        check(&RulesTestAgent::hotel(), &format!("guest: {said}\n{done}"));
     }
 }
 
 #[test]
 fn chinese_language_option_gives_chinese_reply_to_english_message() {
-    let mut hotel = TestAgent::hotel();
+    let mut hotel = RulesTestAgent::hotel();
     hotel.options.insert(nuncio_core::ids::OptionName::parse("language").unwrap(), "中文".into());
     check(
         &hotel,

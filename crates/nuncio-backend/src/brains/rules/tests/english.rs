@@ -1,10 +1,10 @@
-use super::TestAgent;
+use super::RulesTestAgent;
 use super::transcript::check;
 
 #[test]
 fn room_is_found_booked_and_cancelled_in_english_conversation() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: Hello!
         says: Welcome to the Grand Hotel! Would you like to find a room, or do you have a reservation with us?
@@ -34,7 +34,7 @@ fn room_is_found_booked_and_cancelled_in_english_conversation() {
 #[test]
 fn missing_slots_are_asked_for_until_answered() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: I'd like to book a room
         says: With pleasure. On which day will you arrive?
@@ -65,7 +65,7 @@ fn missing_slots_are_asked_for_until_answered() {
 #[test]
 fn suspended_booking_resumes_after_another_question() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: book a room from 24 to 26 December for two
         says: Which room shall it be? Tell me its number, such as 203, or ask "which rooms are free?".
@@ -89,7 +89,7 @@ fn suspended_booking_resumes_after_another_question() {
 fn english_cancel_phrase_abandons_the_current_intent() {
     for words in ["never mind", "Cancel", "No, forget it!", "oh, cancel that please"] {
         check(
-            &TestAgent::hotel(),
+            &RulesTestAgent::hotel(),
             &format!(
                 "guest: book a room
                 says: With pleasure. On which day will you arrive?
@@ -106,7 +106,7 @@ fn english_cancel_phrase_abandons_the_current_intent() {
 #[test]
 fn one_english_sentence_can_fill_all_slots() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: Please book room 203 for 2 people from Dec 24, 2026 for two nights under the name of Ada King-Noel
         calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guests":2,"room_id":"room-203","guest_name":"Ada King-Noel"}
@@ -117,7 +117,7 @@ fn one_english_sentence_can_fill_all_slots() {
 #[test]
 fn new_date_is_not_combined_with_remembered_date() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         r#"
         guest: any room from 2026-12-24 to 2026-12-26 for 1?
         calls: search_rooms {"check_in":"2026-12-24","check_out":"2026-12-26","guests":1}
@@ -139,7 +139,7 @@ fn new_date_is_not_combined_with_remembered_date() {
 
 #[test]
 fn reply_asks_to_enable_the_needed_tool_when_it_is_disabled() {
-    let mut hotel = TestAgent::hotel();
+    let mut hotel = RulesTestAgent::hotel();
     hotel.is_switched_on = false;
     check(
         &hotel,
@@ -151,7 +151,7 @@ fn reply_asks_to_enable_the_needed_tool_when_it_is_disabled() {
 #[test]
 fn counts_of_rooms_and_nights_are_not_taken_as_number_of_guests() {
     check(
-        &TestAgent::hotel(),
+        &RulesTestAgent::hotel(),
         "guest: is room 203 available for 3 nights from 2026-12-24?
         says: For how many guests?
         guest: 3 adults, 1 child
@@ -177,13 +177,13 @@ fn single_english_messages_get_expected_reply_or_call() {
             r#"calls: search_rooms {"check_in":"2026-12-24","check_out":"2026-12-26","guests":3}"#,
         ),
     ] {
-        check(&TestAgent::hotel(), &format!("guest: {said}\n{done}"));
+        check(&RulesTestAgent::hotel(), &format!("guest: {said}\n{done}"));
     }
 }
 
 #[test]
 fn agent_without_texts_uses_built_in_sentences() {
-    let agent = TestAgent::of(
+    let agent = RulesTestAgent::of(
         r#"
         [agent]
         name = "plain"

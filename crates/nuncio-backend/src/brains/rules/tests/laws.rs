@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Hotel example agent, compiled once for all cases of a property test.
-static HOTEL: LazyLock<TestAgent> = LazyLock::new(TestAgent::hotel);
+static HOTEL: LazyLock<RulesTestAgent> = LazyLock::new(RulesTestAgent::hotel);
 
 fn call(name: &str, id: &str) -> Message {
     let (id, name) = (CallId::parse(id).unwrap(), ToolName::parse(name).unwrap());

@@ -3,17 +3,17 @@
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 
-use super::{RulesBrainAction, TestAgent};
+use super::{RulesBrainAction, RulesTestAgent};
 
 /// Replays a transcript and compares the whole text. `guest:` lines are user messages and `gets:` lines tool results;
 /// `calls:` and `says:` lines are the expected output. A line without a prefix continues the previous one.
-pub(super) fn check(subject: &TestAgent, transcript: &str) {
+pub(super) fn check(subject: &RulesTestAgent, transcript: &str) {
     let expected = transcript.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
     assert_eq!(replay(subject, &expected), expected);
 }
 
 /// Transcript that the agent produces from the `guest:` and `gets:` lines.
-fn replay(subject: &TestAgent, transcript: &str) -> String {
+fn replay(subject: &RulesTestAgent, transcript: &str) -> String {
     let mut history = Vec::new();
     let mut held = Vec::new();
     for line in transcript.lines() {

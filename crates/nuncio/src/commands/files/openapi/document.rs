@@ -10,7 +10,7 @@ const MAX_REFERENCES: usize = 16;
 pub(super) struct OpenApiDocument(Value);
 
 /// Path, path item, method and operation.
-pub(super) type FoundOperation<'a> = (&'a str, &'a Map<String, Value>, HttpMethod, &'a Map<String, Value>);
+pub(super) type OpenApiOperation<'a> = (&'a str, &'a Map<String, Value>, HttpMethod, &'a Map<String, Value>);
 
 impl OpenApiDocument {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -86,7 +86,7 @@ impl OpenApiDocument {
 
     /// Operations with methods that tools can use: paths in the order of the document, methods in the order of
     /// [`HttpMethod::ALL`]. The others are added to `skipped` with the reason.
-    pub(super) fn operations(&self, skipped: &mut Vec<String>) -> Result<Vec<FoundOperation<'_>>, String> {
+    pub(super) fn operations(&self, skipped: &mut Vec<String>) -> Result<Vec<OpenApiOperation<'_>>, String> {
         let paths = self.0["paths"].as_object().ok_or("it has no \"paths\"")?;
         let mut found = Vec::new();
         for (path, item) in paths.iter().filter(|(path, _)| path.starts_with('/')) {

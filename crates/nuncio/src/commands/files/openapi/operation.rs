@@ -10,9 +10,9 @@ use nuncio_server::ToolEffect;
 use serde_json::{Map, Value, json};
 
 use super::super::{sections, toml};
-use super::document::{FoundOperation, OpenApiDocument, literal};
+use super::document::{OpenApiDocument, OpenApiOperation, literal};
 use super::schema::SchemaConverter;
-use super::security::{Credential, SecuritySchemeConverter};
+use super::security::{RequestCredentialTemplate, SecuritySchemeConverter};
 
 /// Limit of a tool name that language models accept.
 pub(super) const MAX_NAME: usize = 64;
@@ -38,15 +38,15 @@ pub(super) fn import(
     document: &OpenApiDocument,
     base: &str,
     security: &mut SecuritySchemeConverter<'_>,
-    (path, item, method, operation): FoundOperation<'_>,
+    (path, item, method, operation): OpenApiOperation<'_>,
 ) -> Result<ImportedOperation, String> {
     let mut arguments = ToolArguments::default();
     let mut converter = SchemaConverter::new(document);
-    let mut request = RequestParts { path: path.to_owned(), ..RequestParts::default() };
+    let mut request = ImportedRequestParts { path: path.to_owned(), ..ImportedRequestParts::default() };
     for credential in security.credentials(operation.get("security"))? {
         match credential {
-            Credential::Header { name, value } => request.add_header(&name, value),
-            Credential::Query { name, value } => request.required_query.push(format!("{name}={value}")),
+            RequestCredentialTemplate::Header { name, value } => request.add_header(&name, value),
+            RequestCredentialTemplate::Query { name, value } => request.required_query.push(format!("{name}={value}")),
         }
     }
     for parameter in parameters(document, item, operation)? {
@@ -134,7 +134,7 @@ struct ToolArguments {
 }
 
 /// A request body as a part of the tool's arguments.
-struct RequestBody {
+struct ImportedRequestBody {
     schema: Value,
     /// `None` if the arguments are the body.
     template: Option<String>,
@@ -165,8 +165,8 @@ impl ToolArguments {
         argument
     }
 
-    fn schema(&self, body: Option<&RequestBody>) -> Value {
-        if let Some(RequestBody { schema, template: None, .. }) = body {
+    fn schema(&self, body: Option<&ImportedRequestBody>) -> Value {
+        if let Some(ImportedRequestBody { schema, template: None, .. }) = body {
             return schema.clone();
         }
         let (mut properties, mut required) = (self.properties.clone(), self.required.clone());
@@ -193,7 +193,7 @@ impl ToolArguments {
 
 /// Parts of the request that parameters fill in.
 #[derive(Default)]
-struct RequestParts {
+struct ImportedRequestParts {
     path: String,
     /// Placeholder in the path, and the template of its value.
     path_values: Vec<(String, String)>,
@@ -205,7 +205,7 @@ struct RequestParts {
     left_out: Vec<String>,
 }
 
-impl RequestParts {
+impl ImportedRequestParts {
     fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
@@ -375,8 +375,8 @@ fn body(
     method: HttpMethod,
     arguments: &mut ToolArguments,
     converter: &mut SchemaConverter<'_>,
-    request: &mut RequestParts,
-) -> Result<Option<RequestBody>, String> {
+    request: &mut ImportedRequestParts,
+) -> Result<Option<ImportedRequestBody>, String> {
     let Some(declared) = operation.get("requestBody").filter(|_| method != HttpMethod::Get) else { return Ok(None) };
     let declared = document.resolve(declared)?;
     let required = declared["required"] == true;
@@ -392,7 +392,7 @@ fn body(
     let schema = converter.convert(&media["schema"])?;
     let is_json = is_json(kind);
     if is_json && arguments.properties.is_empty() && schema["type"] == "object" {
-        return Ok(Some(RequestBody { schema, template: None, required }));
+        return Ok(Some(ImportedRequestBody { schema, template: None, required }));
     }
     match is_json {
         true if kind.starts_with("application/json") || kind.starts_with('*') => {}
@@ -409,7 +409,7 @@ fn body(
         true => value.to_owned(),
         false => format!("{{% if args.body is defined %}}{value}{{% endif %}}"),
     };
-    Ok(Some(RequestBody { schema, template: Some(template), required }))
+    Ok(Some(ImportedRequestBody { schema, template: Some(template), required }))
 }
 
 /// The operation's id as a tool name, or one made of method and path.

@@ -14,7 +14,7 @@ pub(super) struct SecuritySchemeConverter<'a> {
 }
 
 /// A credential in a request; the value is a template.
-pub(super) enum Credential {
+pub(super) enum RequestCredentialTemplate {
     Header { name: String, value: String },
     Query { name: String, value: String },
 }
@@ -30,7 +30,7 @@ impl<'a> SecuritySchemeConverter<'a> {
 
     /// Credentials of the first alternative that can be expressed. `own` are the operation's requirements, if it has
     /// any.
-    pub(super) fn credentials(&mut self, own: Option<&Value>) -> Result<Vec<Credential>, String> {
+    pub(super) fn credentials(&mut self, own: Option<&Value>) -> Result<Vec<RequestCredentialTemplate>, String> {
         let alternatives = own.unwrap_or_else(|| self.document.security());
         let Some(alternatives) = alternatives.as_array().filter(|list| !list.is_empty()) else { return Ok(Vec::new()) };
         let mut reason = String::new();
@@ -57,16 +57,16 @@ impl<'a> SecuritySchemeConverter<'a> {
     }
 
     /// A scheme with its secret, and how it is sent.
-    fn credential(&self, scheme: &str) -> Result<((String, NeededSecret), Credential), String> {
+    fn credential(&self, scheme: &str) -> Result<((String, NeededSecret), RequestCredentialTemplate), String> {
         let declared = self.document.resolve(&self.document.schemes()[scheme])?;
         let secret = self.secret_of(scheme);
         let mut form = "";
         let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
         let value = format!("{{{{ secrets.{secret} }}}}");
-        let header = |name: &str, value: String| Credential::Header { name: name.to_owned(), value };
+        let header = |name: &str, value: String| RequestCredentialTemplate::Header { name: name.to_owned(), value };
         let credential = match (text("type").as_str(), text("in").as_str(), text("scheme").to_lowercase().as_str()) {
             ("apiKey", "header", _) if is_token(&text("name")) => header(&text("name"), value),
-            ("apiKey", "query", _) => Credential::Query { name: literal(&text("name")), value },
+            ("apiKey", "query", _) => RequestCredentialTemplate::Query { name: literal(&text("name")), value },
             ("apiKey", "cookie", _) if is_token(&text("name")) => header("Cookie", format!("{}={value}", text("name"))),
             ("http", _, "basic") => {
                 form = "base64 of user:password";
@@ -96,9 +96,9 @@ impl<'a> SecuritySchemeConverter<'a> {
 }
 
 /// A header other than `Cookie` that two credentials need.
-fn repeated_header(credentials: &[Credential]) -> Option<&str> {
+fn repeated_header(credentials: &[RequestCredentialTemplate]) -> Option<&str> {
     let names = credentials.iter().filter_map(|credential| match credential {
-        Credential::Header { name, .. } if !name.eq_ignore_ascii_case("cookie") => Some(name.as_str()),
+        RequestCredentialTemplate::Header { name, .. } if !name.eq_ignore_ascii_case("cookie") => Some(name.as_str()),
         _ => None,
     });
     let names: Vec<&str> = names.collect();

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::ids::{ConversationId, ScopeId};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice};
 use serde_json::json;
 
-use super::{CallSetup, HIGH, HostileAgentSetup, LOW, MEDIUM, NOTHING, line};
+use super::{HIGH, HostileAgentSetup, LOW, MEDIUM, NOTHING, SealedCallSetup, line};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
-    let scene = CallSetup::new(&[LOW, MEDIUM, HIGH]).await;
+    let scene = SealedCallSetup::new(&[LOW, MEDIUM, HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     // A scope of low sensitivity does not ask.
     let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
@@ -51,7 +51,7 @@ async fn granted_calls_run_after_the_prompts_that_their_sensitivity_requires() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_tool_answers_tool_platform_error() {
-    let scene = CallSetup::new(&[LOW]).await;
+    let scene = SealedCallSetup::new(&[LOW]).await;
     let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "tell", "broken").await.await.unwrap();
     assert!(answer.contains("the program failed"), "{answer}");
@@ -67,7 +67,7 @@ async fn invalid_arguments_answer_tool_invalid_arguments() {
     let device = rude.laptop.start_with_terminal();
     for wrong in [json!({"path": 1}), json!({"path": "a", "mode": "w"}), json!([])] {
         let answer = rude.agent.call("ada", "tell", wrong.clone()).await;
-        let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+        let Err(DeviceCallError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
             panic!("{wrong}: {answer:?}")
         };
         assert!(!why.is_empty());
@@ -79,7 +79,7 @@ async fn invalid_arguments_answer_tool_invalid_arguments() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_tool_answers_tool_unavailable() {
-    let scene = CallSetup::new(&[NOTHING]).await;
+    let scene = SealedCallSetup::new(&[NOTHING]).await;
     let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "agenda", "a").await.await.unwrap();
     assert!(answer.contains("no such tool"), "{answer}");
@@ -91,7 +91,7 @@ async fn unavailable_tool_answers_tool_unavailable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_prompt_answers_user_refused() {
-    let scene = CallSetup::new(&[MEDIUM, HIGH]).await;
+    let scene = SealedCallSetup::new(&[MEDIUM, HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     // Enter alone means no, and so does any input except yes.
     for (number, (id, tool, word)) in
@@ -111,7 +111,7 @@ async fn refused_prompt_answers_user_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_prompt_denies_the_call_and_the_agent_gets_approval_expired() {
-    let scene = CallSetup::new(&[MEDIUM, HIGH]).await;
+    let scene = SealedCallSetup::new(&[MEDIUM, HIGH]).await;
     let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
     device.wait_for_prompts(1).await;
@@ -128,13 +128,13 @@ async fn device_answers_scope_not_granted_to_a_call_of_an_ungranted_scope() {
     let rude = HostileAgentSetup::new(&[LOW]).await;
     let device = rude.laptop.start_with_terminal();
     let ungranted = rude.agent.call("ada", "where", json!({"path": "a"})).await;
-    assert_eq!(ungranted, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+    assert_eq!(ungranted, Err(DeviceCallError::Denied(DenialReason::ScopeNotGranted)));
     // The agent names a granted scope for a tool of another scope.
     let conversation = rude.conversation().await;
-    let laundered = CallOptions { scope: Some(ScopeId::parse(LOW).unwrap()), ..CallOptions::default() };
+    let laundered = DeviceCallOptions { scope: Some(ScopeId::parse(LOW).unwrap()), ..DeviceCallOptions::default() };
     let laundered =
         rude.agent.peer.calls().call_tool_with(&conversation, "where", json!({"path": "a"}), laundered).await;
-    assert_eq!(laundered, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+    assert_eq!(laundered, Err(DeviceCallError::Denied(DenialReason::ScopeNotGranted)));
     assert_eq!(device.questions(), 0);
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
@@ -144,7 +144,7 @@ async fn device_answers_scope_not_granted_to_a_call_of_an_ungranted_scope() {
 /// The server uses the same code as the device: `scope_not_granted`.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_of_the_agent_denies_an_ungranted_scope_before_the_device_is_asked() {
-    let scene = CallSetup::new(&[LOW]).await;
+    let scene = SealedCallSetup::new(&[LOW]).await;
     let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "where", "a").await.await.unwrap();
     assert!(!answer.contains("done"), "{answer}");
@@ -159,10 +159,10 @@ async fn undeclared_tool_answers_tool_not_declared() {
     let rude = HostileAgentSetup::new(&[LOW]).await;
     let device = rude.laptop.start_with_terminal();
     let (scope, timeout) = (ScopeId::parse(LOW).ok(), Some(Duration::from_secs(5)));
-    let options = CallOptions { scope, timeout, ..CallOptions::default() };
+    let options = DeviceCallOptions { scope, timeout, ..DeviceCallOptions::default() };
     let conversation = rude.conversation().await;
     let answer = rude.agent.peer.calls().call_tool_with(&conversation, "wipe_disk", json!({}), options).await;
-    assert_eq!(answer, Err(ToolError::Denied(DenialReason::ToolNotDeclared)));
+    assert_eq!(answer, Err(DeviceCallError::Denied(DenialReason::ToolNotDeclared)));
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
     assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_declared"), false)]);
@@ -178,7 +178,7 @@ async fn call_in_a_group_answers_tool_not_supported_in_group() {
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
     // The same call is allowed in a conversation of two.
     let answer = rude.agent.peer.calls().call_tool(&group, "tell", json!({"path": "a"})).await;
-    assert_eq!(answer, Err(ToolError::Denied(DenialReason::ToolNotSupportedInGroup)));
+    assert_eq!(answer, Err(DeviceCallError::Denied(DenialReason::ToolNotSupportedInGroup)));
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
     assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_supported_in_group"), false)]);

@@ -8,13 +8,13 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{CallSetup, HIGH, LOW, MEDIUM, PersonMachine, line};
+use super::{HIGH, LOW, MEDIUM, PersonMachine, SealedCallSetup, line};
 use crate::process::until;
 use crate::skill_client::{Consumer, is_over};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_after_restart() {
-    let scene = CallSetup::new(&[HIGH]).await;
+    let scene = SealedCallSetup::new(&[HIGH]).await;
     let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
     device.wait_for_prompts(1).await;
@@ -41,7 +41,7 @@ async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_after_restart
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
-    let scene = CallSetup::new(&[HIGH]).await;
+    let scene = SealedCallSetup::new(&[HIGH]).await;
     let phone = second(&scene);
     let (mut on_laptop, mut on_phone) = (scene.laptop.start_with_terminal(), phone.start_with_terminal());
     let call = scene.call("c_1", "where", "a").await;
@@ -74,7 +74,7 @@ async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
 }
 
 /// A second device of the same person; the two devices trust each other.
-fn second(scene: &CallSetup) -> PersonMachine {
+fn second(scene: &SealedCallSetup) -> PersonMachine {
     let phone = PersonMachine::new(&scene.world.relay);
     scene.laptop.device(&["trust", &phone.id, "--yes"]).json();
     phone.device(&["trust", &scene.laptop.id, "--yes"]).json();
@@ -86,7 +86,7 @@ fn second(scene: &CallSetup) -> PersonMachine {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
-    let scene = CallSetup::new(&[LOW, HIGH]).await;
+    let scene = SealedCallSetup::new(&[LOW, HIGH]).await;
     let phone = second(&scene);
     let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
@@ -107,7 +107,7 @@ async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_runs_once_despite_a_relay_kill_during_its_prompt() {
-    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut scene = SealedCallSetup::new(&[HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
     device.wait_for_prompts(1).await;
@@ -123,7 +123,7 @@ async fn call_runs_once_despite_a_relay_kill_during_its_prompt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_allowed_while_the_relay_is_down_runs_nothing() {
-    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut scene = SealedCallSetup::new(&[HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
     device.wait_for_prompts(1).await;
@@ -152,7 +152,7 @@ async fn prompt_allowed_while_the_relay_is_down_runs_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
-    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut scene = SealedCallSetup::new(&[HIGH]).await;
     let mut device = scene.laptop.start_with_terminal();
     let bearer = format!("Bearer {}", scene.world.key);
     let consumer = Consumer::of(scene.world.agent.as_ref().unwrap()).with("authorization", bearer);
@@ -175,7 +175,7 @@ async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn read_file_cannot_leave_the_allowed_folder_by_path_or_symlink() {
     const OUTSIDE: &str = "what nobody may read";
-    let scene = CallSetup::new(&[MEDIUM]).await;
+    let scene = SealedCallSetup::new(&[MEDIUM]).await;
     let home = &scene.laptop.home;
     // Without this file the device uses its built-in file tool instead of the test program.
     fs::remove_file(scene.laptop.home_folder().join("tools/read_file.toml")).unwrap();
