@@ -76,7 +76,7 @@ pub(crate) enum CliCommand {
     Store(DataDirCommand<StoreSubcommand>),
     /// Write everything in the store into a file, also while the server runs; the secret key is not in it
     #[command(
-        after_help = "Keep secret.key apart from the backup: without it, the secrets in the backup cannot be read.\nThe folders programs/ and seals/, and nuncio.toml, are not in a backup."
+        after_help = "Keep secret.key apart from the backup: without it, the secrets in the backup\ncannot be read. The folders programs/ and seals/, and nuncio.toml, are not in a\nbackup."
     )]
     Backup {
         /// File to write, which must not exist
@@ -86,7 +86,7 @@ pub(crate) enum CliCommand {
     },
     /// Restore a backup into a data directory that contains only secret.key
     #[command(
-        after_help = "Unused invites and one-time grants, open approvals and signatures made before the restore are void.\nAgents make new keys for people's devices, and people see that these keys changed."
+        after_help = "Unused invites and one-time grants, open approvals and signatures made before\nthe restore are void. Agents make new keys for people's devices, and people\nsee that these keys changed."
     )]
     Restore {
         /// File that `nuncio backup` wrote
@@ -626,7 +626,7 @@ pub(crate) enum StoreSubcommand {
     Status,
     /// Replace the secret key: everything that it encrypts is encrypted under a new one, also while the server runs
     #[command(
-        after_help = "The new key takes the place of the old file. Copy it to where you keep it apart from backups."
+        after_help = "The new key takes the place of the old file. Copy it to where you keep it\napart from backups."
     )]
     Rekey,
     /// Copy a store into an empty one, which is used from then on; the first one does not open any more
