@@ -24,6 +24,7 @@ mod listen;
 mod memory;
 mod messages;
 mod metrics;
+mod node;
 mod offers;
 mod programs;
 mod registry;

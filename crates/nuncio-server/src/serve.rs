@@ -18,11 +18,10 @@ use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
-use nuncio_core::ids::Incarnation;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::jobs::JobHandlers;
-use nuncio_engine::nodes::{AdoptedWorkReport, StoreSharing};
+use nuncio_engine::nodes::AdoptedWorkReport;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::info::{COPYING_FROM, MOVED_TO};
 use nuncio_engine::ports::{Clock, Meter, Store};
@@ -30,7 +29,6 @@ use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, EngineLimits, EnginePorts};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::{BodyBudget, BodyLimits};
-use nuncio_store::{PostgresStore, SqliteStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -55,17 +53,15 @@ use crate::listen::{
 };
 use crate::messages::DirectMessageSender;
 use crate::metrics::Metrics;
+use crate::node;
 use crate::programs::ProgramRules;
 use crate::registry;
 use crate::rekey::{SecretKeyFile, finish_rekey};
 use crate::retention;
 use crate::server_url;
 use crate::settings::{LoopbackAccess, RemoteRelaySetting, Settings};
-use crate::system::{SystemEntropy, host_name};
+use crate::system::SystemEntropy;
 use crate::webhooks::WebhookSigner;
-
-/// File of the data directory with the incarnation of the last server of a shared store.
-const INCARNATION: &str = "incarnation";
 
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -164,28 +160,6 @@ struct AssembledEngine {
     keyring: ServerKeyring,
 }
 
-async fn open_store(data: &DataDir, meter: Arc<dyn Meter>) -> Result<Arc<dyn Store>, OperatorError> {
-    Ok(match data.store() {
-        StoreLocation::DataDirectory => Arc::new(SqliteStore::open_counted(&data.database(), meter)?),
-        StoreLocation::Postgres(address) => Arc::new(PostgresStore::open_counted((**address).clone(), meter).await?),
-    })
-}
-
-/// Registers this process as a node of its store. The incarnation is kept in the data directory, so that the next
-/// process knows that this one does not run any more.
-async fn join(engine: &Engine, data: &DataDir) -> Result<(), OperatorError> {
-    let nodes = engine.nodes();
-    let (host, version) = (host_name(), env!("CARGO_PKG_VERSION"));
-    if data.store().is_in_data_directory() {
-        return Ok(nodes.join(&host, version, StoreSharing::Exclusive, None).await?);
-    }
-    let files = data.private_files();
-    let previous = files.read(INCARNATION)?.and_then(|name| Incarnation::parse(&String::from_utf8(name).ok()?).ok());
-    nodes.join(&host, version, StoreSharing::OneNode, previous).await?;
-    files.write(INCARNATION, nodes.incarnation().as_str().as_bytes())?;
-    Ok(())
-}
-
 /// Opens the store and connects the engine to the implementations of its ports.
 async fn assemble(
     data: &DataDir,
@@ -211,7 +185,7 @@ async fn assemble(
     let runners = Arc::new(runners.with_agreement_file(data.path().join("agreements.json")));
     let entropy = Arc::new(SystemEntropy);
     let secret_key = data.secret_key(&*entropy)?;
-    let store = open_store(data, Arc::clone(&with.meter)).await?;
+    let store = node::open_store(data, Arc::clone(&with.meter)).await?;
     data.keep_secret_key()?;
     refuse_moved(&*store).await?;
     let cipher = SecretCipher::new(&secret_key);
@@ -304,7 +278,7 @@ impl Server {
         let AssembledEngine { engine, runners, peers, fetch, keyring } = assemble(&data, settings, &with).await?;
         // Read before recovery adds records, so that records cut off the end are noticed.
         let audit_head = engine.records().audit_head().await?;
-        join(&engine, &data).await?;
+        node::join(&engine, &data).await?;
         engine.load_recent_calls().await?;
         engine.access().load().await?;
 
@@ -539,11 +513,7 @@ impl Server {
         self.closed.cancel();
         self.tasks.wait().await;
         self.peers.close().await;
-        if !self.data.store().is_in_data_directory()
-            && let Err(error) = self.engine.nodes().leave().await
-        {
-            tracing::warn!(%error, "the lease of this node ends by itself, in 15 seconds");
-        }
+        node::leave(&self.engine, &self.data).await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::execution::ExecutionState;
-use nuncio_server::{SecretKeySource, StoreLocation};
+use nuncio_server::{DataDir, SecretKeySource, StoreLocation, SystemClock, open_engine};
 use nuncio_test_postgres::{PostgresDatabase, PostgresServer};
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use serde_json::json;
@@ -57,6 +57,22 @@ async fn second_server_on_the_same_database_is_refused_until_the_first_has_stopp
     assert_eq!(output(&over(&second, &execution).await), &json!("done"));
     second.stop().await;
     drop(data);
+}
+
+#[tokio::test]
+async fn command_from_another_data_directory_is_refused_while_a_server_runs() {
+    let database = PostgresDatabase::create();
+    let server = builder(database.url()).start().await;
+    let key = server.data().join("secret.key");
+    let other = tempfile::tempdir().unwrap();
+    let open = || {
+        let data = DataDir::open(other.path()).unwrap().with_secret_key(SecretKeySource::File(key.clone()));
+        open_engine(data.with_store(StoreLocation::parse(Some(database.url())).unwrap()), Arc::new(SystemClock))
+    };
+    let error = open().await.map(|_| ()).unwrap_err();
+    assert_eq!(error.code, Code::StoreInUse, "{error}");
+    let _data = server.stop().await;
+    assert!(open().await.is_ok());
 }
 
 #[tokio::test]
