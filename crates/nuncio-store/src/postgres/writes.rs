@@ -13,8 +13,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use super::problem::SqlError;
 
-/// Value of a parameter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Value of a parameter. It is opaque in `Debug`, because the driver logs the parameters of statements.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum SqlValue {
     Null,
     Integer(i64),
@@ -22,6 +22,8 @@ pub(super) enum SqlValue {
     Bytes(Vec<u8>),
     Texts(Vec<String>),
 }
+
+nuncio_core::opaque_debug!(SqlValue);
 
 impl ToSql for SqlValue {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
@@ -159,3 +161,14 @@ pub(super) type Writes = Vec<SqlWrite>;
 
 /// Result of a translation of changes.
 pub(super) type Translated = Result<(), SqlError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_text_of_parameters_contains_no_stored_content() {
+        let write = SqlWrite::any("SELECT $1", params!["private words", &b"private bytes"[..]]);
+        assert!(!format!("{write:?}").contains("private"), "{write:?}");
+    }
+}
