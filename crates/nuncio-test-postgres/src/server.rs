@@ -66,6 +66,25 @@ impl PostgresServer {
         panic!("PostgreSQL did not start:\n{log}");
     }
 
+    /// Like [`PostgresServer::start`], for encrypted connections too, with a certificate and a key in PEM.
+    #[must_use]
+    pub fn start_with_certificate(certificate: &str, key: &str) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        fs::set_permissions(files.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let write = |name: &str, text: &str| {
+            let file = files.path().join(name);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root() {
+                assert!(Command::new("chown").arg("postgres").arg(&file).status().unwrap().success());
+            }
+            file.display().to_string()
+        };
+        let (certificate, key) = (write("server.pem", certificate), write("server.key", key));
+        // The server reads the files when it starts.
+        Self::start_with(&format!("-c ssl=on -c ssl_cert_file={certificate} -c ssl_key_file={key}"))
+    }
+
     fn create_data(&self) {
         let data = self.data();
         let arguments = ["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8", "--no-sync", "-D"];
@@ -92,7 +111,13 @@ impl PostgresServer {
     /// URL of a database of this server.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+        self.url_at("127.0.0.1", database)
+    }
+
+    /// Like [`PostgresServer::url`], with another name of this machine.
+    #[must_use]
+    pub fn url_at(&self, host: &str, database: &str) -> String {
+        format!("postgres://postgres@{host}:{}/{database}", self.port)
     }
 
     fn data(&self) -> PathBuf {

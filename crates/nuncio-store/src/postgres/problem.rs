@@ -91,7 +91,7 @@ fn from_postgres(error: &tokio_postgres::Error) -> StoreError {
             let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
             let what = match is_io(error) {
                 true => "the PostgreSQL server cannot be reached",
-                false => "a statement for PostgreSQL failed",
+                false => "PostgreSQL cannot be used",
             };
             StoreError::Unavailable(format!("{what} ({cause})"))
         }
@@ -100,7 +100,9 @@ fn from_postgres(error: &tokio_postgres::Error) -> StoreError {
 
 /// Whether the connection was closed or could not be opened.
 fn is_io(error: &tokio_postgres::Error) -> bool {
-    error.is_closed() || std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    // TLS reports a certificate that does not fit as invalid data; waiting does not change it.
+    error.is_closed() || cause.is_some_and(|cause| cause.kind() != std::io::ErrorKind::InvalidData)
 }
 
 /// Explanation of a PostgreSQL error for operators.

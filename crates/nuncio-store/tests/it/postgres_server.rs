@@ -10,6 +10,7 @@ use nuncio_engine::ports::store::{
 use nuncio_store::contract::sample::{self, NOW, node, session_id};
 use nuncio_store::{PostgresAddress, PostgresStore};
 use nuncio_test_postgres::{PostgresDatabase, PostgresServer};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -30,6 +31,30 @@ async fn server_that_may_lose_confirmed_commits_is_refused() {
         let server = PostgresServer::start_with(&format!("-c {setting}"));
         let why = unavailable(open(&server.url("postgres")).await.unwrap_err());
         assert!(why.contains(advice) && why.contains(" on"), "{setting}: {why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_connection_needs_a_known_authority_and_for_verify_full_the_right_host() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let server = PostgresServer::start_with_certificate(&cert.pem(), &signing_key.serialize_pem());
+    let folder = tempfile::tempdir().unwrap();
+    let (known, other) = (folder.path().join("known.pem"), folder.path().join("other.pem"));
+    std::fs::write(&known, cert.pem()).unwrap();
+    std::fs::write(&other, generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem()).unwrap();
+    let url = |host: &str, mode: &str, authority: &std::path::Path| {
+        format!("{}?sslmode={mode}&sslrootcert={}", server.url_at(host, "postgres"), authority.display())
+    };
+    open(&url("localhost", "verify-full", &known)).await.unwrap();
+    open(&url("127.0.0.1", "verify-ca", &known)).await.unwrap();
+    for refused in [
+        url("127.0.0.1", "verify-full", &known),
+        url("127.0.0.1", "require", &known),
+        url("localhost", "verify-full", &other),
+        url("localhost", "verify-ca", &other),
+    ] {
+        let why = unavailable(open(&refused).await.unwrap_err());
+        assert!(why.contains("certificate"), "{refused}: {why}");
     }
 }
 
