@@ -1,5 +1,7 @@
 //! `docs/operating.md`, with a server whose agent hands tasks to people.
 
+use nuncio_test_postgres::PostgresDatabase;
+
 use super::document_run::DocumentRun;
 use super::shell::BackgroundCommand;
 
@@ -70,6 +72,12 @@ pub(super) fn run(run: &mut DocumentRun) {
     let data = run.path("moved").display().to_string();
     run.fill("/srv/nuncio-data", &data);
     run.run("nuncio store copy");
+
+    let database = PostgresDatabase::create();
+    run.fill("postgres://nuncio@db.example.com/nuncio?sslmode=verify-full", database.url());
+    run.prepare("export NUNCIO_DATA=$PWD/data-of-postgres");
+    let server = run.serve("nuncio serve my-agent --store");
+    run.shell.stop(&server);
 
     run.leave_out("cargo install", "it compiles the program, for minutes");
     run.prepare("export NUNCIO_DATA=$PWD/hotel-data");
