@@ -3,6 +3,7 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod common;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod dump;

@@ -9,6 +9,7 @@ use super::connection::Session;
 use super::problem::SqlError;
 use super::rows::{self, to_integer};
 use super::writes::{SqlValue, params};
+use crate::common::{MENTIONING_COLUMNS, PRINCIPAL_COLUMNS};
 
 /// SQL that deletes the rows of the principal `$1`.
 const OF_PRINCIPAL: &[&str] = &[
@@ -48,25 +49,6 @@ const OF_RECIPIENT: &[&str] = &[
     "UPDATE relay_messages SET envelope = '', device = NULL WHERE sender = $1",
 ];
 
-/// Tables and JSON columns of other rows that may mention the person.
-const MENTIONING_COLUMNS: &[(&str, &str)] = &[
-    ("mail", "happening"),
-    ("relay_conversations", "content"),
-    ("accounts", "content"),
-    ("manifests", "content"),
-    ("lineages", "content"),
-    ("delivery_log", "content"),
-    ("approvals", "content"),
-    ("tasks", "content"),
-    ("grants", "content"),
-    ("executions", "content"),
-    ("started_calls", "record"),
-];
-
-/// Tables and columns that contain a principal.
-const NAMES: &[(&str, &str)] =
-    &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
-
 pub(super) async fn person(session: &Session, forgotten: &PersonErasure) -> Result<(), SqlError> {
     let PersonErasure { redaction, at, links, ledger } = forgotten;
     let PersonRedaction { name, pseudonym, principals, .. } = redaction;
@@ -99,7 +81,7 @@ pub(super) async fn person(session: &Session, forgotten: &PersonErasure) -> Resu
     for principal in principals {
         session.execute("DELETE FROM stored_bytes WHERE owner = $1", params![principal.to_string()]).await?;
     }
-    for (table, column) in NAMES {
+    for (table, column) in PRINCIPAL_COLUMNS {
         for principal in principals {
             let sql = format!("UPDATE {table} SET {column} = $2 WHERE {column} = $1");
             session.execute(&sql, params![principal.to_string(), &instead]).await?;

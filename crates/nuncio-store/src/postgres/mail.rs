@@ -6,10 +6,11 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{NotificationStore, StoreError};
 use tokio_postgres::Row;
 
+use super::PostgresStore;
 use super::problem::SqlError;
 use super::rows::{self, clamped, to_json, to_limit};
 use super::writes::{CounterRow, SqlWrite, Translated, Writes, params};
-use super::{PostgresStore, webhooks};
+use crate::common::delivery_lane;
 
 /// Page size up to which mail is read as a short read.
 const FEW_MAILS: usize = 32;
@@ -36,7 +37,7 @@ pub(super) fn put(
              INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
              SELECT 'delivery', $1 || '/' || added.seq, $1, $4, added.seq, $2, 0, 0 FROM added, webhooks
              WHERE $5 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
-            params![&name, at, &content, webhooks::lane(notification), is_agent],
+            params![&name, at, &content, delivery_lane(notification), is_agent],
         );
         out.push(put.counting(CounterRow::Mailbox(name)));
     }

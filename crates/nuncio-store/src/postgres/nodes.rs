@@ -10,17 +10,10 @@ use super::PostgresStore;
 use super::problem::SqlError;
 use super::rows;
 use super::writes::{Refusal, SqlValue, SqlWrite, Translated, Writes, params};
+use crate::common::OWNERS;
 
 /// Time for which an incarnation may own work after it renewed its lease, in milliseconds.
 const LEASE_MILLIS: i64 = 15_000;
-
-/// SQL that selects the owners of unfinished work.
-const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
-    UNION SELECT node FROM started_calls
-    UNION SELECT owner FROM executions WHERE owner IS NOT NULL
-    UNION SELECT node FROM approvals WHERE state = 'pending' AND node IS NOT NULL
-    UNION SELECT node FROM tasks WHERE open = 1 AND node IS NOT NULL
-    UNION SELECT claimed_by FROM jobs WHERE claimed_by IS NOT NULL";
 
 pub(super) fn translate(change: &NodeChange, out: &mut Writes) -> Translated {
     let write = match change {

@@ -16,7 +16,8 @@ use tokio_postgres::Row;
 use super::problem::SqlError;
 use super::rows::{self, clamped, text_or_empty, to_integer, to_json, to_limit};
 use super::writes::{CounterRow, Refusal, SqlWrite, Translated, Writes, params};
-use super::{PostgresStore, mail, webhooks};
+use super::{PostgresStore, mail};
+use crate::common::delivery_lane;
 
 const CONVERSATION_EXISTS: &str = "SELECT 1 FROM relay_conversations WHERE id = $1";
 
@@ -137,7 +138,7 @@ fn notify(conversation: &ConversationId, at: Timestamp, to: &[RelayParty], out: 
              INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
              SELECT 'delivery', $1 || '/' || added.seq, $1, $6::TEXT, added.seq, $2, 0, 0 FROM added, webhooks
              WHERE $7 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
-            params![&name, at, before, after, conversation.as_str(), webhooks::lane(&notification), is_agent],
+            params![&name, at, before, after, conversation.as_str(), delivery_lane(&notification), is_agent],
         );
         out.push(put.counting(CounterRow::Mailbox(name)));
     }

@@ -4,18 +4,7 @@ use nuncio_engine::ports::store::{StoreError, StoreStatus, TableSize, Unfinished
 
 use super::PostgresStore;
 use super::rows;
-
-/// Kinds of unfinished work, with the query that counts it and finds the oldest.
-const UNFINISHED: [(&str, &str); 8] = [
-    ("turn", "SELECT count(*), min(started_at) FROM turns WHERE ended_at IS NULL"),
-    ("call", "SELECT count(*), min(asked_at) FROM started_calls"),
-    ("execution", "SELECT count(*), min(updated_at) FROM executions WHERE owner IS NOT NULL"),
-    ("approval", "SELECT count(*), min(asked_at) FROM approvals WHERE state = 'pending'"),
-    ("task", "SELECT count(*), min(created_at) FROM tasks WHERE open = 1"),
-    ("callback", "SELECT count(*), min(due) FROM jobs WHERE kind = 'callback'"),
-    ("delivery", "SELECT count(*), min(due) FROM jobs WHERE kind = 'delivery'"),
-    ("reply", "SELECT count(*), min(due) FROM jobs WHERE kind = 'reply'"),
-];
+use crate::common::UNFINISHED;
 
 pub(super) async fn read(store: &PostgresStore) -> Result<StoreStatus, StoreError> {
     let names =

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
+use nuncio_core::notification::{QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
 use nuncio_engine::ports::store::{StoreError, WebhookStore};
@@ -35,24 +35,6 @@ pub(super) fn remove(agent: &AgentId, out: &mut Writes) -> Translated {
     out.push(SqlWrite::any(jobs, params![recipient(agent)]));
     out.push(SqlWrite::any("DELETE FROM webhooks WHERE recipient = $1", params![recipient(agent)]));
     Ok(())
-}
-
-/// Group of notifications whose deliveries keep their order: a conversation, or everything outside conversations.
-pub(super) fn lane(notification: &Notification) -> &str {
-    match notification {
-        Notification::Message { conversation, .. }
-        | Notification::Read { conversation, .. }
-        | Notification::Claimed { conversation, .. }
-        | Notification::ConversationChanged { conversation } => conversation.as_str(),
-        Notification::ReauthRequired { .. }
-        | Notification::Restored { .. }
-        | Notification::RelationEstablished { .. }
-        | Notification::ConsentChanged { .. }
-        | Notification::RelationRevoked { .. }
-        | Notification::DevicesChanged { .. }
-        | Notification::KeysChanged { .. }
-        | Notification::WebhookMoved { .. } => "",
-    }
 }
 
 pub(super) fn log(agent: &AgentId, logged: &WebhookDeliveryLogEntry, out: &mut Writes) -> Translated {

@@ -46,26 +46,25 @@ impl ToSql for SqlValue {
 }
 
 macro_rules! into_value {
-    ($($from:ty => $value:expr),* $(,)?) => {
+    ($($from:ty: $value:ident => $into:expr),* $(,)?) => {
         $(impl From<$from> for SqlValue {
-            fn from(value: $from) -> Self {
-                #[allow(clippy::redundant_closure_call, reason = "one form for all types")]
-                ($value)(value)
+            fn from($value: $from) -> Self {
+                $into
             }
         })*
     };
 }
 
 into_value! {
-    &str => |text: &str| Self::Text(text.to_owned()),
-    String => Self::Text,
-    &String => |text: &String| Self::Text(text.clone()),
-    i64 => Self::Integer,
-    u32 => |number| Self::Integer(i64::from(number)),
-    bool => |flag| Self::Integer(i64::from(flag)),
-    Timestamp => |at: Timestamp| Self::Integer(at.as_millis()),
-    &[u8] => |bytes: &[u8]| Self::Bytes(bytes.to_vec()),
-    Vec<String> => Self::Texts,
+    &str: text => Self::Text(text.to_owned()),
+    String: text => Self::Text(text),
+    &String: text => Self::Text(text.clone()),
+    i64: number => Self::Integer(number),
+    u32: number => Self::Integer(number.into()),
+    bool: flag => Self::Integer(flag.into()),
+    Timestamp: at => Self::Integer(at.as_millis()),
+    &[u8]: bytes => Self::Bytes(bytes.to_vec()),
+    Vec<String>: texts => Self::Texts(texts),
 }
 
 impl<T: Into<Self>> From<Option<T>> for SqlValue {

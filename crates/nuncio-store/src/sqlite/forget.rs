@@ -7,6 +7,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlError;
 use super::rows::{self, all, execute, run, to_integer};
+use crate::common::{MENTIONING_COLUMNS, PRINCIPAL_COLUMNS};
 
 /// SQL that deletes the rows of the principal `?1`.
 const OF_PRINCIPAL: &[&str] = &[
@@ -46,25 +47,6 @@ const OF_RECIPIENT: &[&str] = &[
     "UPDATE relay_messages SET envelope = X'', device = NULL WHERE sender = ?1",
 ];
 
-/// Tables and JSON columns of other rows that may mention the person.
-const MENTIONING_COLUMNS: &[(&str, &str)] = &[
-    ("mail", "happening"),
-    ("relay_conversations", "content"),
-    ("accounts", "content"),
-    ("manifests", "content"),
-    ("lineages", "content"),
-    ("delivery_log", "content"),
-    ("approvals", "content"),
-    ("tasks", "content"),
-    ("grants", "content"),
-    ("executions", "content"),
-    ("started_calls", "record"),
-];
-
-/// Tables and columns that contain a principal.
-const NAMES: &[(&str, &str)] =
-    &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
-
 pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Result<(), SqlError> {
     let PersonErasure { redaction, at, links, ledger } = forgotten;
     let PersonRedaction { name, pseudonym, principals, .. } = redaction;
@@ -96,7 +78,7 @@ pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Resu
     for principal in principals {
         execute(connection, "DELETE FROM stored_bytes WHERE owner = ?1", [principal.to_string()])?;
     }
-    for (table, column) in NAMES {
+    for (table, column) in PRINCIPAL_COLUMNS {
         for principal in principals {
             let sql = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
             execute(connection, &sql, [&principal.to_string(), &instead])?;

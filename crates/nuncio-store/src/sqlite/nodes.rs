@@ -9,14 +9,7 @@ use rusqlite::{Connection, Row, params};
 use super::SqliteStore;
 use super::problem::SqlError;
 use super::rows::{self, execute_or, exists, run};
-
-/// SQL that selects the owners of unfinished work.
-const OWNERS: &str = "SELECT node FROM turns WHERE ended_at IS NULL
-    UNION SELECT node FROM started_calls
-    UNION SELECT owner FROM executions WHERE owner IS NOT NULL
-    UNION SELECT node FROM approvals WHERE state = 'pending' AND node IS NOT NULL
-    UNION SELECT node FROM tasks WHERE open = 1 AND node IS NOT NULL
-    UNION SELECT claimed_by FROM jobs WHERE claimed_by IS NOT NULL";
+use crate::common::OWNERS;
 
 pub(super) fn apply(connection: &Connection, change: &NodeChange) -> Result<(), SqlError> {
     match change {

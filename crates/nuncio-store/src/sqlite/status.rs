@@ -7,18 +7,7 @@ use rusqlite::Connection;
 
 use super::problem::SqlError;
 use super::rows::{self, all};
-
-/// Kinds of unfinished work, with the columns and the condition that find it.
-const UNFINISHED: [(&str, &str); 8] = [
-    ("turn", "SELECT count(*), min(started_at) FROM turns WHERE ended_at IS NULL"),
-    ("call", "SELECT count(*), min(asked_at) FROM started_calls"),
-    ("execution", "SELECT count(*), min(updated_at) FROM executions WHERE owner IS NOT NULL"),
-    ("approval", "SELECT count(*), min(asked_at) FROM approvals WHERE state = 'pending'"),
-    ("task", "SELECT count(*), min(created_at) FROM tasks WHERE open = 1"),
-    ("callback", "SELECT count(*), min(due) FROM jobs WHERE kind = 'callback'"),
-    ("delivery", "SELECT count(*), min(due) FROM jobs WHERE kind = 'delivery'"),
-    ("reply", "SELECT count(*), min(due) FROM jobs WHERE kind = 'reply'"),
-];
+use crate::common::UNFINISHED;
 
 pub(super) fn read(connection: &Connection, path: &Path) -> Result<StoreStatus, SqlError> {
     let sizes = "SELECT schema.tbl_name, sum(pages.pgsize) FROM dbstat AS pages

@@ -11,6 +11,7 @@ use rusqlite::{Connection, Row, params};
 use super::problem::SqlError;
 use super::rows::{self, clamped, exists, run, to_json, to_limit};
 use super::{SqliteStore, jobs};
+use crate::common::delivery_lane;
 
 pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlError> {
     run(
@@ -52,29 +53,11 @@ pub(super) fn deliver(
         kind: JobKind::Delivery,
         key: format!("{recipient}/{seq}"),
         receiver: recipient.to_owned(),
-        lane: Some(JobLane { name: lane(notification).to_owned(), seq }),
+        lane: Some(JobLane { name: delivery_lane(notification).to_owned(), seq }),
         due: at,
         attempts: 0,
     };
     jobs::put(connection, &job)
-}
-
-/// Group of notifications whose deliveries keep their order: a conversation, or everything outside conversations.
-fn lane(notification: &Notification) -> &str {
-    match notification {
-        Notification::Message { conversation, .. }
-        | Notification::Read { conversation, .. }
-        | Notification::Claimed { conversation, .. }
-        | Notification::ConversationChanged { conversation } => conversation.as_str(),
-        Notification::ReauthRequired { .. }
-        | Notification::Restored { .. }
-        | Notification::RelationEstablished { .. }
-        | Notification::ConsentChanged { .. }
-        | Notification::RelationRevoked { .. }
-        | Notification::DevicesChanged { .. }
-        | Notification::KeysChanged { .. }
-        | Notification::WebhookMoved { .. } => "",
-    }
 }
 
 pub(super) fn log(connection: &Connection, agent: &AgentId, logged: &WebhookDeliveryLogEntry) -> Result<(), SqlError> {
