@@ -76,7 +76,7 @@ async fn copied_store_is_used_instead_of_the_first_and_can_be_copied_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_copies_change_neither_store() {
+async fn refused_copy_changes_neither_source_nor_target() {
     let it = MovedStore::new().await;
     let other = it.target("other");
     it.at(&other, &["key", "create", "--yes"]).json();
