@@ -87,7 +87,7 @@ impl Observer {
         }
     }
 
-    /// Records that the sender of a job has an answer.
+    /// Records that the request of a job was sent, and whether it arrived.
     pub(crate) fn sent(&self, job: &ClaimedJob, arrived: bool) {
         self.lock().jobs.sent(job, arrived);
     }

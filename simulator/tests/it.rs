@@ -93,7 +93,7 @@ fn stored_commit_that_was_reported_as_failed_is_found() {
 }
 
 #[test]
-fn job_of_a_lane_that_two_nodes_run_at_once_is_found() {
+fn job_that_two_nodes_run_at_the_same_time_is_found() {
     assert!(is_found(StoreSabotage::IgnoresClaims, "promise 11:"));
 }
 

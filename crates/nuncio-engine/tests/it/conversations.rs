@@ -152,7 +152,7 @@ impl LongConversation {
     }
 }
 
-/// A store with a session that had `earlier` turns.
+/// A store with one session, in which `earlier` turns have ended.
 async fn stored(file: &Path, earlier: u64) -> Arc<SqliteStore> {
     let id = SessionId::parse(SESSION).unwrap();
     let system = Message::System { content: "be kind".to_owned(), extra: UnknownMessageFields::new() };

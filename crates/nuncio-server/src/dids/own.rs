@@ -148,7 +148,7 @@ pub(super) struct DidHistory {
     pub(super) current: Arc<OwnDid>,
     /// Documents of retired DIDs, oldest first. Their keys are deleted.
     pub(super) retired: Vec<PublishedDidDocument>,
-    /// Revision of the stored form; 0 if it was never stored.
+    /// Revision of this entry in the keyring of the store; 0 if it is not stored yet.
     pub(super) revision: u64,
 }
 

@@ -222,7 +222,7 @@ async fn key_rotation_is_recorded_with_the_account_that_ordered_it() {
 }
 
 /// Rotates the key `app`, whose previous secret stays valid for an hour.
-fn rotate_with_overlap() -> AdminCommand {
+fn rotate_command_with_overlap() -> AdminCommand {
     AdminCommand::KeyRotate(KeyRotationCommand { which: "app".to_owned(), term: None, overlap_seconds: 3600 })
 }
 
@@ -231,20 +231,20 @@ async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], None).await;
-    let second = gateway.order(rotate_with_overlap()).await.unwrap();
+    let second = gateway.order(rotate_command_with_overlap()).await.unwrap();
     assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
 
     clock.advance(HOUR);
     assert_eq!(asked(&gateway, &first).await, refused("unauthorized"));
-    let third = gateway.order(rotate_with_overlap()).await.unwrap();
+    let third = gateway.order(rotate_command_with_overlap()).await.unwrap();
     assert_eq!((asked(&gateway, &second).await, asked(&gateway, &third).await), (ok(), ok()));
     clock.advance(HOUR);
     assert_eq!(asked(&gateway, &second).await, refused("unauthorized"));
     assert_eq!(asked(&gateway, &third).await, ok());
 
     // Revoking a key invalidates both secrets.
-    let fourth = gateway.order(rotate_with_overlap()).await.unwrap();
+    let fourth = gateway.order(rotate_command_with_overlap()).await.unwrap();
     gateway.order(AdminCommand::KeyRevoke { which: "app".to_owned() }).await.unwrap();
     for key in [&third, &fourth] {
         assert_eq!(asked(&gateway, key).await, refused("unauthorized"));
@@ -261,8 +261,8 @@ async fn second_overlap_is_refused_while_the_first_lasts_and_a_rotation_without_
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], None).await;
-    let second = gateway.order(rotate_with_overlap()).await.unwrap();
-    let error = gateway.order(rotate_with_overlap()).await.unwrap_err();
+    let second = gateway.order(rotate_command_with_overlap()).await.unwrap();
+    let error = gateway.order(rotate_command_with_overlap()).await.unwrap_err();
     assert_eq!(error.code, Code::BadRequest);
     let until = clock.now().after(HOUR).to_string();
     assert!(error.message.contains(&until) && error.message.contains("without --overlap"), "{}", error.message);
@@ -350,7 +350,7 @@ async fn secrets_of_a_rotated_key_and_their_expiry_survive_a_restart() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], Some(KeyExpiry::Seconds(7200))).await;
-    let order = rotate_with_overlap();
+    let order = rotate_command_with_overlap();
     let second = gateway.order(order).await.unwrap();
     let data = gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;

@@ -91,7 +91,7 @@ async fn did_documents_are_identical_after_a_restart() {
 }
 
 /// Data directory with the key files that an earlier version wrote, here for the agent `desk`.
-fn earlier_directory() -> Arc<TempDir> {
+fn data_directory_of_an_earlier_version() -> Arc<TempDir> {
     const EARLIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nuncio/tests/fixtures/data-c83e809/server");
     let data = directory();
     fs::create_dir_all(data.path().join("keys/agents")).unwrap();
@@ -130,7 +130,7 @@ async fn keys_are_sealed_in_the_store_and_in_no_file() {
 
 #[tokio::test]
 async fn key_files_of_an_earlier_version_move_into_the_store() {
-    let data = earlier_directory();
+    let data = data_directory_of_an_earlier_version();
     let gateway = at_loopback(&data).start().await;
     assert!(KEY_FILES.iter().all(|file| !data.path().join(file).exists()) && !data.path().join("keys").exists());
     let did = desk_did(&gateway);
@@ -142,7 +142,7 @@ async fn key_files_of_an_earlier_version_move_into_the_store() {
 
 #[tokio::test]
 async fn interrupted_move_of_key_files_is_finished_at_the_next_start() {
-    let data = earlier_directory();
+    let data = data_directory_of_an_earlier_version();
     let copies = KEY_FILES.map(|file| fs::read(data.path().join(file)).unwrap());
     at_loopback(&data).start().await.stop().await;
     let restore = |file: &str, content: &[u8]| {
@@ -161,7 +161,7 @@ async fn interrupted_move_of_key_files_is_finished_at_the_next_start() {
 #[tokio::test]
 async fn key_file_readable_by_others_is_not_moved() {
     for file in KEY_FILES {
-        let data = earlier_directory();
+        let data = data_directory_of_an_earlier_version();
         fs::set_permissions(data.path().join(file), Permissions::from_mode(0o640)).unwrap();
         let error = at_loopback(&data).try_start().await.unwrap_err();
         assert_eq!(error.code, Code::DataDirUnusable);
@@ -172,7 +172,7 @@ async fn key_file_readable_by_others_is_not_moved() {
 
 #[tokio::test]
 async fn damaged_key_file_is_reported_and_neither_moved_nor_replaced() {
-    let data = earlier_directory();
+    let data = data_directory_of_an_earlier_version();
     let file = data.path().join(AGENT_FILE);
     let whole = fs::read_to_string(&file).unwrap();
     let other = whole.replace("http://localhost:47400", "https://127.0.0.1");
