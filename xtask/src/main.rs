@@ -8,6 +8,7 @@ mod fuzz;
 mod language;
 mod links;
 mod methods;
+mod modules;
 mod names;
 mod needs;
 mod portable;

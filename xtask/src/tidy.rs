@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use toml::Table;
 
 use crate::names::{self, CrateDependencies};
-use crate::{language, links, methods, wording};
+use crate::{language, links, methods, modules, wording};
 
 /// Each crate of the workspace, and the workspace crates it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -150,6 +150,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     language::check(root, &mut faults)?;
     methods::check(root, &mut faults)?;
+    modules::check(root, &mut faults)?;
     wording::check(root, &mut faults)?;
     links::check(root, &mut faults)?;
     names::check(root, &crate_dependencies(&manifests), &mut faults)?;

@@ -12,7 +12,7 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
 use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::consent::Ed25519Verifier;
+use nuncio_engine::Ed25519Verifier;
 use nuncio_engine::ports::Clock;
 use nuncio_http::device_tokens::{DeviceTokenHolder, DeviceTokenIssuer, IssuedDeviceToken};
 use nuncio_http::front::ServerTokenKind;

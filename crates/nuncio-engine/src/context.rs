@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
-use crate::engine::EngineLimits;
 use crate::error::EngineError;
+use crate::limits::EngineLimits;
 use crate::ports::entropy::{random_name, timed_name};
 use crate::ports::store::{AuditChange, Change, ClaimedJob, Conflict, JobClaimRequest, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};

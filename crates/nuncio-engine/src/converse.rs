@@ -17,7 +17,6 @@ mod external_calls;
 mod history;
 mod history_reader;
 mod images;
-mod live;
 mod recent;
 mod recover;
 mod sessions;
@@ -28,9 +27,9 @@ mod turn;
 mod unattended;
 mod unstored;
 
+pub use crate::live_turn::LiveTurn;
 pub use begin::{PermissionResponder, TurnRequest};
 pub use history::HistoryKind;
-pub use live::LiveTurn;
 pub(crate) use recent::ConversationCache;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub(crate) use settings::secret_place;

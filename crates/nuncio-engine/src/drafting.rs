@@ -2,14 +2,14 @@
 //! can be used once both sides accepted the same document. Nothing in it is executed; a call under it is a message
 //! whose request and response have a schema.
 
-mod blueprint;
 mod call;
-mod draft;
 mod think;
 
-pub use blueprint::{ExpectedValidity, ProtocolDefinition, ProtocolExample, ProtocolMethod, ProtocolTestCase};
+pub use crate::protocol_draft::{
+    ExpectedValidity, ProtocolDefinition, ProtocolDraft, ProtocolDraftError, ProtocolDraftSide, ProtocolDraftState,
+    ProtocolDraftingPolicy, ProtocolExample, ProtocolMethod, ProtocolTestCase,
+};
 pub use call::DraftedProtocolCall;
-pub use draft::{ProtocolDraft, ProtocolDraftError, ProtocolDraftSide, ProtocolDraftState, ProtocolDraftingPolicy};
 
 use std::sync::Arc;
 use std::time::Duration;

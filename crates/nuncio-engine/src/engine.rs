@@ -11,23 +11,25 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{AccessControl, ConfiguredGrant, KeyAndGrantTable, PersonLinkTable};
+use crate::accounts::{AgentAccountService, AgentLocks, NotificationService, NotificationWaiters};
+use crate::accounts::{WebhookIndex, WebhookService};
 use crate::approve::ApprovalService;
 use crate::background::BackgroundTasks;
 use crate::call::CallService;
 use crate::compute::ComputePool;
-use crate::consent::{
-    AgentAccountService, AgentLocks, ConsentService, ConsentSettings, ManifestService, NotificationService,
-    NotificationWaiters, PersonService,
-};
+use crate::consent::{ConsentService, ManifestService};
 use crate::context::EngineContext;
 use crate::converse::{ConversationCache, ConversationService, LiveTurns};
 use crate::direct_messages::DirectMessageService;
 use crate::directory::DirectoryService;
-use crate::drafting::{ProtocolDraftService, ProtocolDraftingPolicy};
+use crate::drafting::ProtocolDraftService;
 use crate::error::EngineError;
-use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
+use crate::invoke::{ExecutionQueue, ExecutionService};
 use crate::jobs::JobService;
+use crate::limits::EngineLimits;
 use crate::nodes::NodeService;
+use crate::people::DeviceKeyService;
+use crate::people::PersonService;
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStreamGuard;
@@ -35,9 +37,7 @@ use crate::ports::store::{StoreCheckResult, StoreStatus};
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
 use crate::record::AuditChainService;
-use crate::relay::{
-    DeviceKeyService, RelayService, RelaySettings, StreamSubscribers, ToolCallRateLimiter, WebhookIndex, WebhookService,
-};
+use crate::relay::{RelayService, StreamSubscribers, ToolCallRateLimiter};
 use crate::secret_cipher::SecretCipher;
 use crate::skills::SkillAccessService;
 use crate::tasks::TaskInbox;
@@ -51,41 +51,6 @@ pub struct EnginePorts {
     pub entropy: Arc<dyn Entropy>,
     pub cipher: SecretCipher,
     pub meter: Arc<dyn Meter>,
-}
-
-/// Limits that the operator sets.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EngineLimits {
-    pub turn: Duration,
-    /// Maximum number of brain steps per turn.
-    pub steps: u32,
-    pub approval: Duration,
-    /// Maximum number of concurrent calls per tool.
-    pub calls_per_tool: usize,
-    pub bytes_per_caller: u64,
-    /// Approximate size of the cache of recent conversations, in bytes.
-    pub conversation_cache: usize,
-    pub executions: ExecutionLimits,
-    pub consent: ConsentSettings,
-    pub relay: RelaySettings,
-    pub drafting: ProtocolDraftingPolicy,
-}
-
-impl Default for EngineLimits {
-    fn default() -> Self {
-        Self {
-            turn: Duration::from_secs(600),
-            steps: 32,
-            approval: Duration::from_secs(300),
-            calls_per_tool: 32,
-            bytes_per_caller: 1 << 30,
-            conversation_cache: 64 << 20,
-            executions: ExecutionLimits::default(),
-            consent: ConsentSettings::default(),
-            relay: RelaySettings::default(),
-            drafting: ProtocolDraftingPolicy::default(),
-        }
-    }
 }
 
 /// Current load of the engine, for metrics.

@@ -27,9 +27,10 @@ mod queue;
 mod run;
 mod submit;
 
+pub use crate::limits::ExecutionLimits;
 pub(crate) use queue::ExecutionQueue;
 use queue::LiveExecution;
-pub use queue::{ExecutionLimits, QueueLimitReached};
+pub use queue::QueueLimitReached;
 pub use submit::{ExecutionRequest, ExecutionSubmitError, SubmittedExecution};
 
 pub struct ExecutionService {

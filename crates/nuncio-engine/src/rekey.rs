@@ -5,6 +5,7 @@ use std::fmt;
 use nuncio_core::session::{SessionSettings, StoredOptionValue};
 
 use crate::access::signing_key_context;
+use crate::accounts::webhook_secret_context;
 use crate::context::EngineContext;
 use crate::converse::secret_place;
 use crate::engine::Engine;
@@ -12,7 +13,6 @@ use crate::error::EngineError;
 use crate::ports::store::{
     AccessChange, ApiKey, Change, KeyKind, RelayChange, SealedColumn, SealedValueChange, SessionChange,
 };
-use crate::relay::webhook_secret_context;
 use crate::secret_cipher::KEY_BYTES;
 
 /// Number of values per commit.

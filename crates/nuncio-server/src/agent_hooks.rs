@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::accounts::{DeliveryNextStep, WebhookCall, WebhookResponse, WebhookSecret};
 use nuncio_engine::jobs::JobHandler;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_engine::ports::store::{ClaimedJob, JobKind};
-use nuncio_engine::relay::{DeliveryNextStep, WebhookCall, WebhookResponse, WebhookSecret};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
 

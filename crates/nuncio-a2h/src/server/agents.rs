@@ -8,7 +8,8 @@ use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, Publishe
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentAccountPatch, ManifestPublicationResult, UpdatedAgentAccount, stale_account};
+use nuncio_engine::accounts::{AgentAccountPatch, UpdatedAgentAccount, stale_account};
+use nuncio_engine::consent::ManifestPublicationResult;
 use nuncio_engine::not_found;
 use nuncio_engine::{Caller, EngineError};
 use nuncio_http::unless_known;

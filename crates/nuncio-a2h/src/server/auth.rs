@@ -7,7 +7,7 @@ use http::StatusCode;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_engine::EngineError;
-use nuncio_engine::consent::DeviceEnrolmentRequest;
+use nuncio_engine::people::DeviceEnrolmentRequest;
 use nuncio_http::{CallerReporter, CredentialLocation};
 
 use super::{A2hResult, A2hServerState, MAX_BODY, data};

@@ -9,7 +9,7 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::not_found;
-use nuncio_engine::relay::KeyBundleUploadResult;
+use nuncio_engine::people::KeyBundleUploadResult;
 use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::agents::agent_id;

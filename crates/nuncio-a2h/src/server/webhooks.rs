@@ -3,8 +3,8 @@
 use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::notification::RelayParty;
+use nuncio_engine::accounts::{WaitingDelivery, WebhookCall};
 use nuncio_engine::ports::store::relay::WebhookDeliveryLogEntry;
-use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
 use super::{A2hResult, A2hServerState, PagedListQuery, PathParam, answer, caller, data};

@@ -7,9 +7,9 @@ use nuncio_core::manifest::Manifest;
 use nuncio_core::principal::Principal;
 use serde_json::Value;
 
-use super::error::ConsentError;
 use super::manifests::{ManifestPublicationResult, ManifestService};
 use crate::access::Caller;
+use crate::consent_error::ConsentError;
 use crate::context::CommitResultExt as _;
 use crate::ports::store::Conflict;
 

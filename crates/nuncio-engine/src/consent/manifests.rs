@@ -14,10 +14,10 @@ use nuncio_judge::ManifestChangeVerdict;
 use nuncio_judge::lineage::{MAX_NAMES, ManifestNameHistory};
 use serde_json::Value;
 
-use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::ManifestPublicationImpact;
-use super::{AgentAccountService, AgentLocks, NotificationService, texts};
 use crate::access::{AccessControl, Caller};
+use crate::accounts::{AgentAccountService, AgentLocks, NotificationService, manifest_value, texts};
+use crate::consent_error::{ConsentError, ConsentErrorDetails};
 use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::store::{AgentAccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
@@ -278,14 +278,4 @@ pub(super) fn stale(account: &AgentAccount) -> ConsentError {
     );
     let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };
     ConsentError::with(Code::ManifestStale, message, details)
-}
-
-/// A version of a manifest as JSON; `None` if it was cleared.
-pub(super) async fn manifest_value(
-    store: &dyn AgentAccountStore,
-    agent: &AgentId,
-    version: u64,
-) -> Result<Option<Value>, StoreError> {
-    let version = store.manifest(agent, version).await?;
-    Ok(version.and_then(|version| serde_json::from_str(&version.manifest?).ok()))
 }

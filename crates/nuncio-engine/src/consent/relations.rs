@@ -16,14 +16,16 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, Relation, RelationChangeError, ScopeToGrant};
 
-use super::error::{ConsentError, ConsentErrorDetails};
+use super::ManifestService;
 use super::manifests::stale;
-use super::signing::Ed25519Verifier;
-use super::{AgentAccountService, AgentLocks, ManifestService, NotificationService, PersonService};
 use crate::access::{AccessControl, Caller};
+use crate::accounts::{AgentAccountService, AgentLocks, NotificationService};
+use crate::consent_error::{ConsentError, ConsentErrorDetails};
 use crate::context::{CommitResultExt as _, EngineContext};
+use crate::ed25519::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::not_found;
+use crate::people::PersonService;
 use crate::ports::store::{
     AccessChange, AgentAccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
 };

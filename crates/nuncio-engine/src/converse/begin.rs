@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use super::images;
-use super::live::LiveTurn;
 use super::recent::CachedConversation;
 use super::sessions::{IdempotencyKey, remember};
 use super::settings::SessionSettingsPatch;
@@ -24,6 +23,7 @@ use crate::access::Caller;
 use crate::call::{CommitResultSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::live_turn::LiveTurn;
 use crate::not_found;
 use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
 

@@ -12,7 +12,6 @@ use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument as _;
 
 use super::begin::PermissionResponder;
-use super::live::LiveTurn;
 use super::recent::CachedConversation;
 use super::step::BrainStepCallOutcome;
 use super::tail::HistoryTail;
@@ -21,6 +20,7 @@ use crate::access::Caller;
 use crate::call::{ClientDecision, CommitResultSender, NotifyWhen};
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::live_turn::LiveTurn;
 use crate::ports::brain::HistoryNeed;
 use crate::ports::store::{
     Change, Conflict, JobChange, JobKind, JobSelection, SessionChange, StoreError, StoredMessage,

@@ -7,9 +7,9 @@ use nuncio_core::backoff::Backoff;
 use nuncio_core::event::TurnEventLog;
 use nuncio_core::turn::{TurnOutcome, TurnState};
 
-use super::live::LiveTurn;
 use crate::converse::ConversationService;
 use crate::error::EngineError;
+use crate::live_turn::LiveTurn;
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 

@@ -8,12 +8,12 @@ use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value, json};
 
-use super::blueprint::{fault, list_faults};
 use super::not_accepted;
 use super::think::{BrainQuestion, extract_json};
 use crate::access::Caller;
 use crate::drafting::ProtocolDraftService;
 use crate::error::EngineError;
+use crate::protocol_draft::definition::{fault, list_faults};
 use crate::publish::PublishedAgent;
 
 #[derive(Debug, Clone, PartialEq)]

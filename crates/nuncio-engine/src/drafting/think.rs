@@ -8,11 +8,11 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
-use super::blueprint::{MAX_BYTES, ProtocolDefinition, fault, list_faults};
 use crate::access::Caller;
 use crate::converse::{NewSession, SessionSettingsPatch};
 use crate::drafting::ProtocolDraftService;
 use crate::error::EngineError;
+use crate::protocol_draft::definition::{MAX_BYTES, ProtocolDefinition, fault, list_faults};
 use crate::publish::PublishedAgent;
 
 /// Maximum number of attempts to get a valid answer; the second names the faults of the first.

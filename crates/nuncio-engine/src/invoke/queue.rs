@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use nuncio_core::agent::{Tool, ToolRunSpec};
 use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionState};
@@ -17,39 +16,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::limits::ExecutionLimits;
 use crate::skills::PublishedSkill;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecutionLimits {
-    /// Maximum number of unfinished executions on the server.
-    pub open: usize,
-    /// Maximum number of unfinished executions per skill.
-    pub open_per_skill: usize,
-    /// Maximum number of unfinished executions per caller.
-    pub open_per_caller: usize,
-    /// Maximum number of concurrent executions per skill that sets no limit itself.
-    pub running_per_skill: usize,
-    /// Maximum number of concurrent executions per caller.
-    pub running_per_caller: usize,
-    /// Timeout of an execution whose skill declares none.
-    pub timeout: Duration,
-    /// Default retention of ended executions.
-    pub keep: Duration,
-}
-
-impl Default for ExecutionLimits {
-    fn default() -> Self {
-        Self {
-            open: 100_000,
-            open_per_skill: 20_000,
-            open_per_caller: 10_000,
-            running_per_skill: 32,
-            running_per_caller: 256,
-            timeout: Duration::from_secs(600),
-            keep: Duration::from_secs(24 * 3600),
-        }
-    }
-}
 
 /// Slots for human work, which people do in their own time.
 const HUMAN_SLOTS: usize = usize::MAX;

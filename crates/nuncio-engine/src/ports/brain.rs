@@ -12,7 +12,7 @@ use nuncio_core::message::{Block, Content, Message, ToolCall, UnknownMessageFiel
 use nuncio_core::turn::{CallAnswer, StopReason, TokenUsage};
 use serde_json::{Map, Value};
 
-use crate::converse::LiveTurn;
+use crate::live_turn::LiveTurn;
 
 #[derive(Debug, Clone)]
 pub struct BrainStepInput {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::AuditCheckpoint;
-use crate::consent::Ed25519Verifier;
+use crate::ed25519::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
 use crate::record::AuditChainService;

@@ -7,7 +7,7 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
-use crate::consent::ConsentError;
+use crate::consent_error::ConsentError;
 use crate::context::CommitResultExt as _;
 use crate::error::EngineError;
 use crate::not_found;
@@ -207,7 +207,7 @@ impl RelayService {
 }
 
 /// The caller as a conversation member.
-pub(super) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
+pub(crate) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
     RelayParty::try_from(by.principal.clone()).map_err(|_| {
         let message = match &by.principal {
             Principal::Anonymous => {
@@ -225,14 +225,14 @@ pub(super) fn relation_required(agent: &AgentId) -> ConsentError {
     ConsentError::new(Code::RelationRequired, message)
 }
 
-pub(super) fn person(member: &RelayParty) -> Option<&PersonName> {
+pub(crate) fn person(member: &RelayParty) -> Option<&PersonName> {
     match member {
         RelayParty::Person(name) => Some(name),
         RelayParty::Agent(_) => None,
     }
 }
 
-pub(super) fn agent(member: &RelayParty) -> Option<&AgentId> {
+pub(crate) fn agent(member: &RelayParty) -> Option<&AgentId> {
     match member {
         RelayParty::Agent(id) => Some(id),
         RelayParty::Person(_) => None,

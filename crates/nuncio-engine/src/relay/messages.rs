@@ -14,7 +14,7 @@ use nuncio_core::time::Timestamp;
 
 use super::conversations::{agent, member, person, relation_required};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::ConsentError;
+use crate::consent_error::ConsentError;
 use crate::error::EngineError;
 use crate::not_found;
 use crate::ports::store::relay::MemberConversation;

@@ -17,7 +17,7 @@ use nuncio_core::{Code, string_enum};
 
 use super::conversations::{agent, member, person, relation_required};
 use crate::access::Caller;
-use crate::consent::ConsentError;
+use crate::consent_error::ConsentError;
 use crate::relay::RelayService;
 
 mod subscribers;

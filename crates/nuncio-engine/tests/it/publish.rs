@@ -7,7 +7,8 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{AgentAccountPatch, ConsentSettings, NewAgentAccount};
+use nuncio_engine::accounts::AgentAccountPatch;
+use nuncio_engine::consent::{ConsentSettings, NewAgentAccount};
 use serde_json::json;
 
 use super::world::{FILES, TestEngine, broken_version, first_version, manifest, new_agent, object, renumbered};

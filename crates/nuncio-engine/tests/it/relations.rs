@@ -12,9 +12,8 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentSettings, Ed25519Verifier, NewConsent, NewRelation,
-};
+use nuncio_engine::Ed25519Verifier;
+use nuncio_engine::consent::{ConsentError, ConsentErrorDetails, ConsentSettings, NewConsent, NewRelation};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{ConsentChange, Store as _};
 use serde_json::json;

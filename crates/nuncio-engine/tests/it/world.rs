@@ -21,9 +21,10 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentSettings, DeviceEnrolmentRequest, ManifestPublicationResult,
-    NewAgentAccount, NewConsent, NewRelation,
+    ConsentError, ConsentErrorDetails, ConsentSettings, ManifestPublicationResult, NewAgentAccount, NewConsent,
+    NewRelation,
 };
+use nuncio_engine::people::DeviceEnrolmentRequest;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepInput, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::runner::{AuthorizedToolCall, Runner, ToolOutput, ToolRunError};

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::time::Duration;
 
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::execution::{AcceptedInvocation, InvocationTarget, Priority, TraceIds};

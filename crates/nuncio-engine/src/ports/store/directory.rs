@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::directory::{DirectoryListing, ListingId};
-use crate::follow::{FollowedDomain, ServerOrigin};
+use crate::directory_listing::{DirectoryListing, ListingId};
+use crate::followed_domain::{FollowedDomain, ServerOrigin};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentDirectoryChange {

@@ -6,7 +6,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
 use super::StoreError;
-use crate::drafting::ProtocolDraft;
+use crate::protocol_draft::ProtocolDraft;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProtocolDraftChange {

@@ -5,26 +5,17 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::signature::{PublicKey, Signature, SignatureChecker};
+use nuncio_core::signature::SignatureChecker as _;
 use nuncio_core::time::Timestamp;
-use ring::signature::{ED25519, UnparsedPublicKey};
 
-use super::error::{ConsentError, ConsentErrorDetails};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::PersonService;
-
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Ed25519Verifier;
-
-impl SignatureChecker for Ed25519Verifier {
-    fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-        UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
-    }
-}
+use crate::consent_error::{ConsentError, ConsentErrorDetails};
+use crate::ed25519::Ed25519Verifier;
+use crate::people::PersonService;
 
 impl PersonService {
     /// The calling person and the valid device they use.
-    pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
+    pub(crate) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), AuthenticationMethod::Device(id)) = (&by.principal, &by.authentication) else {
             let message = "only a person may do this, on one of their devices: send the access token of the device";
             return Err(ConsentError::new(Code::Unauthorized, message));
@@ -37,7 +28,7 @@ impl PersonService {
     /// Checks a signed ledger entry. `expected` returns the entry that must have been signed, given its time. If the
     /// signature is missing or too old, or the entry is another one, the error is [`Code::ConsentUnsigned`] with the
     /// entry to sign.
-    pub(super) fn signed(
+    pub(crate) fn signed(
         &self,
         signed: Option<&LedgerEntry>,
         device: &Device,

@@ -13,7 +13,7 @@ use nuncio_core::notification::{Notification, QueuedNotification, RelayParty, We
 use nuncio_core::time::Timestamp;
 use url::Url;
 
-use crate::consent::{AgentLocks, NotificationService};
+use crate::accounts::{AgentLocks, NotificationService};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::jobs::JobService;

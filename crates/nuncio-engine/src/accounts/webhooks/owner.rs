@@ -11,10 +11,11 @@ use nuncio_core::time::Timestamp;
 
 use super::{WebhookSecret, recipient};
 use crate::access::Caller;
-use crate::consent::{AgentAccountService, ConsentError};
+use crate::accounts::AgentAccountService;
+use crate::accounts::WebhookService;
+use crate::consent_error::ConsentError;
 use crate::ports::store::relay::{Webhook, WebhookDeliveryLogEntry};
 use crate::ports::store::{Change, Job, JobChange, JobKind, JobSelection, RelayChange, StoreError};
-use crate::relay::WebhookService;
 
 const MAX_PAGE_SIZE: usize = 100;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Size limit of a blueprint as compact JSON, in bytes.
-pub(super) const MAX_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 24;
 const MAX_METHODS: usize = 16;
 const MAX_LISTED: usize = 64;
@@ -85,7 +85,7 @@ fn source<S: serde::Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok,
     schema.source().serialize(serializer)
 }
 
-pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SchemaViolation {
+pub(crate) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SchemaViolation {
     SchemaViolation { pointer: pointer.into(), message: message.into() }
 }
 
@@ -231,7 +231,7 @@ impl TryFrom<UncheckedProtocolDefinition> for ProtocolDefinition {
     }
 }
 
-pub(super) fn list_faults(faults: &[SchemaViolation]) -> String {
+pub(crate) fn list_faults(faults: &[SchemaViolation]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

@@ -1,4 +1,4 @@
-//! Enrolment: a person's device joins with an invite and proves that it holds its key.
+//! People and their devices: a device joins with an invite and proves that it holds its key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,21 @@ use nuncio_core::principal::Principal;
 use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 
-use super::error::ConsentError;
-use super::signing::{Ed25519Verifier, refused};
-use super::{NotificationService, texts};
 use crate::access::{AuthenticationMethod, Caller, use_nonce};
+use crate::accounts::{NotificationService, texts};
+use crate::consent_error::ConsentError;
 use crate::context::{CommitResultExt as _, EngineContext};
+use crate::ed25519::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::not_found;
 use crate::ports::store::{AuditChange, Conflict, ConsentChange, PersonStore, RelayChange, StoreError};
 use crate::relay::RelayService;
+
+mod keys;
+mod signing;
+
+pub use keys::{DeviceKeyService, KeyBundleUpload, KeyBundleUploadResult};
+use signing::refused;
 
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 

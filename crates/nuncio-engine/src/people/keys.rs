@@ -8,16 +8,18 @@ use nuncio_core::signature::{Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 
-use super::conversations::{agent, member, person};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::{ConsentError, Ed25519Verifier, NotificationService, PersonService};
+use crate::accounts::NotificationService;
+use crate::consent_error::ConsentError;
 use crate::context::{CommitResultExt as _, EngineContext};
+use crate::ed25519::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::not_found;
+use crate::people::PersonService;
 use crate::ports::store::{
     AgentAccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange,
 };
-use crate::relay::RelayService;
+use crate::relay::{RelayService, agent, member, person};
 
 const CONVERSATIONS_PER_READ: usize = 100;
 

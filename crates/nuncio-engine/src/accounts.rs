@@ -4,22 +4,34 @@ use nuncio_core::Code;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, AgentTokenInfo, MAX_DISPLAY_NAME};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
-use nuncio_core::ids::{AgentId, PersonName};
+use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use serde_json::Value;
 use std::sync::Arc;
 use url::Url;
 
-use super::error::{ConsentError, ConsentErrorDetails};
-use super::manifests::{ManifestPublicationResult, ManifestService, manifest_value};
-use super::{AgentLocks, NotificationService, texts};
 use crate::access::{AuthenticationMethod, Caller};
+use crate::consent_error::{ConsentError, ConsentErrorDetails};
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
 use crate::not_found;
 use crate::ports::Entropy;
-use crate::ports::store::{AgentAccountStore, Change, Conflict, ConsentChange};
-use crate::relay::{ConnectionModeChange, WebhookSecret, WebhookService};
+use crate::ports::store::{AgentAccountStore, Change, Conflict, ConsentChange, StoreError};
+
+mod locks;
+mod notification_waiters;
+mod notifications;
+pub(crate) mod texts;
+mod webhooks;
+
+pub(crate) use locks::AgentLocks;
+pub(crate) use notification_waiters::NotificationWaiters;
+pub use notifications::NotificationService;
+pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex, webhook_secret_context};
+pub use webhooks::{
+    DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookResponse, WebhookSecret, WebhookService, WebhookStatusView,
+};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -30,30 +42,6 @@ const TOKEN_CHARACTERS: usize = 40;
 const SHOWN_TOKEN_CHARACTERS: usize = 12;
 
 const MAX_PAGE_SIZE: usize = 100;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewAgentAccount {
-    pub display_name: String,
-    pub description: Option<String>,
-    /// Whether the agent appears in search results.
-    pub public: bool,
-    pub connection: AgentConnection,
-    pub health_check_url: Option<Url>,
-    /// Manifest of the new agent, as received.
-    pub manifest: Option<Vec<u8>>,
-    /// Note that the owner shows to people about this manifest.
-    pub change_note: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct CreatedAgentAccount {
-    pub account: AgentAccount,
-    /// Access token of the new agent, returned only at its creation.
-    pub token: String,
-    /// Signing secret of the webhook, returned only here.
-    pub webhook_secret: Option<WebhookSecret>,
-    pub publication: Option<ManifestPublicationResult>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdatedAgentAccount {
@@ -190,7 +178,7 @@ impl AgentAccountService {
         Ok(self.store.public_accounts(&texts::query_words(query), after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    pub(super) async fn change_account(
+    pub(crate) async fn change_account(
         &self,
         by: &Caller,
         id: &AgentId,
@@ -239,59 +227,6 @@ impl AgentAccountService {
     }
 }
 
-impl ManifestService {
-    /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
-    pub async fn create_agent(&self, by: &Caller, new: NewAgentAccount) -> Result<CreatedAgentAccount, ConsentError> {
-        let owner = AccountOwner::Person(person(by)?.clone());
-        let most = self.context.limits.consent.agents_per_owner;
-        if self.store.accounts_of(&owner, None, most).await?.len() >= most {
-            return Err(ConsentError::limit("agents of this owner", most));
-        }
-        let checked = self.read_manifest(new.manifest.as_deref()).await?;
-        let now = self.context.now();
-        let (token, mark) = new_token(&*self.context.entropy, now);
-        let account = AgentAccount {
-            id: AgentId::parse(&self.context.random_name("agt_"))?,
-            owner,
-            display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
-            description: texts::description(new.description.as_deref())?,
-            public: new.public,
-            connection: new.connection,
-            health_check_url: new.health_check_url,
-            token: Some(mark),
-            created_at: now,
-            updated_at: now,
-            manifest_version: 0,
-            manifest_hash: None,
-            revision: 0,
-        };
-        let mut changes = self.creation(&account, by);
-        let publication = match &checked {
-            Some(checked) => {
-                let planned = self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?;
-                changes.extend(planned.changes);
-                Some(planned.publication)
-            }
-            None => None,
-        };
-        let mut reached = self.accounts.webhooks.plan_first_connection(&account.id, &account.connection);
-        changes.append(&mut reached.changes);
-        self.context.commit(changes).await?;
-        let webhook_secret = self.accounts.webhooks.reconnected(reached);
-        let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
-        Ok(CreatedAgentAccount { account, token, webhook_secret, publication })
-    }
-
-    /// Changes that create an account and its audit record.
-    pub(super) fn creation(&self, account: &AgentAccount, by: &Caller) -> Vec<Change> {
-        let words = texts::search_words(account, None);
-        vec![
-            ConsentChange::CreateAccount { words, account: account.clone() }.into(),
-            self.context.agent_event(AuditEvent::AgentCreated, by, &account.id),
-        ]
-    }
-}
-
 /// Error for a change that is based on an earlier state of the account or its manifest.
 #[must_use]
 pub fn stale_account(account: &AgentAccount) -> ConsentError {
@@ -300,19 +235,18 @@ pub fn stale_account(account: &AgentAccount) -> ConsentError {
     ConsentError::with(Code::ManifestStale, message, details)
 }
 
-fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
-    match &by.principal {
-        Principal::Person(name) => Ok(name),
-        Principal::Agent(_) => Err(ConsentError::new(Code::NotOwner, "an agent cannot own agents; people can")),
-        _ => Err(ConsentError::new(
-            Code::Unauthorized,
-            "only a person may do this: send the access token of one of their devices",
-        )),
-    }
+/// A version of a manifest as JSON; `None` if it was cleared.
+pub(crate) async fn manifest_value(
+    store: &dyn AgentAccountStore,
+    agent: &AgentId,
+    version: u64,
+) -> Result<Option<Value>, StoreError> {
+    let version = store.manifest(agent, version).await?;
+    Ok(version.and_then(|version| serde_json::from_str(&version.manifest?).ok()))
 }
 
 /// A new agent token, and the digest and prefix of it that are stored.
-fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, AgentTokenInfo) {
+pub(crate) fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, AgentTokenInfo) {
     const TOKEN_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use nuncio_core::notification::RelayParty;
 use tokio::sync::Notify;
 
-use crate::consent::NotificationService;
+use crate::accounts::NotificationService;
 use crate::ports::bus::BusNotice;
 
 /// Table size at which unused waiters are removed for the first time.

@@ -1,8 +1,8 @@
 //! Notifications to people and agents, stored until they are too old.
 
-use crate::consent::NotificationWaiters;
+use crate::accounts::NotificationWaiters;
+use crate::accounts::WebhookIndex;
 use crate::context::EngineContext;
-use crate::relay::WebhookIndex;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use std::sync::Arc;
 

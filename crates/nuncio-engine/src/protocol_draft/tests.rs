@@ -1,7 +1,7 @@
 use nuncio_core::schema::SchemaViolation;
 use serde_json::{Value, json};
 
-use super::super::blueprint::MAX_BYTES;
+use super::definition::MAX_BYTES;
 use super::*;
 
 const T0: Timestamp = Timestamp::from_millis(1_000);

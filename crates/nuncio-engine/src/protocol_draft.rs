@@ -11,7 +11,9 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ProtocolDefinition;
+pub(crate) mod definition;
+
+pub use definition::{ExpectedValidity, ProtocolDefinition, ProtocolExample, ProtocolMethod, ProtocolTestCase};
 
 /// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use nuncio_core::Code;
 use nuncio_core::account::AgentAccount;
 use serde_json::Value;
 
-use super::error::ConsentError;
+use crate::consent_error::ConsentError;
 
 /// Maximum description length, in characters.
 const MAX_DESCRIPTION: usize = 1000;
@@ -13,7 +13,7 @@ const MAX_DESCRIPTION: usize = 1000;
 const MAX_QUERY_WORDS: usize = 8;
 
 /// Validates a one-line text: not empty, at most `most` characters, no control or invisible ones. Returns it trimmed.
-pub(super) fn one_line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
+pub(crate) fn one_line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
     let text = text.trim();
     let wrong = |why: String| Err(ConsentError::new(Code::BadRequest, format!("{what} {why}")));
     if text.is_empty() || text.chars().count() > most {
@@ -26,7 +26,7 @@ pub(super) fn one_line(what: &str, text: &str, most: usize) -> Result<String, Co
 }
 
 /// Validates an optional description; blank counts as missing.
-pub(super) fn description(text: Option<&str>) -> Result<Option<String>, ConsentError> {
+pub(crate) fn description(text: Option<&str>) -> Result<Option<String>, ConsentError> {
     text.filter(|text| !text.trim().is_empty()).map(|text| one_line("description", text, MAX_DESCRIPTION)).transpose()
 }
 
@@ -36,7 +36,7 @@ fn is_invisible(letter: char) -> bool {
 }
 
 /// Lower-case search text of an account: its id, display name and description, its tools and scopes.
-pub(super) fn search_words(account: &AgentAccount, manifest: Option<&Value>) -> String {
+pub(crate) fn search_words(account: &AgentAccount, manifest: Option<&Value>) -> String {
     let mut words = vec![account.id.to_string(), account.display_name.clone()];
     words.extend(account.description.clone());
     for (list, name) in [("tools", "name"), ("permission_scopes", "id")] {
@@ -46,7 +46,7 @@ pub(super) fn search_words(account: &AgentAccount, manifest: Option<&Value>) -> 
     words.join("\n").to_lowercase()
 }
 
-pub(super) fn query_words(query: &str) -> Vec<String> {
+pub(crate) fn query_words(query: &str) -> Vec<String> {
     query
         .split_whitespace()
         .take(MAX_QUERY_WORDS)
