@@ -1,6 +1,7 @@
 //! Notifications, and the position of each reader.
 
 use async_trait::async_trait;
+use nuncio_core::ids::ConversationId;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{NotificationStore, StoreError};
@@ -9,11 +10,33 @@ use tokio_postgres::Row;
 use super::PostgresStore;
 use super::problem::SqlError;
 use super::rows::{self, clamped, to_json, to_limit};
-use super::writes::{CounterRow, SqlWrite, Translated, Writes, params};
+use super::writes::{CounterRow, SqlValue, SqlWrite, Translated, Writes, params};
 use crate::common::delivery_lane;
 
 /// Page size up to which mail is read as a short read.
 const FEW_MAILS: usize = 32;
+
+/// Number that stands for the message number while a notification is encoded; PostgreSQL replaces it.
+const NUMBER_TO_COME: u64 = u64::MAX;
+
+/// Statement that stores a notification in the mailbox of `$1` at the time `$2`, with the content that it selects. It
+/// creates the job of a delivery in the lane `$3` if the recipient is an agent (`$4`) with a webhook that is not disabled.
+macro_rules! add_mail {
+    ($content:literal) => {
+        concat!(
+            "WITH numbered AS (
+                 INSERT INTO mailboxes (recipient, seq) VALUES ($1, 1)
+                 ON CONFLICT (recipient) DO UPDATE SET seq = mailboxes.seq + 1 RETURNING seq),
+               added AS (
+                 INSERT INTO mail (recipient, seq, at, happening) SELECT $1, numbered.seq, $2, ",
+            $content,
+            " RETURNING seq)
+             INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
+             SELECT 'delivery', $1 || '/' || added.seq, $1, $3::TEXT, added.seq, $2, 0, 0 FROM added, webhooks
+             WHERE $4 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'"
+        )
+    };
+}
 
 /// Adds the same notification for several recipients.
 pub(super) fn put(
@@ -22,33 +45,44 @@ pub(super) fn put(
     notification: &Notification,
     out: &mut Writes,
 ) -> Translated {
-    let content = to_json(notification)?;
-    for recipient in sorted(recipients) {
-        let is_agent = matches!(recipient, RelayParty::Agent(_));
-        let name = recipient.to_string();
-        // Numbers the notification, and creates the job of a delivery if the recipient is an agent with a webhook that is not
-        // disabled.
-        let put = SqlWrite::any(
-            "WITH numbered AS (
-                 INSERT INTO mailboxes (recipient, seq) VALUES ($1, 1)
-                 ON CONFLICT (recipient) DO UPDATE SET seq = mailboxes.seq + 1 RETURNING seq),
-               added AS (
-                 INSERT INTO mail (recipient, seq, at, happening) SELECT $1, seq, $2, $3 FROM numbered RETURNING seq)
-             INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
-             SELECT 'delivery', $1 || '/' || added.seq, $1, $4, added.seq, $2, 0, 0 FROM added, webhooks
-             WHERE $5 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
-            params![&name, at, &content, delivery_lane(notification), is_agent],
-        );
-        out.push(put.counting(CounterRow::Mailbox(name)));
-    }
-    Ok(())
+    let content = params![to_json(notification)?];
+    add(recipients, at, notification, add_mail!("$5 FROM numbered"), &content, out)
 }
 
-/// Recipients in the order in which their mailboxes are locked.
-pub(super) fn sorted(recipients: &[RelayParty]) -> Vec<&RelayParty> {
-    let mut sorted: Vec<_> = recipients.iter().collect();
-    sorted.sort_by_key(ToString::to_string);
-    sorted
+/// Notifies the recipients of the message of a conversation that the same commit has numbered.
+pub(super) fn put_of_message(
+    recipients: &[RelayParty],
+    at: Timestamp,
+    conversation: &ConversationId,
+    out: &mut Writes,
+) -> Translated {
+    let notification = Notification::Message { conversation: conversation.clone(), seq: NUMBER_TO_COME };
+    let content = to_json(&notification)?;
+    let Some((before, after)) = content.split_once(&NUMBER_TO_COME.to_string()) else {
+        return Err(SqlError::Unusable("a notification does not contain its number".to_owned()));
+    };
+    let sql = add_mail!("$5::TEXT || last_seq || $6::TEXT FROM numbered, relay_conversations WHERE id = $7");
+    add(recipients, at, &notification, sql, &params![before, after, conversation.as_str()], out)
+}
+
+fn add(
+    recipients: &[RelayParty],
+    at: Timestamp,
+    notification: &Notification,
+    sql: &'static str,
+    content: &[SqlValue],
+    out: &mut Writes,
+) -> Translated {
+    // In the order in which the mailboxes are locked.
+    let mut recipients: Vec<_> = recipients.iter().map(|recipient| (recipient.to_string(), recipient)).collect();
+    recipients.sort();
+    for (name, recipient) in recipients {
+        let is_agent = matches!(recipient, RelayParty::Agent(_));
+        let mut params = params![&name, at, delivery_lane(notification), is_agent];
+        params.extend_from_slice(content);
+        out.push(SqlWrite::any(sql, params).counting(CounterRow::Mailbox(name)));
+    }
+    Ok(())
 }
 
 pub(super) fn mark_read(recipient: &RelayParty, reader: &str, seq: u64, out: &mut Writes) -> Translated {

@@ -3,6 +3,8 @@
 use nuncio_engine::ports::store::{Conflict, StoreError};
 use tokio_postgres::error::SqlState;
 
+use crate::common::UnstorableValue;
+
 /// Reason why an SQL statement failed.
 #[derive(Debug)]
 pub(super) enum SqlError {
@@ -51,6 +53,12 @@ impl SqlError {
             Self::Postgres(error) => error.code(),
             _ => None,
         }
+    }
+}
+
+impl From<UnstorableValue> for SqlError {
+    fn from(UnstorableValue(why): UnstorableValue) -> Self {
+        Self::Unusable(why)
     }
 }
 

@@ -139,5 +139,5 @@ fn read(row: &Row) -> Result<Relation, SqlError> {
 }
 
 fn bare(relation: &Relation) -> Result<String, SqlError> {
-    to_json(&Relation { grants: Vec::new(), ..relation.clone() })
+    Ok(to_json(&Relation { grants: Vec::new(), ..relation.clone() })?)
 }

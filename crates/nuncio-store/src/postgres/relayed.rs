@@ -7,7 +7,7 @@ use nuncio_core::conversation::{
     Conversation, ConversationMessage, MessageRef, MsgSubtype, SubmittedMessage, ToolCallClaim,
 };
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
-use nuncio_core::notification::{Notification, RelayParty};
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Conflict, RelayStore, StoreError};
@@ -17,12 +17,8 @@ use super::problem::SqlError;
 use super::rows::{self, clamped, text_or_empty, to_integer, to_json, to_limit};
 use super::writes::{CounterRow, Refusal, SqlWrite, Translated, Writes, params};
 use super::{PostgresStore, mail};
-use crate::common::delivery_lane;
 
 const CONVERSATION_EXISTS: &str = "SELECT 1 FROM relay_conversations WHERE id = $1";
-
-/// Number that stands for the message number while a notification is encoded; PostgreSQL replaces it.
-const NUMBER_TO_COME: u64 = u64::MAX;
 
 pub(super) fn create(conversation: &Conversation, out: &mut Writes) -> Translated {
     out.push(SqlWrite::one_or(
@@ -114,37 +110,10 @@ pub(super) fn post(
          WHERE member = $1 AND conversation = $2",
         params![sender, id],
     ));
-    notify(conversation, at, to, out)
+    mail::put_of_message(to, at, conversation, out)
 }
 
 /// Tells the recipients of the last message of a conversation, whose number only the database knows.
-fn notify(conversation: &ConversationId, at: Timestamp, to: &[RelayParty], out: &mut Writes) -> Translated {
-    let notification = Notification::Message { conversation: conversation.clone(), seq: NUMBER_TO_COME };
-    let content = to_json(&notification)?;
-    let Some((before, after)) = content.split_once(&NUMBER_TO_COME.to_string()) else {
-        return Err(SqlError::Unusable("a notification does not contain its number".to_owned()));
-    };
-    for recipient in mail::sorted(to) {
-        let is_agent = matches!(recipient, RelayParty::Agent(_));
-        let name = recipient.to_string();
-        let put = SqlWrite::any(
-            "WITH numbered AS (
-                 INSERT INTO mailboxes (recipient, seq) VALUES ($1, 1)
-                 ON CONFLICT (recipient) DO UPDATE SET seq = mailboxes.seq + 1 RETURNING seq),
-               added AS (
-                 INSERT INTO mail (recipient, seq, at, happening)
-                 SELECT $1, numbered.seq, $2, $3::TEXT || last_seq || $4::TEXT
-                 FROM numbered, relay_conversations WHERE id = $5 RETURNING seq)
-             INSERT INTO jobs (kind, key, receiver, lane, seq, due, attempts, term)
-             SELECT 'delivery', $1 || '/' || added.seq, $1, $6::TEXT, added.seq, $2, 0, 0 FROM added, webhooks
-             WHERE $7 = 1::BIGINT AND recipient = $1 AND state <> 'disabled'",
-            params![&name, at, before, after, conversation.as_str(), delivery_lane(&notification), is_agent],
-        );
-        out.push(put.counting(CounterRow::Mailbox(name)));
-    }
-    Ok(())
-}
-
 pub(super) fn read_up_to(conversation: &ConversationId, reader: &RelayParty, seq: u64, out: &mut Writes) -> Translated {
     out.push(SqlWrite::one_or(
         Conflict::Missing,

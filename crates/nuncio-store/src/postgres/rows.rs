@@ -2,51 +2,20 @@
 
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
-use serde::Serialize;
-use serde::de::{DeserializeOwned, IntoDeserializer};
+use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::problem::SqlError;
-
-/// Initial capacity for a JSON value, in bytes; most values fit.
-const TYPICAL_JSON_BYTES: usize = 512;
-
-pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlError> {
-    let not_json = |error: &dyn std::fmt::Display| SqlError::Unusable(format!("it is not JSON: {error}"));
-    let mut text = Vec::with_capacity(TYPICAL_JSON_BYTES);
-    serde_json::to_writer(&mut text, value).map_err(|error| not_json(&error))?;
-    String::from_utf8(text).map_err(|error| not_json(&error))
-}
-
-pub(super) fn to_integer(number: u64) -> Result<i64, SqlError> {
-    i64::try_from(number).map_err(|_| SqlError::Unusable(format!("{number} is too large a number to be stored")))
-}
-
-/// Clamps a number to the range of `BIGINT`, for comparisons.
-pub(super) fn clamped(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(super) fn to_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// Text of the id after which a page begins; empty for the first page.
-pub(super) fn text_or_empty(after: Option<&impl ToString>) -> String {
-    after.map(ToString::to_string).unwrap_or_default()
-}
+pub(super) use crate::common::{clamped, text_or_empty, to_integer, to_json, to_limit};
+use crate::common::{from_json, from_text_form};
 
 pub(super) fn get<'row, T: FromSql<'row>>(row: &'row Row, column: usize) -> Result<T, SqlError> {
     row.try_get(column).map_err(|_| damaged(row, column, "the value does not have the expected type"))
 }
 
 pub(super) fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T, SqlError> {
-    serde_json::from_str(get(row, column)?).map_err(|error| {
-        // Without the message of the JSON parser, which may quote stored content.
-        let what = if error.is_data() { "JSON of an unexpected form" } else { "not JSON" };
-        damaged(row, column, &format!("{what}, at line {} column {}", error.line(), error.column()))
-    })
+    from_json(get(row, column)?).map_err(|why| damaged(row, column, &why))
 }
 
 /// Reads a row that is one JSON column.
@@ -87,9 +56,7 @@ impl<'row> FromSql<'row> for Null {
 
 /// Reads a text column that contains the serde text form of the type.
 pub(super) fn text_form<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T, SqlError> {
-    parsed(row, column, |text| {
-        T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text)).ok()
-    })
+    parsed(row, column, from_text_form)
 }
 
 pub(super) fn parsed<T>(row: &Row, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, SqlError> {

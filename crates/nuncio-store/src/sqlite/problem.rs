@@ -3,6 +3,8 @@
 use nuncio_engine::ports::store::{Conflict, StoreError};
 use rusqlite::ErrorCode;
 
+use crate::common::UnstorableValue;
+
 /// Reason why an SQL statement failed.
 #[derive(Debug)]
 pub(super) enum SqlError {
@@ -32,6 +34,12 @@ impl SqlError {
             }
             other => other,
         }
+    }
+}
+
+impl From<UnstorableValue> for SqlError {
+    fn from(UnstorableValue(why): UnstorableValue) -> Self {
+        Self::Unwritable(why)
     }
 }
 

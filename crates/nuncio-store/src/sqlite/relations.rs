@@ -155,5 +155,5 @@ fn read(row: &Row<'_>) -> Result<Relation, SqlError> {
 }
 
 fn bare(relation: &Relation) -> Result<String, SqlError> {
-    to_json(&Relation { grants: Vec::new(), ..relation.clone() })
+    Ok(to_json(&Relation { grants: Vec::new(), ..relation.clone() })?)
 }
