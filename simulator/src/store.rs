@@ -41,7 +41,7 @@ use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::relay::{MemberConversation, Webhook, WebhookDelivery, WebhookDeliveryLogEntry};
 use nuncio_engine::ports::store::*;
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 use nuncio_store::SqliteStore;
 use tokio::sync::{Notify, watch};
 
@@ -157,7 +157,7 @@ delegated! {
         account_by_token(token: &Digest) -> Option<AgentAccount>;
         accounts_of(owner: &AccountOwner, after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
         public_accounts(words: &[String], after: Option<&AgentId>, limit: usize) -> Vec<AgentAccount>;
-        lineage(agent: &AgentId) -> Option<ManifestNameHistory>;
+        name_history(agent: &AgentId) -> Option<ManifestNameHistory>;
         manifest(agent: &AgentId, version: u64) -> Option<PublishedManifest>;
         manifests(agent: &AgentId, before: u64, limit: usize) -> Vec<PublishedManifest>;
     }

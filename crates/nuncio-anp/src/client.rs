@@ -36,7 +36,7 @@ use nuncio_identity::proof::AcceptedProofForms;
 
 pub use capabilities::RemoteMessageService;
 pub use describe::VerifiedAgentDescription;
-pub use error::{ClientError, ClientErrorDetails, Reason};
+pub use error::{ClientError, ClientErrorDetails, ClientErrorReason};
 pub use invoke::{Invocation, InvocationDelegate, InvocationStep, MethodChoice};
 pub use list::{HostAgentList, HostAgentListEntry};
 pub use negotiate::{ChosenBy, NegotiationAgreement, NegotiationRequest, ProtocolDraftDecision};

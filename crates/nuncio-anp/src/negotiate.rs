@@ -103,7 +103,7 @@ pub fn result(
 
 /// Converts an interface that was not chosen, with the reason.
 #[must_use]
-pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
+pub fn alternative(other: &judge::InterfaceNotChosen<'_>) -> Alternative {
     let unsupported = match other.lost {
         judge::NotChosenReason::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
         _ => Vec::new(),
@@ -133,7 +133,7 @@ pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
     }
 }
 
-fn score(score: judge::Score) -> Score {
+fn score(score: judge::InterfaceScore) -> Score {
     Score {
         intent: score.intent,
         intent_by: score.intent_by.as_str().to_owned(),

@@ -4,7 +4,7 @@
 //! caller needs. Hard constraints ([`NegotiationConstraint`]) are checked first; the remaining interfaces are ranked:
 //!
 //! 1. by security profile: a stronger one is never traded for a better match;
-//! 2. then by [`Score::total`], whose parts are published with the choice;
+//! 2. then by [`InterfaceScore::total`], whose parts are published with the choice;
 //! 3. then by id, so that the same request always has the same result.
 //!
 //! The choice is stateless and grants nothing: the call that follows is authorised on its own.
@@ -25,10 +25,10 @@ use nuncio_core::time::Timestamp;
 pub use constraint::{NegotiationConstraint, NegotiationConstraintSet};
 pub use offer::{InterfaceExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 pub use request::{InterfaceRequest, NegotiationMode};
-pub use score::{IntentScoreBasis, Score};
+pub use score::{IntentScoreBasis, InterfaceScore};
 pub use verdict::{
-    AcceptedInterfaceOrDraft, Alternative, ChosenInterface, MAX_ALTERNATIVES, NegotiationRefusal, NotChosenReason,
-    ProtocolDraftingOffer,
+    AcceptedInterfaceOrDraft, ChosenInterface, InterfaceNotChosen, MAX_ALTERNATIVES, NegotiationRefusal,
+    NotChosenReason, ProtocolDraftingOffer,
 };
 
 use offer::PreparedInterfaceOffer;
@@ -52,7 +52,7 @@ pub struct PreparedInterfaceOffers {
 struct EvaluatedOffer<'a> {
     entry: &'a PreparedInterfaceOffer,
     violations: NegotiationConstraintSet,
-    score: Score,
+    score: InterfaceScore,
     ability: Option<&'a OfferedCapability>,
     security: Option<SecurityProfile>,
 }

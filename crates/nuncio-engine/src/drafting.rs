@@ -104,9 +104,9 @@ impl ProtocolDraftService {
             let message = "too many drafts are undecided; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
-        let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
+        let definition = self.write_definition(caller, served, &wanted, by).await?;
         let id = DraftId::parse(&self.context.random_name("drf_"))?;
-        let document = present(&id, &blueprint);
+        let document = present(&id, &definition);
         let now = self.context.now();
         let mut draft = ProtocolDraft {
             agent: served.agent.name.clone(),
@@ -115,7 +115,7 @@ impl ProtocolDraftService {
             asked: once.body,
             digest: Digest::of_json(&document),
             document,
-            blueprint,
+            definition,
             created_at: now,
             expires_at: now.after(DRAFT_LIFETIME),
             approval: None,
@@ -264,8 +264,8 @@ impl ProtocolDraftService {
     /// Approval that asks the operators to accept a draft.
     fn question(&self, draft: &ProtocolDraft) -> Result<Approval, EngineError> {
         let arguments = json!({
-            "protocol": draft.id, "digest": draft.digest, "description": draft.blueprint.description,
-            "methods": draft.blueprint.methods,
+            "protocol": draft.id, "digest": draft.digest, "description": draft.definition.description,
+            "methods": draft.definition.methods,
         });
         let question = ApprovalQuestion {
             call: CallId::parse(draft.id.as_str())?,

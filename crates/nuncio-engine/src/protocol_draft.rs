@@ -38,7 +38,8 @@ pub struct ProtocolDraft {
     pub key: String,
     /// Digest of the content of the negotiation request.
     pub asked: Digest,
-    pub blueprint: ProtocolDefinition,
+    #[serde(rename = "blueprint")]
+    pub definition: ProtocolDefinition,
     /// The document that both sides see, without its digest.
     pub document: Value,
     /// Digest of `document`, which an acceptance must name.

@@ -61,7 +61,7 @@ pub struct CallerReporter(pub Arc<dyn CallerObserver>);
 
 opaque_debug!(CallerReporter);
 
-/// Reports the caller that a route identified.
+/// Tells the middleware which caller a route identified, for the rate limit and the log.
 ///
 /// # Errors
 /// The caller exceeded its rate limit.

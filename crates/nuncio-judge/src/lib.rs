@@ -3,8 +3,8 @@
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
 mod bare;
-pub mod lineage;
 mod manifest;
+pub mod name_history;
 pub mod schema;
 mod verdict;
 

@@ -11,7 +11,7 @@ use nuncio_core::Code;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_store::dump::backup_file::{BackupHeader, BackupWriter, DeviceBackupFile, KeyBackupError};
+use nuncio_store::dump::backup_file::{BackupFileError, BackupHeader, BackupWriter, FileInBackup};
 use nuncio_store::dump::{StoreSnapshot, TableShape, Value};
 use nuncio_store::{SCHEMA_VERSION, SqliteSnapshot};
 use serde::Serialize;
@@ -72,15 +72,15 @@ pub async fn back_up(
 }
 
 /// The files of a data directory that belong to a backup. The audit key is sealed, like the keys in the store.
-fn files_beside(files: &PrivateFiles, cipher: &SecretCipher) -> Result<Vec<DeviceBackupFile>, OperatorError> {
+fn files_beside(files: &PrivateFiles, cipher: &SecretCipher) -> Result<Vec<FileInBackup>, OperatorError> {
     let mut beside = Vec::new();
     if let Some(lines) = files.read(CHECKPOINTS_FILE)? {
         let content = String::from_utf8_lossy(&lines).into_owned();
-        beside.push(DeviceBackupFile { name: CHECKPOINTS_FILE.to_owned(), content });
+        beside.push(FileInBackup { name: CHECKPOINTS_FILE.to_owned(), content });
     }
     if let Some(key) = files.read(AUDIT_KEY)? {
         let content = cipher.seal(&SystemEntropy, AUDIT_KEY_PLACE, &STANDARD.encode(key));
-        beside.push(DeviceBackupFile { name: AUDIT_KEY.to_owned(), content });
+        beside.push(FileInBackup { name: AUDIT_KEY.to_owned(), content });
     }
     Ok(beside)
 }
@@ -88,10 +88,10 @@ fn files_beside(files: &PrivateFiles, cipher: &SecretCipher) -> Result<Vec<Devic
 async fn write(
     store: &mut dyn StoreSnapshot,
     partial: &Path,
-    beside: &[DeviceBackupFile],
+    beside: &[FileInBackup],
     at: Timestamp,
 ) -> Result<(usize, u64), OperatorError> {
-    let failed = |error: KeyBackupError| unwritable(partial, &error.to_string());
+    let failed = |error: BackupFileError| unwritable(partial, &error.to_string());
     let file = private().create(true).truncate(true).open(partial).map_err(|error| failed(error.into()))?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let header = BackupHeader { version, schema: store.schema_version(), created_at: at };

@@ -33,7 +33,7 @@ pub use credential::{SecretString, SkillInvocationCredential};
 pub use describe::ResolvedSkill;
 pub use discover::DiscoveredIndex;
 pub(crate) use discover::next_page;
-pub use error::{ConsumerFailure, ConsumerFailureCode, Reason, SkillConsumerError};
+pub use error::{ConsumerErrorReason, ConsumerFailure, ConsumerFailureCode, SkillConsumerError};
 pub(crate) use error::{display_url, plain};
 pub use execution::RemoteExecution;
 pub use inputs::{check as check_inputs, typed as typed_input};

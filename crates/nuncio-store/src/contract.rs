@@ -259,7 +259,7 @@ macro_rules! store_contract {
                 account_changes_only_from_the_revision_that_was_read,
                 accounts_are_listed_by_owner,
                 public_accounts_are_found_by_search_words,
-                publication_stores_manifest_account_and_lineage_together,
+                publication_stores_manifest_account_and_name_history_together,
                 manifest_versions_are_listed_newest_first,
                 only_one_of_many_concurrent_publications_succeeds,
             }

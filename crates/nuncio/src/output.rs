@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anstream::{eprintln, println};
 use nuncio_aap::client::ClientError as ChatError;
-use nuncio_anp::client::{ClientError, Reason as PeerReason};
+use nuncio_anp::client::{ClientError, ClientErrorReason};
 use nuncio_core::Code;
 use nuncio_server::OperatorError;
-use nuncio_skill::client::{Reason, SkillConsumerError};
+use nuncio_skill::client::{ConsumerErrorReason, SkillConsumerError};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ fn skill_failed(json: bool, failure: &SkillConsumerError) -> ExitCode {
         let hints = failure.advice.as_deref().map(|advice| ("try:", advice)).into_iter().chain(execution);
         print_error(&readable_error(&failure.message), hints, Some(&failure.code.as_str().to_lowercase()));
     }
-    ExitCode::from(if failure.reason == Reason::BadTarget { 2 } else { 1 })
+    ExitCode::from(if failure.reason == ConsumerErrorReason::BadTarget { 2 } else { 1 })
 }
 
 /// Prints the error of a request to a remote agent.
@@ -139,7 +139,7 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
         let advice = failure.advice.as_deref().map(|advice| ("try:", advice));
         print_error(&readable_error(&failure.message), advice, Some(code.as_str()));
     }
-    ExitCode::from(if failure.reason == PeerReason::BadTarget { 2 } else { 1 })
+    ExitCode::from(if failure.reason == ClientErrorReason::BadTarget { 2 } else { 1 })
 }
 
 /// Prints an error for people, with labelled hints and the `nuncio explain` command of its code.

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedAgentDescription;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::negotiation::SecurityProfile;
 use crate::wire::{AnpRequest, RequestMeta, ServiceCapabilities, method, profile};
@@ -31,7 +31,8 @@ impl RemoteMessageService {
                 let supported: Vec<_> = supported.iter().map(|name| plain(name)).collect();
                 let (address, list) = (display_url(&self.endpoint), supported.join(", "));
                 let message = format!("{address} does not support {} now; it supports {list}", missing.as_str());
-                let error = ClientError::new(Reason::NotAgreed, message).details(json!({"supported": supported}));
+                let error =
+                    ClientError::new(ClientErrorReason::NotAgreed, message).details(json!({"supported": supported}));
                 Err(error.advice("nothing was negotiated and nothing called; ask its operator, or try again later"))
             }
         }
@@ -66,13 +67,13 @@ impl AnpClient {
             }
             (None, None) => {
                 let message = format!("{} names no negotiation endpoint", display_url(&agent.url));
-                return Err(ClientError::new(Reason::CannotUse, message));
+                return Err(ClientError::new(ClientErrorReason::CannotUse, message));
             }
         };
         let url = agent.url.join(text).map_err(|why| {
             let message =
                 format!("the negotiation endpoint of {} is {:?}: {why}", display_url(&agent.url), plain(text));
-            ClientError::new(Reason::InvalidDocument, message)
+            ClientError::new(ClientErrorReason::InvalidDocument, message)
         })?;
         if !agent.is_on_own_host(&url) {
             notes.push(format!("its negotiation endpoint is on another host: {}", display_url(&url)));
@@ -99,7 +100,7 @@ impl AnpClient {
         let result = self.http.post(endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} did not return its capabilities: {why}", display_url(endpoint));
-            ClientError::new(Reason::InvalidDocument, message)
+            ClientError::new(ClientErrorReason::InvalidDocument, message)
         })?;
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
         if let Some(expected) = service.and_then(|it| it.service_did.as_deref())
@@ -108,7 +109,7 @@ impl AnpClient {
         {
             let found = plain(&capabilities.service_did);
             let message = format!("{} is the service of {found}, and must be of {expected}", display_url(endpoint));
-            return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
+            return Err(ClientError::new(ClientErrorReason::Untrusted, message).advice("nothing was sent to it"));
         }
         Ok(RemoteMessageService { endpoint: endpoint.clone(), capabilities })
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::target::{AgentTarget, UserNamedHost, authority, did_authority};
 use super::verify::{DescriptionCheckResults, DidLookupResult, UnverifiedAgentDescription, checks};
 use crate::validate::{self, AnpDocumentType};
@@ -82,11 +82,13 @@ impl AnpClient {
         let bound = self.current(did, &named_host, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
             let message = format!("the DID document of {} names no description", bound.did());
-            return Err(ClientError::new(Reason::BadDid, message).advice("name the address of its description"));
+            return Err(
+                ClientError::new(ClientErrorReason::BadDid, message).advice("name the address of its description")
+            );
         };
         let url = Url::parse(&service.endpoint).map_err(|why| {
             let message = format!("the description of {did} is at {:?}: {why}", plain(&service.endpoint));
-            ClientError::new(Reason::BadDid, message)
+            ClientError::new(ClientErrorReason::BadDid, message)
         })?;
         let mut read = self.read_description(&url, &named_host).await?;
         notes.append(&mut read.notes);
@@ -143,7 +145,7 @@ impl AnpClient {
         };
         match self.resolve(&did, named_host).await {
             Ok(document) => DidLookupResult::Found(document),
-            Err(error) if error.reason == Reason::BadDid => DidLookupResult::Wrong(error.message.clone()),
+            Err(error) if error.reason == ClientErrorReason::BadDid => DidLookupResult::Wrong(error.message.clone()),
             Err(error) => {
                 DidLookupResult::Unknown(format!("the DID document of {did} cannot be fetched: {}", error.message))
             }

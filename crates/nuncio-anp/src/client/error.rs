@@ -17,14 +17,14 @@ pub(super) const IDENTIFY_YOURSELF: &str =
 
 remote_error! {
     /// Error while finding, verifying, negotiating with or calling an agent.
-    pub struct ClientError(ClientErrorDetails {
+    pub struct ClientError(ClientErrorDetails, ClientErrorReason {
         /// JSON-RPC error that the remote side sent, if any.
         pub rpc_error: Option<RpcError> = |_| None,
     })
 }
 
 string_enum! {
-    pub enum Reason {
+    pub enum ClientErrorReason {
         /// The target text is not a DID, a URL or a host.
         BadTarget = "bad_target",
         /// The target is a host with several agents, so the agent must be named.
@@ -65,7 +65,7 @@ string_enum! {
     }
 }
 
-impl Reason {
+impl ClientErrorReason {
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -96,19 +96,22 @@ impl ClientError {
         let (what, count) = (report.kind.as_str(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
-        Self::new(Reason::InvalidDocument, format!("{} is no {what}: {}{more}", display_url(url), plain(&first)))
-            .advice("only its publisher can correct it; nothing was called")
-            .details(json!(report.errors))
+        Self::new(
+            ClientErrorReason::InvalidDocument,
+            format!("{} is no {what}: {}{more}", display_url(url), plain(&first)),
+        )
+        .advice("only its publisher can correct it; nothing was called")
+        .details(json!(report.errors))
     }
 
     /// Error for a JSON-RPC or ANP error response.
     pub(super) fn rpc_failure(url: &Url, error: RpcError) -> Self {
         let reason = match error.known_code() {
-            Some(ErrorCode::Unauthorized | ErrorCode::AuthorizationRequired) => Reason::IdentityNeeded,
-            Some(ErrorCode::Forbidden) => Reason::Forbidden,
-            Some(ErrorCode::InvalidParams) => Reason::BadArguments,
-            Some(code) if (1600..=1608).contains(&code.code()) => Reason::NotAgreed,
-            _ => Reason::Failed,
+            Some(ErrorCode::Unauthorized | ErrorCode::AuthorizationRequired) => ClientErrorReason::IdentityNeeded,
+            Some(ErrorCode::Forbidden) => ClientErrorReason::Forbidden,
+            Some(ErrorCode::InvalidParams) => ClientErrorReason::BadArguments,
+            Some(code) if (1600..=1608).contains(&code.code()) => ClientErrorReason::NotAgreed,
+            _ => ClientErrorReason::Failed,
         };
         let anp_code = error.anp_code().map(|code| format!(" ({})", plain(code))).unwrap_or_default();
         // Some software puts the reason in `data`.
@@ -119,8 +122,8 @@ impl ClientError {
         failure.0.details = error.data.clone();
         failure.0.rpc_error = Some(error);
         match reason {
-            Reason::IdentityNeeded => failure.advice(IDENTIFY_YOURSELF),
-            Reason::Forbidden => failure.advice("ask its operator for the permission that is missing"),
+            ClientErrorReason::IdentityNeeded => failure.advice(IDENTIFY_YOURSELF),
+            ClientErrorReason::Forbidden => failure.advice("ask its operator for the permission that is missing"),
             _ => failure,
         }
     }
@@ -147,6 +150,6 @@ impl ClientError {
                     | ErrorCode::NegotiationExpired
             )
         );
-        stale || matches!(self.0.status, Some(404 | 405 | 410 | 415)) || self.0.reason == Reason::WhichMethod
+        stale || matches!(self.0.status, Some(404 | 405 | 410 | 415)) || self.0.reason == ClientErrorReason::WhichMethod
     }
 }

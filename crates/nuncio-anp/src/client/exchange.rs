@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::BearerToken;
-use super::error::{ClientError, IDENTIFY_YOURSELF, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, IDENTIFY_YOURSELF, display_url, plain};
 use super::sign::RequestSigner;
 use super::target::UserNamedHost;
 use super::tokens::TokenCache;
@@ -80,7 +80,7 @@ impl AuthenticatingHttpClient {
         url.set_fragment(None);
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
-            return Err(ClientError::new(Reason::Refused, message));
+            return Err(ClientError::new(ClientErrorReason::Refused, message));
         }
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         if outgoing.body.is_some() {
@@ -146,7 +146,7 @@ impl AuthenticatingHttpClient {
         let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
             let message = format!("{} is not a document: it {}", display_url(url), plain(&unreadable.to_string()));
-            ClientError::new(Reason::InvalidDocument, message).advice("only its publisher can correct it")
+            ClientError::new(ClientErrorReason::InvalidDocument, message).advice("only its publisher can correct it")
         })
     }
 }
@@ -169,11 +169,12 @@ pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> C
     match status {
         401 => {
             let advice = if signed { "it did not accept our signature" } else { IDENTIFY_YOURSELF };
-            ClientError::new(Reason::IdentityNeeded, format!("{address} requires authentication{why}")).advice(advice)
+            ClientError::new(ClientErrorReason::IdentityNeeded, format!("{address} requires authentication{why}"))
+                .advice(advice)
         }
-        403 => ClientError::new(Reason::Forbidden, format!("{address} refused access{why}")),
+        403 => ClientError::new(ClientErrorReason::Forbidden, format!("{address} refused access{why}")),
         409 => superseded(&address, &answer.body),
-        _ => ClientError::new(Reason::Answered, format!("{address} answered {status}{why}")),
+        _ => ClientError::new(ClientErrorReason::Answered, format!("{address} answered {status}{why}")),
     }
     .answered(status)
 }
@@ -185,15 +186,15 @@ fn superseded(address: &str, body: &[u8]) -> ClientError {
     match (text("code").as_deref(), text("requestedDid"), text("currentDid")) {
         (Some("did_superseded"), Some(requested), Some(current)) => {
             let message = format!("according to {address}, {requested} was replaced by {current}");
-            ClientError::new(Reason::Superseded, message).details(response)
+            ClientError::new(ClientErrorReason::Superseded, message).details(response)
         }
-        _ => ClientError::new(Reason::Answered, format!("{address} answered 409")),
+        _ => ClientError::new(ClientErrorReason::Answered, format!("{address} answered 409")),
     }
 }
 
 fn cannot_sign(url: &Url, why: &str) -> ClientError {
     ClientError::new(
-        Reason::CannotSign,
+        ClientErrorReason::CannotSign,
         format!("the request to {} cannot be signed: {}", display_url(url), plain(why)),
     )
 }

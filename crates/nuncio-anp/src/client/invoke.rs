@@ -8,7 +8,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedAgentDescription;
-use super::error::{ClientError, Reason, plain};
+use super::error::{ClientError, ClientErrorReason, plain};
 use super::negotiate::{NegotiationAgreement, NegotiationRequest};
 use super::remote_method::RemoteMethod;
 use super::target::AgentTarget;
@@ -99,7 +99,7 @@ impl AnpClient {
             Err(failed) => failed,
         };
         // The caller's permissions may have changed, and the agreement depends on them (ANP-06 §10.1).
-        if matches!(failed.error.reason, Reason::Forbidden | Reason::IdentityNeeded) {
+        if matches!(failed.error.reason, ClientErrorReason::Forbidden | ClientErrorReason::IdentityNeeded) {
             self.forget_agreements(&agent);
         }
         let may_be_outdated = !read_now || failed.may_be_outdated;
@@ -131,7 +131,7 @@ impl AnpClient {
         };
         match (self.refresh(agent).await, method) {
             (Ok(runtime), _) => runtime.ensure_supported(&wanted),
-            (Err(error), MethodChoice::Method(_)) if error.reason != Reason::Untrusted => Ok(()),
+            (Err(error), MethodChoice::Method(_)) if error.reason != ClientErrorReason::Untrusted => Ok(()),
             (Err(error), _) => Err(error),
         }
     }
@@ -175,7 +175,7 @@ impl AnpClient {
         if !is_call || !speaks.eq_ignore_ascii_case("openrpc") {
             let how = plain(mode.unwrap_or(speaks));
             let message = format!("the negotiated interface is used by {how}, which this client does not support");
-            return Err(ClientError::new(Reason::CannotUse, message).advice("name a method instead"));
+            return Err(ClientError::new(ClientErrorReason::CannotUse, message).advice("name a method instead"));
         }
         let url = selected.and_then(|it| it.url.as_deref()).and_then(|text| Url::parse(text).ok());
         let id = selected.and_then(|it| it.interface.as_deref());
@@ -230,6 +230,8 @@ fn chosen(agreement: &NegotiationAgreement, all: &[RemoteMethod], names: &[&str]
     found.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
         let message = format!("the negotiated interface has several methods that could be meant: {}", names.join(", "));
-        ClientError::new(Reason::WhichMethod, message).details(json!({"methods": names})).advice("name one of them")
+        ClientError::new(ClientErrorReason::WhichMethod, message)
+            .details(json!({"methods": names}))
+            .advice("name one of them")
     })
 }

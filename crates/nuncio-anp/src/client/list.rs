@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::target::UserNamedHost;
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
@@ -80,7 +80,10 @@ impl AnpClient {
             return Err(ClientError::invalid(url, &report));
         }
         serde_json::from_value(value).map_err(|error| {
-            ClientError::new(Reason::InvalidDocument, format!("{} is not a CollectionPage: {error}", display_url(url)))
+            ClientError::new(
+                ClientErrorReason::InvalidDocument,
+                format!("{} is not a CollectionPage: {error}", display_url(url)),
+            )
         })
     }
 
@@ -89,7 +92,10 @@ impl AnpClient {
         let listing = self.list(host).await?;
         match listing.agents.as_slice() {
             [only] => Ok(only.url.clone()),
-            [] => Err(ClientError::new(Reason::WhichAgent, format!("{} lists no agents", display_url(&listing.url)))),
+            [] => Err(ClientError::new(
+                ClientErrorReason::WhichAgent,
+                format!("{} lists no agents", display_url(&listing.url)),
+            )),
             several => {
                 const LISTED: usize = 10;
                 let more = several.len().saturating_sub(LISTED);
@@ -97,7 +103,8 @@ impl AnpClient {
                 let some: Vec<_> = several.iter().take(LISTED).map(|agent| display_url(&agent.url)).collect();
                 let message =
                     format!("{} has several agents; name one of them: {}{more}", display_url(host), some.join(", "));
-                Err(ClientError::new(Reason::WhichAgent, message).details(serde_json::json!({"agents": several})))
+                Err(ClientError::new(ClientErrorReason::WhichAgent, message)
+                    .details(serde_json::json!({"agents": several})))
             }
         }
     }
@@ -123,5 +130,5 @@ impl HostAgentList {
 }
 
 fn unusable(message: String) -> ClientError {
-    ClientError::new(Reason::InvalidDocument, message).advice("only its publisher can correct the list")
+    ClientError::new(ClientErrorReason::InvalidDocument, message).advice("only its publisher can correct the list")
 }

@@ -19,7 +19,7 @@ pub use draft::ProtocolDraftDecision;
 use super::AnpClient;
 use super::capabilities::RemoteMessageService;
 use super::describe::VerifiedAgentDescription;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
     AnpRequest, CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RequestMeta,
@@ -208,7 +208,7 @@ impl AnpClient {
         let result = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
             let message = format!("the answer of {} is not the result of a negotiation: {why}", display_url(&endpoint));
-            ClientError::new(Reason::BadAgreement, message)
+            ClientError::new(ClientErrorReason::BadAgreement, message)
         })?;
         notes.extend(check::check(&result, &id, needs, agent.did(), self.http.clock.now())?);
         notes.extend(self.known_interface(agent, &result).await?);
@@ -234,9 +234,9 @@ impl AnpClient {
         let body = needs.body(id.to_owned());
         let request = AnpRequest::new(random_name(&*self.entropy, "req-"), method::NEGOTIATE, meta, &body);
         let Some(signer) = signer else { return Ok(request) };
-        request
-            .proven(|parts| signer.prove(parts))
-            .map_err(|why| ClientError::new(Reason::CannotSign, format!("the negotiation cannot be signed: {why}")))
+        request.proven(|parts| signer.prove(parts)).map_err(|why| {
+            ClientError::new(ClientErrorReason::CannotSign, format!("the negotiation cannot be signed: {why}"))
+        })
     }
 
     /// Checks that the chosen interface is in the agent's description, in a newly fetched one, or has a URL. Returns
@@ -256,7 +256,7 @@ impl AnpClient {
             if now.description.interface(id).is_none() {
                 if selected.url.is_none() {
                     let message = format!("the interface {:?} was chosen, which no description contains", plain(id));
-                    return Err(ClientError::new(Reason::BadAgreement, message));
+                    return Err(ClientError::new(ClientErrorReason::BadAgreement, message));
                 }
                 notes.push(format!("the description does not have the interface {:?}", plain(id)));
             }
@@ -264,7 +264,7 @@ impl AnpClient {
         if let Some(text) = selected.url.as_deref() {
             let url = Url::parse(text).map_err(|why| {
                 let message = format!("the chosen interface is at {:?}: {why}", plain(text));
-                ClientError::new(Reason::BadAgreement, message)
+                ClientError::new(ClientErrorReason::BadAgreement, message)
             })?;
             if !agent.is_on_own_host(&url) {
                 notes.push(format!("the chosen interface is on another host: {}", display_url(&url)));

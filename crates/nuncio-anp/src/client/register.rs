@@ -6,7 +6,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
 use super::target::UserNamedHost;
 use crate::directory::PROFILE;
@@ -31,7 +31,7 @@ impl AnpClient {
         description: &Url,
     ) -> Result<DirectoryRegistrationReceipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
-            ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", display_url(directory)))
+            ClientError::new(ClientErrorReason::BadTarget, format!("{} has no DID: {why}", display_url(directory)))
                 .advice("name a directory by its host name")
         })?;
         let named_host = UserNamedHost::by(directory);
@@ -43,7 +43,9 @@ impl AnpClient {
         let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_on_own_host(url))
         else {
             let message = format!("{} names no endpoint for registrations", display_url(&described.url));
-            return Err(ClientError::new(Reason::CannotUse, message).advice("it does not accept registrations"));
+            return Err(
+                ClientError::new(ClientErrorReason::CannotUse, message).advice("it does not accept registrations")
+            );
         };
         let registration = RegistrationRequest { url: Some(description.to_string()), did: None };
         let request = ClientRequest {
@@ -62,7 +64,7 @@ impl AnpClient {
                 Some(why) if answer.status != 401 => {
                     let message =
                         format!("{} does not list {}: {}", display_url(&at), display_url(description), plain(why));
-                    ClientError::new(Reason::Forbidden, message).answered(answer.status)
+                    ClientError::new(ClientErrorReason::Forbidden, message).answered(answer.status)
                 }
                 _ => status_error(&at, &answer, self.http.signer.is_some()),
             });

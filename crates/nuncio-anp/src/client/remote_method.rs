@@ -7,7 +7,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedAgentDescription;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::target::authority;
 use crate::validate::AnpDocumentType;
 use crate::wire::{Interface, Method, OpenRpc};
@@ -38,7 +38,7 @@ impl RemoteMethod {
         schema.check(&Value::Object(arguments.clone())).map_err(|faults| {
             let messages: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
             let message = format!("the arguments do not fit {:?}: {}", plain(&self.name), messages.join("; "));
-            ClientError::new(Reason::BadArguments, message).advice("nothing was called")
+            ClientError::new(ClientErrorReason::BadArguments, message).advice("nothing was called")
         })
     }
 
@@ -122,7 +122,7 @@ impl AnpClient {
             let Some(url) = url else {
                 let message =
                     format!("{} has no interface {:?}", display_url(&agent.url), plain(id.unwrap_or_default()));
-                return Err(ClientError::new(Reason::BadAgreement, message));
+                return Err(ClientError::new(ClientErrorReason::BadAgreement, message));
             };
             if !agent.is_on_own_host(url) {
                 let message = format!(
@@ -131,7 +131,7 @@ impl AnpClient {
                     display_url(url),
                     display_url(&agent.url)
                 );
-                return Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"));
+                return Err(ClientError::new(ClientErrorReason::BadAgreement, message).advice("nothing was called"));
             }
             let interface =
                 Interface::new(id.unwrap_or_default().to_owned(), Interface::STRUCTURED, "openrpc", String::new());
@@ -176,7 +176,7 @@ impl AnpClient {
         let text = interface.url.as_deref().unwrap_or_default();
         let url = agent.url.join(text).map_err(|why| {
             let message = format!("an interface of {} is at {:?}: {why}", display_url(&agent.url), plain(text));
-            ClientError::new(Reason::InvalidDocument, message)
+            ClientError::new(ClientErrorReason::InvalidDocument, message)
         })?;
         methods(interface, &self.openrpc(agent, &url).await?, &url)
     }
@@ -198,7 +198,7 @@ fn unknown_method(agent: &VerifiedAgentDescription, name: &str, all: &[RemoteMet
         [] => format!("{address} has no method that could be called"),
         names => format!("{address} has no method {:?}; it has {}", plain(name), names.join(", ")),
     };
-    ClientError::new(Reason::WhichMethod, message).details(json!({"methods": names}))
+    ClientError::new(ClientErrorReason::WhichMethod, message).details(json!({"methods": names}))
 }
 
 fn is_openrpc(interface: &Interface) -> bool {
@@ -226,11 +226,11 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
         let own = method.extra.get("servers").and_then(|servers| servers.get(0)?.get("url")?.as_str());
         let Some(server) = own.or(server) else {
             let message = format!("{} does not name the URL of its methods", display_url(base));
-            return Err(ClientError::new(Reason::InvalidDocument, message));
+            return Err(ClientError::new(ClientErrorReason::InvalidDocument, message));
         };
         let server = base.join(server).map_err(|why| {
             let message = format!("{} has the URL {:?} for its methods: {why}", display_url(base), plain(server));
-            ClientError::new(Reason::InvalidDocument, message)
+            ClientError::new(ClientErrorReason::InvalidDocument, message)
         })?;
         found.push(RemoteMethod {
             description: method.description.clone().or_else(|| method.summary.clone()),

@@ -6,7 +6,7 @@ use nuncio_identity::{BoundDidDocument, Did, DidDocument, DidDocumentBinding, K1
 use serde_json::Value;
 
 use super::AnpClient;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::target::{UserNamedHost, did_url};
 
 const MAX_DID_DOCUMENT_BYTES: usize = 64 * 1024;
@@ -24,7 +24,7 @@ impl AnpClient {
         let value = self.http.document(&url, named_host, MAX_DID_DOCUMENT_BYTES).await?;
         let not_its_own = |why: String| {
             let message = format!("{} is not the document of {did}: {}", display_url(&url), plain(&why));
-            ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
+            ClientError::new(ClientErrorReason::BadDid, message).advice("do not call the agent; ask its operator")
         };
         let document = DidDocument::from_json(value).map_err(|fault| not_its_own(fault.to_string()))?;
         let bound = document.bind(did, self.http.clock.now(), K1ProofRule::Optional);
@@ -45,7 +45,7 @@ impl AnpClient {
                 return Ok(bound);
             }
             let old = bound.did().clone();
-            let gone = |message: String| ClientError::new(Reason::Superseded, message);
+            let gone = |message: String| ClientError::new(ClientErrorReason::Superseded, message);
             let Some(next) = bound.document().successor() else {
                 return Err(gone(format!("{old} is deactivated and has no successor")));
             };
@@ -59,7 +59,10 @@ impl AnpClient {
             notes.push(format!("{old} was replaced by {next}"));
             bound = self.resolve(&next.clone(), named_host).await?;
         }
-        Err(ClientError::new(Reason::Superseded, format!("{did} was replaced more than {MAX_SUCCESSORS} times")))
+        Err(ClientError::new(
+            ClientErrorReason::Superseded,
+            format!("{did} was replaced more than {MAX_SUCCESSORS} times"),
+        ))
     }
 }
 

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::describe::VerifiedAgentDescription;
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::exchange::{AuthTiming, AuthenticatingHttpClient, ClientRequest, json_body};
 use super::remote_method::RemoteMethod;
 use super::target::UserNamedHost;
@@ -47,7 +47,7 @@ impl AuthenticatingHttpClient {
         let body = Bytes::from(request.to_string());
         if body.len() > MAX_REQUEST_BYTES {
             let message = format!("the request has more than {MAX_REQUEST_BYTES} bytes");
-            return Err(ClientError::new(Reason::BadArguments, message));
+            return Err(ClientError::new(ClientErrorReason::BadArguments, message));
         }
         let timeout = timeout.unwrap_or(self.timeout);
         let outgoing =
@@ -64,9 +64,10 @@ impl AuthenticatingHttpClient {
         match AnpResponse::read(body, MAX_RESPONSE_BYTES, id) {
             Ok(AnpResponse::Result { result, .. }) => Ok(result),
             Ok(AnpResponse::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
-            Err(why) => {
-                Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", display_url(url), plain(&why))))
-            }
+            Err(why) => Err(ClientError::new(
+                ClientErrorReason::InvalidDocument,
+                format!("{}: {}", display_url(url), plain(&why)),
+            )),
         }
     }
 }

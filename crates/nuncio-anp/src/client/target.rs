@@ -6,7 +6,7 @@ use nuncio_core::address::{self, root};
 use nuncio_identity::Did;
 use url::Url;
 
-use super::error::{ClientError, Reason, plain};
+use super::error::{ClientError, ClientErrorReason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(crate) use nuncio_core::address::authority;
@@ -27,8 +27,11 @@ impl AgentTarget {
     /// uses `http:`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let wrong = |why: &str| {
-            ClientError::new(Reason::BadTarget, format!("{:?} is neither an agent nor a host: {why}", plain(text)))
-                .advice("write a did:wba, the address of a description, or a host")
+            ClientError::new(
+                ClientErrorReason::BadTarget,
+                format!("{:?} is neither an agent nor a host: {why}", plain(text)),
+            )
+            .advice("write a did:wba, the address of a description, or a host")
         };
         if text.starts_with("did:") {
             return Did::parse(text).map(Self::Did).map_err(|why| wrong(&why.to_string()));
@@ -82,7 +85,7 @@ pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError
         "localhost" if local_by_http => did.resolution_url_at(&format!("http://{}", did_authority(did))),
         _ => did.resolution_url(),
     };
-    Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} has no address: {why}")))
+    Url::parse(&text).map_err(|why| ClientError::new(ClientErrorReason::BadDid, format!("{did} has no address: {why}")))
 }
 
 #[cfg(test)]
@@ -109,7 +112,7 @@ mod tests {
             assert_eq!(AgentTarget::parse(text).unwrap(), target);
         }
         for bad in ["", "did:web:example.com", "did:wba:127.0.0.1", "did:wba:EXAMPLE.com", "ftp://x", "a b"] {
-            assert_eq!(AgentTarget::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
+            assert_eq!(AgentTarget::parse(bad).unwrap_err().reason, ClientErrorReason::BadTarget, "{bad:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::error::{ClientError, Reason, display_url, plain};
+use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::target::{authority, did_authority};
 
 /// Results of all checks of a description, in the order in which they were made.
@@ -79,7 +79,7 @@ impl DescriptionCheckResults {
         match refuted {
             None => Ok(()),
             Some((subject, why)) => {
-                Err(ClientError::new(Reason::Untrusted, format!("the agent cannot be trusted: {why}"))
+                Err(ClientError::new(ClientErrorReason::Untrusted, format!("the agent cannot be trusted: {why}"))
                     .details(serde_json::json!({"subject": subject, "checks": self}))
                     .advice("nothing was sent to it; `nuncio show` lists everything that was checked"))
             }

@@ -8,7 +8,9 @@ use serde_json::Value;
 use url::Url;
 
 use super::ListedAgentSummary;
-use crate::client::{ClientError, DescriptionCheckOutcome, DescriptionClaim, Reason, VerifiedAgentDescription, plain};
+use crate::client::{
+    ClientError, ClientErrorReason, DescriptionCheckOutcome, DescriptionClaim, VerifiedAgentDescription, plain,
+};
 use crate::validate::{self, AnpDocumentType};
 
 /// Checks that a description must pass to be listed; the address only if the description claims one.
@@ -44,8 +46,10 @@ pub(super) enum ListingRefusalKind {
 
 impl From<ClientError> for ListingRefusal {
     fn from(error: ClientError) -> Self {
-        let untrue = matches!(error.reason, Reason::BadDid | Reason::Untrusted | Reason::Superseded)
-            || matches!(error.status, Some(404 | 410));
+        let untrue = matches!(
+            error.reason,
+            ClientErrorReason::BadDid | ClientErrorReason::Untrusted | ClientErrorReason::Superseded
+        ) || matches!(error.status, Some(404 | 410));
         let kind = if untrue { ListingRefusalKind::Untrue } else { ListingRefusalKind::Unknown };
         Self { kind, error: EngineError::new(error.reason.code(), error.to_string()) }
     }

@@ -54,8 +54,8 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDraftDecisio
 
 /// Builds the document of a draft, without its digest.
 #[must_use]
-pub fn document(id: &DraftId, blueprint: &ProtocolDefinition, publisher: Option<String>) -> Value {
-    let methods = blueprint.methods.iter().map(|method| ArtifactMethod {
+pub fn document(id: &DraftId, definition: &ProtocolDefinition, publisher: Option<String>) -> Value {
+    let methods = definition.methods.iter().map(|method| ArtifactMethod {
         name: method.name.clone(),
         description: Some(method.description.clone()).filter(|text| !text.is_empty()),
         request_schema_uri: None,
@@ -68,13 +68,13 @@ pub fn document(id: &DraftId, blueprint: &ProtocolDefinition, publisher: Option<
         protocol_id: Some(id.to_string()),
         protocol_uri: None,
         version: Some(VERSION.to_owned()),
-        description: Some(blueprint.description.clone()),
+        description: Some(definition.description.clone()),
         depends_on_profiles: texts(&[profile::CORE_BINDING, profile::RPC]),
         methods: methods.collect(),
         content_types: texts(&["application/json"]),
         security_profiles: texts(&[SecurityProfile::TransportProtected.as_str()]),
-        examples: blueprint.examples.iter().map(|example| json!(example)).collect(),
-        test_cases: blueprint.test_cases.iter().map(|case| json!(case)).collect(),
+        examples: definition.examples.iter().map(|example| json!(example)).collect(),
+        test_cases: definition.test_cases.iter().map(|case| json!(case)).collect(),
         publisher,
         digest: None,
         extra: Map::new(),
@@ -124,7 +124,7 @@ pub fn result(
     artifact["digest"] = json!(write_digest(&draft.digest));
     let until = if usable { valid_until } else { draft.expires_at };
     let mode = if usable { InterfaceExecutionMode::NaturalLanguage } else { InterfaceExecutionMode::Drafting };
-    let schemas = match draft.blueprint.methods.as_slice() {
+    let schemas = match draft.definition.methods.as_slice() {
         [only] => Some(InterfaceSchemas {
             request_schema: Some(only.request_schema.source().clone()),
             response_schema: Some(only.response_schema.source().clone()),

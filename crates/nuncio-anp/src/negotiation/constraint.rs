@@ -4,7 +4,7 @@ use nuncio_core::string_enum;
 
 use super::offer::{InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use super::request::PreparedRequest;
-use super::score::Score;
+use super::score::InterfaceScore;
 
 string_enum! {
     /// Requirement of the caller, identified by its field in the request.
@@ -92,7 +92,7 @@ pub(super) fn check(
     wanted: &PreparedRequest<'_>,
     ability: Option<&OfferedCapability>,
     security: Option<SecurityProfile>,
-    score: &Score,
+    score: &InterfaceScore,
 ) -> NegotiationConstraintSet {
     let request = wanted.request;
     let wanted_constraints = &request.constraints;

@@ -25,7 +25,7 @@ const CONTENT_TYPE: usize = 100;
 const LEAST_WORDS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Score {
+pub struct InterfaceScore {
     /// Points for the match with the intent: up to 1000.
     pub intent: u32,
     pub intent_by: IntentScoreBasis,
@@ -49,7 +49,7 @@ string_enum! {
 }
 
 /// Returns the score of an offer, and the index of its best capability.
-pub(super) fn score(entry: &PreparedInterfaceOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
+pub(super) fn score(entry: &PreparedInterfaceOffer, wanted: &PreparedRequest<'_>) -> (InterfaceScore, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
     let is_required = |at: usize| {
@@ -65,7 +65,7 @@ pub(super) fn score(entry: &PreparedInterfaceOffer, wanted: &PreparedRequest<'_>
     let ((_, intent, _, Reverse(at)), intent_by) = ranked.max_by_key(|(rank, _)| *rank).unwrap_or_default();
     let ability = Some(at).filter(|at| *at < offer.abilities.len());
     let latency = offer.latency_of(ability.map(|at| &offer.abilities[at]));
-    let mut score = Score {
+    let mut score = InterfaceScore {
         intent,
         intent_by,
         interface_type: interface_type(offer.kind, wanted),

@@ -123,7 +123,7 @@ fn negotiation_example_of_the_specification_selects_structured_interface() {
     assert_eq!((it.security, it.content_type), (SecurityProfile::TransportProtected, Some("application/json")));
     assert_eq!((it.mode, it.timeout_ms), (Some(InterfaceExecutionMode::DirectStructuredCall), Some(3000)));
     assert!(it.offer.human_authorization);
-    let score = Score {
+    let score = InterfaceScore {
         intent: 1000,
         intent_by: IntentScoreBasis::Tags,
         interface_type: 300,

@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 
 use super::constraint::{NegotiationConstraint, NegotiationConstraintSet, SECURITY_CONSTRAINTS};
 use super::offer::{InterfaceExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
-use super::score::Score;
+use super::score::InterfaceScore;
 use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
 use crate::wire::ErrorCode;
 
@@ -27,9 +27,9 @@ pub struct ChosenInterface<'a> {
     pub content_type: Option<&'a str>,
     pub mode: Option<InterfaceExecutionMode>,
     pub timeout_ms: Option<u64>,
-    pub score: Score,
+    pub score: InterfaceScore,
     /// Other interfaces, the nearest first, each with the reason why it was not chosen.
-    pub alternatives: Vec<Alternative<'a>>,
+    pub alternatives: Vec<InterfaceNotChosen<'a>>,
 }
 
 /// The interface with which the caller can draft a protocol.
@@ -38,14 +38,14 @@ pub struct ProtocolDraftingOffer<'a> {
     pub offer: &'a InterfaceOffer,
     pub security: SecurityProfile,
     /// Existing interfaces, each with the reason why it does not fit.
-    pub alternatives: Vec<Alternative<'a>>,
+    pub alternatives: Vec<InterfaceNotChosen<'a>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Alternative<'a> {
+pub struct InterfaceNotChosen<'a> {
     pub offer: &'a InterfaceOffer,
     pub ability: Option<&'a OfferedCapability>,
-    pub score: Score,
+    pub score: InterfaceScore,
     pub lost: NotChosenReason,
 }
 
@@ -78,7 +78,7 @@ impl std::fmt::Display for NotChosenReason {
 
 /// Nearest interfaces that were not chosen. Interfaces that the caller may not use are left out, except those that would
 /// have been chosen if the caller had a scope.
-pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
+pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<InterfaceNotChosen<'a>> {
     let winner = chosen.map(|chosen| &evaluated[chosen]);
     let would_win = |at: usize, it: &EvaluatedOffer<'a>| {
         let lacks_scope = it.ability.is_some_and(|ability| !ability.missing_scopes.is_empty());
@@ -88,7 +88,7 @@ pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<
     let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && is_shown(*at, it));
     let alternative = |(_, it): (_, &EvaluatedOffer<'a>)| {
         let lost = why(it, winner);
-        Alternative { offer: &it.entry.offer, ability: it.ability, score: it.score, lost }
+        InterfaceNotChosen { offer: &it.entry.offer, ability: it.ability, score: it.score, lost }
     };
     others.take(MAX_ALTERNATIVES).map(alternative).collect()
 }

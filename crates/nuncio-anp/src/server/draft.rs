@@ -31,7 +31,7 @@ impl AnpServerState {
     ) -> Result<Value, RpcError> {
         let caller = identified(caller)?;
         let publisher = self.identities.agent_did(&served.agent.name);
-        let present = move |id: &_, blueprint: &_| draft::document(id, blueprint, publisher.clone());
+        let present = move |id: &_, definition: &_| draft::document(id, definition, publisher.clone());
         let wanted = json!(body.intent);
         let key = request.meta.operation_id.clone().unwrap_or_else(|| negotiation_id(request, body));
         let once = IdempotencyKey { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };

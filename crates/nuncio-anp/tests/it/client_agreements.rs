@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_anp::client::{
-    AgentTarget, ClientError, InvocationDelegate, InvocationStep, MethodChoice, NegotiationRequest, Reason,
+    AgentTarget, ClientError, ClientErrorReason, InvocationDelegate, InvocationStep, MethodChoice, NegotiationRequest,
     RemoteMethod,
 };
 use nuncio_anp::negotiation::SecurityProfile;
@@ -201,7 +201,7 @@ async fn call_answered_1603_is_renegotiated_once_and_repeated() {
         negotiates.then(|| rpc(request, Err(RpcError::new(ErrorCode::NoMatchingInterface))))
     })
     .await;
-    assert_eq!(run(&unwilling, &file).await.0.unwrap_err().reason, Reason::NotAgreed);
+    assert_eq!(run(&unwilling, &file).await.0.unwrap_err().reason, ClientErrorReason::NotAgreed);
     assert_eq!(unwilling.asked(NEGOTIATE), 1);
 }
 
@@ -266,7 +266,7 @@ async fn agreed_interface_that_only_another_host_describes_is_not_called() {
     .await;
     let (_folder, file) = temporary_file();
     let refused = run(&hotel, &file).await.0.unwrap_err();
-    assert!(refused.reason == Reason::BadAgreement && refused.message.contains("another host"), "{refused}");
+    assert!(refused.reason == ClientErrorReason::BadAgreement && refused.message.contains("another host"), "{refused}");
     assert_eq!(hotel.hits(RPC), 0);
 }
 
@@ -300,7 +300,7 @@ async fn stored_agreement_is_not_used_once_the_service_supports_other_security_p
     run(&hotel, &file).await.0.unwrap();
     strict.store(true, Ordering::SeqCst);
     let (refused, _) = run(&hotel, &file).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::NotAgreed);
+    assert_eq!(refused.unwrap_err().reason, ClientErrorReason::NotAgreed);
     assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (1, 1), "nothing was called under the old agreement");
     strict.store(false, Ordering::SeqCst);
     run(&hotel, &file).await.0.unwrap();
@@ -319,7 +319,7 @@ async fn named_method_is_not_called_while_the_service_requires_another_security_
     assert_eq!(call().await.unwrap()["called"], "search_rooms");
     strict.store(true, Ordering::SeqCst);
     let refused = call().await.unwrap_err();
-    assert!(refused.reason == Reason::NotAgreed && refused.message.contains("direct-e2ee"), "{refused}");
+    assert!(refused.reason == ClientErrorReason::NotAgreed && refused.message.contains("direct-e2ee"), "{refused}");
     assert_eq!(hotel.hits(RPC), 1);
 }
 
@@ -349,7 +349,7 @@ async fn security_profile_that_the_service_does_not_support_now_is_neither_reque
         let agent = world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap();
         let wish = NegotiationRequest { security, ..wish() };
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
-        assert_eq!((error.reason, hotel.asked(NEGOTIATE)), (Reason::NotAgreed, 0), "{error}");
+        assert_eq!((error.reason, hotel.asked(NEGOTIATE)), (ClientErrorReason::NotAgreed, 0), "{error}");
         assert!(error.message.contains(message), "{error}");
     }
 }

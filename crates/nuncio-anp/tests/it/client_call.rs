@@ -1,6 +1,6 @@
 //! Tests of calls by the ANP client: signatures with a DID, granted tokens, and refused responses.
 
-use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedAgentDescription};
+use nuncio_anp::client::{AgentTarget, ClientErrorReason, RemoteMethod, VerifiedAgentDescription};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{
     BoundDidDocument, DidDocument, K1ProofRule, NewDidDocument, SignableRequest, SignaturePolicy, verify_request,
@@ -104,7 +104,7 @@ async fn authentication_challenge_is_answered_once_with_its_nonce_and_components
         let world = TestClient::new(&[("grand-hotel.example", &refusing)]).signed();
         let (agent, operation) = search(&world).await;
         let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();
-        assert_eq!((error.reason, refusing.hits(RPC)), (Reason::IdentityNeeded, tries), "{value}");
+        assert_eq!((error.reason, refusing.hits(RPC)), (ClientErrorReason::IdentityNeeded, tries), "{value}");
     }
 }
 
@@ -114,7 +114,7 @@ async fn call_without_did_reports_that_authentication_is_required() {
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;
     let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();
-    assert_eq!((error.reason, error.status, hotel.hits(RPC)), (Reason::IdentityNeeded, Some(401), 1));
+    assert_eq!((error.reason, error.status, hotel.hits(RPC)), (ClientErrorReason::IdentityNeeded, Some(401), 1));
 }
 
 #[tokio::test]
@@ -166,23 +166,26 @@ async fn invalid_arguments_and_unknown_method_names_are_refused_before_sending()
     let (agent, operation) = search(&world).await;
     for wrong in [json!({}), json!({"check_in": 1, "check_out": "2027-01-02"}), json!({"nights": 3})] {
         let error = world.client.call(&agent, &operation, &arguments(wrong), None).await.unwrap_err();
-        assert_eq!(error.reason, Reason::BadArguments);
+        assert_eq!(error.reason, ClientErrorReason::BadArguments);
     }
     assert_eq!(hotel.hits(RPC), 0);
     let error = world.client.operation(&agent, "seerch_rooms").await.unwrap_err();
-    assert_eq!(error.reason, Reason::WhichMethod);
+    assert_eq!(error.reason, ClientErrorReason::WhichMethod);
     assert!(error.message.contains("search_rooms"), "{error}");
 }
 
 #[tokio::test]
 async fn malformed_responses_and_rpc_errors_fail_the_call_with_a_specific_reason() {
     for (answer, reason) in [
-        (json!({"jsonrpc": "2.0", "id": "other", "result": 1}), Reason::InvalidDocument),
-        (json!({"jsonrpc": "2.0", "result": 1}), Reason::InvalidDocument),
-        (json!([]), Reason::InvalidDocument),
-        (json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "m"}}), Reason::Failed),
-        (json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1006, "message": "m"}}), Reason::Forbidden),
-        (json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "m"}}), Reason::BadArguments),
+        (json!({"jsonrpc": "2.0", "id": "other", "result": 1}), ClientErrorReason::InvalidDocument),
+        (json!({"jsonrpc": "2.0", "result": 1}), ClientErrorReason::InvalidDocument),
+        (json!([]), ClientErrorReason::InvalidDocument),
+        (json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "m"}}), ClientErrorReason::Failed),
+        (json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1006, "message": "m"}}), ClientErrorReason::Forbidden),
+        (
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "m"}}),
+            ClientErrorReason::BadArguments,
+        ),
     ] {
         let shown = answer.to_string();
         let hotel = grand_hotel(move |request, _| (request.line() == RPC).then(|| TestReply::json(&answer))).await;

@@ -1,7 +1,8 @@
 //! Tests of the ANP client: negotiation errors, invalidation of agreements, and protocol drafts.
 
 use nuncio_anp::client::{
-    AgentTarget, Invocation, MethodChoice, NegotiationRequest, ProtocolDraftDecision, Reason, VerifiedAgentDescription,
+    AgentTarget, ClientErrorReason, Invocation, MethodChoice, NegotiationRequest, ProtocolDraftDecision,
+    VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
@@ -60,7 +61,7 @@ async fn each_negotiation_error_is_reported_and_no_method_is_called() {
         let error = world.client.negotiate(&hotel_of(&world).await, &needs()).await.unwrap_err();
         let rpc_error = error.rpc_error.as_ref().unwrap();
         assert_eq!((rpc_error.code, rpc_error.anp_code()), (number, Some(decision)));
-        let reason = if number == 1607 { Reason::IdentityNeeded } else { Reason::NotAgreed };
+        let reason = if number == 1607 { ClientErrorReason::IdentityNeeded } else { ClientErrorReason::NotAgreed };
         assert_eq!(error.reason, reason, "{error}");
         assert!(world.client.invoke(&invocation()).await.is_err());
         assert_eq!(hotel.hits(RPC), 0, "{decision}");
@@ -217,7 +218,7 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
     assert_eq!(asked["params"]["body"]["candidateProtocols"], named);
     // A draft that was not requested is refused.
     let error = world.client.negotiate(&agent, &needs()).await.unwrap_err();
-    assert_eq!(error.reason, Reason::BadAgreement, "{error}");
+    assert_eq!(error.reason, ClientErrorReason::BadAgreement, "{error}");
 
     let refusing =
         grand_hotel(|request, _| is(request, NEGOTIATE).then(|| answer(request, "rejected", &Value::Null))).await;
@@ -241,41 +242,51 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
         )
         .await
         .unwrap_err();
-    assert_eq!(error.reason, Reason::NotAgreed);
+    assert_eq!(error.reason, ClientErrorReason::NotAgreed);
 }
 
 #[tokio::test]
 async fn invalid_draft_artifact_is_refused() {
-    type InvalidProtocolArtifactCase = (&'static str, bool, fn(&mut Value), Reason);
+    type InvalidProtocolArtifactCase = (&'static str, bool, fn(&mut Value), ClientErrorReason);
     let rows: [InvalidProtocolArtifactCase; 13] = [
-        ("changed on the way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
+        ("changed on the way", false, |it| it["version"] = json!("2"), ClientErrorReason::BadAgreement),
         (
             "without a digest",
             false,
             |it| drop(it.as_object_mut().unwrap().shift_remove("digest")),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
-        ("only an address", true, |it| *it = json!("https://evil.example/p"), Reason::BadAgreement),
+        ("only an address", true, |it| *it = json!("https://evil.example/p"), ClientErrorReason::BadAgreement),
         (
             "published by another agent",
             true,
             |it| it["publisher"] = json!("did:wba:evil.example"),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
-        ("with code", true, |it| it["code"] = json!("import os"), Reason::BadAgreement),
-        ("with code in a method", true, |it| it["methods"][0]["run"] = json!("sh"), Reason::BadAgreement),
-        ("weaker", true, |it| it["security_profiles"] = json!(["none"]), Reason::Downgrade),
-        ("no methods", true, |it| it["methods"] = json!([]), Reason::BadAgreement),
-        ("no schema", true, |it| it["methods"][0]["request_schema"] = json!({"type": "nothing"}), Reason::BadAgreement),
+        ("with code", true, |it| it["code"] = json!("import os"), ClientErrorReason::BadAgreement),
+        ("with code in a method", true, |it| it["methods"][0]["run"] = json!("sh"), ClientErrorReason::BadAgreement),
+        ("weaker", true, |it| it["security_profiles"] = json!(["none"]), ClientErrorReason::Downgrade),
+        ("no methods", true, |it| it["methods"] = json!([]), ClientErrorReason::BadAgreement),
+        (
+            "no schema",
+            true,
+            |it| it["methods"][0]["request_schema"] = json!({"type": "nothing"}),
+            ClientErrorReason::BadAgreement,
+        ),
         (
             "a schema from elsewhere",
             true,
             |it| it["methods"][0]["response_schema"] = json!({"$ref": "https://evil.example/s.json"}),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
-        ("an example that lies", true, |it| it["examples"][0]["request"] = json!({}), Reason::BadAgreement),
-        ("a test case that lies", true, |it| it["test_cases"][0]["expected"] = json!("valid"), Reason::BadAgreement),
-        ("no object at all", true, |it| it["methods"] = json!("x"), Reason::BadAgreement),
+        ("an example that lies", true, |it| it["examples"][0]["request"] = json!({}), ClientErrorReason::BadAgreement),
+        (
+            "a test case that lies",
+            true,
+            |it| it["test_cases"][0]["expected"] = json!("valid"),
+            ClientErrorReason::BadAgreement,
+        ),
+        ("no object at all", true, |it| it["methods"] = json!("x"), ClientErrorReason::BadAgreement),
     ];
     for (what, sealed, change, reason) in rows {
         let hotel = drafting_hotel(sealed, change).await;
@@ -290,5 +301,5 @@ async fn invalid_draft_artifact_is_refused() {
         ProtocolDraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
     let needs = NegotiationRequest { draft_decision: Some(decision), ..NegotiationRequest::default() };
     let error = world.client.negotiate(&hotel_of(&world).await, &needs).await.unwrap_err();
-    assert_eq!(error.reason, Reason::BadAgreement, "{error}");
+    assert_eq!(error.reason, ClientErrorReason::BadAgreement, "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nuncio_anp::client::{
-    AgentTarget, ChosenBy, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedAgentDescription,
+    AgentTarget, ChosenBy, ClientErrorReason, Invocation, MethodChoice, NegotiationRequest, VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
@@ -103,38 +103,58 @@ async fn negotiation_with_did_carries_an_origin_proof() {
 #[tokio::test]
 async fn invalid_negotiation_result_is_refused() {
     type NegotiationResultChange = fn(&mut Value);
-    let rows: [(&str, bool, NegotiationResultChange, Reason); 12] = [
+    let rows: [(&str, bool, NegotiationResultChange, ClientErrorReason); 12] = [
         (
             "changed on the way",
             false,
             |it| it["selected"]["url"] = json!("https://evil.example/x"),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
-        ("of another negotiation", true, |it| it["negotiationId"] = json!("neg-other"), Reason::BadAgreement),
-        ("over", true, |it| it["validUntil"] = json!("2020-01-01T00:00:00Z"), Reason::BadAgreement),
-        ("until no moment", true, |it| it["validUntil"] = json!("tomorrow"), Reason::BadAgreement),
-        ("rejected", true, |it| it["status"] = json!("rejected"), Reason::NotAgreed),
-        ("a question", true, |it| it["status"] = json!("needs_more_information"), Reason::NotAgreed),
-        ("nothing chosen", true, |it| drop(it.as_object_mut().unwrap().shift_remove("selected")), Reason::BadAgreement),
-        ("a profile we do not speak", true, |it| it["selected"]["profile"] = json!("x.v1"), Reason::BadAgreement),
-        ("an unknown protection", true, |it| it["selected"]["securityProfile"] = json!("none"), Reason::Downgrade),
+        (
+            "of another negotiation",
+            true,
+            |it| it["negotiationId"] = json!("neg-other"),
+            ClientErrorReason::BadAgreement,
+        ),
+        ("over", true, |it| it["validUntil"] = json!("2020-01-01T00:00:00Z"), ClientErrorReason::BadAgreement),
+        ("until no moment", true, |it| it["validUntil"] = json!("tomorrow"), ClientErrorReason::BadAgreement),
+        ("rejected", true, |it| it["status"] = json!("rejected"), ClientErrorReason::NotAgreed),
+        ("a question", true, |it| it["status"] = json!("needs_more_information"), ClientErrorReason::NotAgreed),
+        (
+            "nothing chosen",
+            true,
+            |it| drop(it.as_object_mut().unwrap().shift_remove("selected")),
+            ClientErrorReason::BadAgreement,
+        ),
+        (
+            "a profile we do not speak",
+            true,
+            |it| it["selected"]["profile"] = json!("x.v1"),
+            ClientErrorReason::BadAgreement,
+        ),
+        (
+            "an unknown protection",
+            true,
+            |it| it["selected"]["securityProfile"] = json!("none"),
+            ClientErrorReason::Downgrade,
+        ),
         (
             "a protection we did not offer",
             true,
             |it| it["selected"]["securityProfile"] = json!("group-e2ee"),
-            Reason::Downgrade,
+            ClientErrorReason::Downgrade,
         ),
         (
             "an interface nobody has",
             true,
             |it| it["selected"] = json!({"interface": "interface.none", "profile": "anp.rpc.v1"}),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
         (
             "an artifact that is another",
             true,
             |it| it["selected"]["protocolArtifact"] = json!({"digest": "sha-256:x"}),
-            Reason::BadAgreement,
+            ClientErrorReason::BadAgreement,
         ),
     ];
     for (what, sealed, change, reason) in rows {
@@ -179,7 +199,7 @@ async fn negotiation_result_with_another_security_profile_than_required_is_refus
         let agent = hotel_of(&world).await;
         let wish = NegotiationRequest { security: Some(wanted), ..sample_request() };
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
-        assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
+        assert_eq!(error.reason, ClientErrorReason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
 }
 
@@ -216,7 +236,7 @@ async fn negotiation_uses_endpoint_of_the_did_document_and_checks_its_service_di
     let world = TestClient::new(&[("grand-hotel.example", &other)]);
     let agent = hotel_of(&world).await;
     let error = world.client.negotiate(&agent, &sample_request()).await.unwrap_err();
-    assert_eq!((error.reason, other.asked(NEGOTIATE)), (Reason::Untrusted, 0));
+    assert_eq!((error.reason, other.asked(NEGOTIATE)), (ClientErrorReason::Untrusted, 0));
 }
 
 #[tokio::test]
@@ -256,7 +276,7 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
         assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"));
         assert_eq!((server.asked(NEGOTIATE), agreement.notes.len()), (0, 1));
         let refused = NegotiationRequest { security: Some(SecurityProfile::DirectE2ee), ..sample_request() };
-        assert_eq!(world.client.negotiate(&agent, &refused).await.unwrap_err().reason, Reason::NotAgreed);
+        assert_eq!(world.client.negotiate(&agent, &refused).await.unwrap_err().reason, ClientErrorReason::NotAgreed);
     }
 }
 
@@ -370,7 +390,7 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
     let target = AgentTarget::parse(AD).unwrap();
     let invocation =
         Invocation { target, method: MethodChoice::Negotiate(sample_request()), arguments: stay, timeout: None };
-    assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, Reason::Failed);
+    assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, ClientErrorReason::Failed);
     assert_eq!(failing.hits(RPC), 1);
 }
 
@@ -381,7 +401,7 @@ async fn negotiation_result_with_stream_execution_mode_is_refused() {
     let (target, arguments) = (AgentTarget::parse(AD).unwrap(), arguments(json!({})));
     let method = MethodChoice::Negotiate(sample_request());
     let error = world.client.invoke(&Invocation { target, method, arguments, timeout: None }).await.unwrap_err();
-    assert_eq!((error.reason, hotel.hits(RPC)), (Reason::CannotUse, 0));
+    assert_eq!((error.reason, hotel.hits(RPC)), (ClientErrorReason::CannotUse, 0));
 }
 
 #[tokio::test]

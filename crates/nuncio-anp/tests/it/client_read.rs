@@ -1,7 +1,7 @@
 //! Tests of the ANP client: fetching and verifying descriptions, also from malicious hosts.
 
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, AnpClientOptions, DescriptionCheckOutcome, DescriptionClaim, Reason,
+    AgentTarget, AnpClient, AnpClientOptions, ClientErrorReason, DescriptionCheckOutcome, DescriptionClaim,
     VerifiedAgentDescription,
 };
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -214,12 +214,12 @@ async fn agent_whose_description_fails_verification_cannot_be_called() {
         };
         assert!(why.contains(said), "{why}");
         let stopped = agent.checks.ensure_trusted().unwrap_err();
-        assert_eq!(stopped.reason, Reason::Untrusted);
+        assert_eq!(stopped.reason, ClientErrorReason::Untrusted);
         // The methods of an untrusted agent can be listed, but not called.
         let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
         let error = world.client.call(&agent, &operation, &stay, None).await.unwrap_err();
-        assert_eq!(error.reason, Reason::Untrusted);
+        assert_eq!(error.reason, ClientErrorReason::Untrusted);
         assert_eq!(server.hits("POST /agents/hotel-assistant/rpc"), 0);
     }
 }
@@ -242,7 +242,10 @@ async fn description_copied_to_a_lookalike_domain_fails_verification() {
         "{:?}",
         agent.checks
     );
-    assert_eq!(world.client.negotiate(&agent, &Default::default()).await.unwrap_err().reason, Reason::Untrusted);
+    assert_eq!(
+        world.client.negotiate(&agent, &Default::default()).await.unwrap_err().reason,
+        ClientErrorReason::Untrusted
+    );
     assert_eq!((copy.hits("POST /anp"), hotel.hits("POST /anp")), (0, 0));
 }
 
@@ -289,7 +292,7 @@ async fn successor_did_is_followed_only_for_the_same_subject() {
             }
             Some(said) => {
                 let error = found.unwrap_err();
-                assert_eq!(error.reason, Reason::Superseded);
+                assert_eq!(error.reason, ClientErrorReason::Superseded);
                 assert!(error.message.contains(said), "{error}");
             }
         }
@@ -323,7 +326,7 @@ async fn agent_list_pages_are_merged_and_foreign_circular_or_endless_pages_refus
     );
     assert!(listing.notes[0].contains("twice") && listing.notes[1].contains("another host"), "{:?}", listing.notes);
     let error = world.client.describe(&target("many.example")).await.unwrap_err();
-    assert_eq!(error.reason, Reason::WhichAgent);
+    assert_eq!(error.reason, ClientErrorReason::WhichAgent);
 
     let elsewhere = TestServer::start(move |_, _| page(json!([]), Some("https://other.example/2"))).await;
     let circle =
@@ -337,7 +340,7 @@ async fn agent_list_pages_are_merged_and_foreign_circular_or_endless_pages_refus
     for (server, said) in [(&elsewhere, "another host"), (&circle, "no end"), (&endless, "no end: 5 pages")] {
         let world = TestClient::new(&[("many.example", server)]);
         let error = world.client.list(&host).await.unwrap_err();
-        assert_eq!(error.reason, Reason::InvalidDocument);
+        assert_eq!(error.reason, ClientErrorReason::InvalidDocument);
         assert!(error.message.contains(said), "{error}");
     }
 }
@@ -349,23 +352,23 @@ async fn each_malformed_or_hostile_response_has_its_own_error_reason() {
         TestReply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
     };
     let rows = [
-        (TestReply::Endless, Reason::TooLarge),
-        (TestReply::Silent, Reason::TooSlow),
-        (TestReply::status(302).with("location", "https://evil.example/"), Reason::Redirected),
-        (TestReply::status(404), Reason::Answered),
-        (TestReply::status(401), Reason::IdentityNeeded),
-        (whole(200, "application/json", &deep), Reason::InvalidDocument),
-        (whole(200, "application/json", "{\"name\":1,\"name\":2}"), Reason::InvalidDocument),
-        (whole(200, "application/json", "[]"), Reason::InvalidDocument),
-        (whole(200, "application/json", "{}"), Reason::InvalidDocument),
-        (whole(200, "text/html", "{}"), Reason::WrongType),
+        (TestReply::Endless, ClientErrorReason::TooLarge),
+        (TestReply::Silent, ClientErrorReason::TooSlow),
+        (TestReply::status(302).with("location", "https://evil.example/"), ClientErrorReason::Redirected),
+        (TestReply::status(404), ClientErrorReason::Answered),
+        (TestReply::status(401), ClientErrorReason::IdentityNeeded),
+        (whole(200, "application/json", &deep), ClientErrorReason::InvalidDocument),
+        (whole(200, "application/json", "{\"name\":1,\"name\":2}"), ClientErrorReason::InvalidDocument),
+        (whole(200, "application/json", "[]"), ClientErrorReason::InvalidDocument),
+        (whole(200, "application/json", "{}"), ClientErrorReason::InvalidDocument),
+        (whole(200, "text/html", "{}"), ClientErrorReason::WrongType),
     ];
     for (reply, reason) in rows {
         let shown = format!("{reply:?}");
         let server = TestServer::start(move |_, _| reply.clone()).await;
         let world = TestClient::hurried(
             &[("grand-hotel.example", &server)],
-            matches!(reason, Reason::TooSlow).then_some("/agents/hotel-assistant/ad.json"),
+            matches!(reason, ClientErrorReason::TooSlow).then_some("/agents/hotel-assistant/ad.json"),
         );
         let error = world.client.describe(&target(AD)).await.unwrap_err();
         assert_eq!(error.reason, reason, "{shown:.80}: {error}");
@@ -391,7 +394,7 @@ async fn urls_in_documents_that_lead_to_internal_addresses_are_refused() {
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = described(&world.client).await;
         let error = world.client.operations(&agent).await.unwrap_err();
-        assert_eq!(error.reason, Reason::Refused, "{url}: {error}");
+        assert_eq!(error.reason, ClientErrorReason::Refused, "{url}: {error}");
         assert!(error.message.contains(why), "{error}");
     }
     // A DID of this machine in a foreign description is not resolved.
@@ -432,6 +435,6 @@ async fn description_that_deviates_from_the_specification_is_used_with_a_warning
     assert_eq!(methods[0].server.as_str(), "https://grand-hotel.example/rpc");
     methods[0].check(&arguments(json!({"q": "hi"}))).unwrap();
     for wrong in [json!({}), json!({"q": 1}), json!({"q": "hi", "more": 1})] {
-        assert_eq!(methods[0].check(&arguments(wrong)).unwrap_err().reason, Reason::BadArguments);
+        assert_eq!(methods[0].check(&arguments(wrong)).unwrap_err().reason, ClientErrorReason::BadArguments);
     }
 }

@@ -153,8 +153,8 @@ fn made_up(agent: &Agent, state: ProtocolDraftState) -> ProtocolDraft {
         "examples": [{"method": "weather.tell", "request": {}, "response": {}}],
         "test_cases": [{"name": "no list", "method": "weather.tell", "request": [], "expected": "invalid"}],
     });
-    let (id, blueprint) = (DraftId::parse("drf_1").unwrap(), ProtocolDefinition::read(written).unwrap());
-    let document = draft::document(&id, &blueprint, Some("did:wba:grand-hotel.example".to_owned()));
+    let (id, definition) = (DraftId::parse("drf_1").unwrap(), ProtocolDefinition::read(written).unwrap());
+    let document = draft::document(&id, &definition, Some("did:wba:grand-hotel.example".to_owned()));
     ProtocolDraft {
         agent: agent.name.clone(),
         with: Principal::Local,
@@ -162,7 +162,7 @@ fn made_up(agent: &Agent, state: ProtocolDraftState) -> ProtocolDraft {
         asked: Digest::ZERO,
         digest: Digest::of_json(&document),
         document,
-        blueprint,
+        definition,
         created_at: NOW,
         expires_at: NOW,
         approval: None,

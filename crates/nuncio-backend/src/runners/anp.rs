@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
-    AgentSignerLookup, AgentTarget, AnpClient, AnpClientOptions, ClientError, InvocationDelegate, InvocationStep,
-    LocalDidUrlScheme, MethodChoice, NegotiationRequest, Reason, RemoteMethod,
+    AgentSignerLookup, AgentTarget, AnpClient, AnpClientOptions, ClientError, ClientErrorReason, InvocationDelegate,
+    InvocationStep, LocalDidUrlScheme, MethodChoice, NegotiationRequest, RemoteMethod,
 };
 use nuncio_core::agent::{AnpMethod, AnpRunSpec};
 use nuncio_core::text::plain;
@@ -112,8 +112,10 @@ pub(super) fn check(run: &AnpRunSpec) -> Result<(), String> {
 fn failure(error: &ClientError) -> ToolRunError {
     let message = format!("{}: {}", error.reason.as_str(), error.message);
     match error.reason {
-        Reason::Unreachable | Reason::TooSlow => ToolRunError::Unavailable(message),
-        Reason::Answered if error.status.is_some_and(|status| status >= 500) => ToolRunError::Unavailable(message),
+        ClientErrorReason::Unreachable | ClientErrorReason::TooSlow => ToolRunError::Unavailable(message),
+        ClientErrorReason::Answered if error.status.is_some_and(|status| status >= 500) => {
+            ToolRunError::Unavailable(message)
+        }
         _ => ToolRunError::Failed(message),
     }
 }

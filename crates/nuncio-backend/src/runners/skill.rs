@@ -8,8 +8,8 @@ use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
-    ConsumerFailureCode, Reason, RemoteExecution, SecretString, SkillCall, SkillConsumer, SkillConsumerError,
-    SkillConsumerOptions, SkillInvocationCredential, SkillTarget,
+    ConsumerErrorReason, ConsumerFailureCode, RemoteExecution, SecretString, SkillCall, SkillConsumer,
+    SkillConsumerError, SkillConsumerOptions, SkillInvocationCredential, SkillTarget,
 };
 use nuncio_skill::wire::{ErrorCode, InvocationContext};
 use serde_json::json;
@@ -48,7 +48,7 @@ impl SkillToolRunner {
         call.program_start.report();
         let submitted = self.consumer.submit(&described, &request).await.map_err(failed)?;
         let outcome = self.consumer.follow(watch.execution.insert(submitted)).await;
-        if outcome.as_ref().err().is_none_or(|error| error.reason != Reason::GaveUp) {
+        if outcome.as_ref().err().is_none_or(|error| error.reason != ConsumerErrorReason::GaveUp) {
             watch.execution = None;
         }
         outcome.map(ToolOutput::json).map_err(failed)
@@ -126,8 +126,8 @@ fn credential(secrets: &SecretValues, run: &SkillRunSpec) -> Result<SkillInvocat
 fn failure(secrets: &SecretValues, error: &SkillConsumerError) -> ToolRunError {
     let message = secrets.redact(&format!("{}: {}", error.code, error.message));
     match (error.reason, error.code) {
-        (Reason::Unreachable | Reason::TooSlow, _) => ToolRunError::Unavailable(message),
-        (Reason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable)) => {
+        (ConsumerErrorReason::Unreachable | ConsumerErrorReason::TooSlow, _) => ToolRunError::Unavailable(message),
+        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable)) => {
             ToolRunError::Unavailable(message)
         }
         _ => ToolRunError::Failed(message),

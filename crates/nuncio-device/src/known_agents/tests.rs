@@ -39,8 +39,8 @@ impl KnownAgentFixture {
         Self { key, known }
     }
 
-    /// Appends a signed ledger entry.
-    fn says(&mut self, action: LedgerAction, term: GrantTerm) {
+    /// Appends a signed entry to the ledger that the agent has shown.
+    fn append_entry(&mut self, action: LedgerAction, term: GrantTerm) {
         let seq = u64::try_from(self.known.entries.len()).unwrap() + 1;
         let entry = LedgerEntry {
             seq,
@@ -71,7 +71,7 @@ impl KnownAgentFixture {
 fn grant_is_valid_only_unchanged_for_its_agent_and_person_by_a_trusted_device() {
     let mut scene = KnownAgentFixture::new();
     assert!(!scene.allows(10));
-    scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
+    scene.append_entry(LedgerAction::Grant, GrantTerm::UntilRevoked);
     assert!(scene.allows(10));
     assert!(scene.known.standing(&PersonName::parse("eve").unwrap()).is_none(), "of another person");
     let mut other = scene.known.clone();
@@ -88,27 +88,27 @@ fn grant_is_valid_only_unchanged_for_its_agent_and_person_by_a_trusted_device() 
 #[test]
 fn one_time_grant_allows_no_second_use_until_granted_again() {
     let mut scene = KnownAgentFixture::new();
-    scene.says(LedgerAction::Grant, GrantTerm::Once);
+    scene.append_entry(LedgerAction::Grant, GrantTerm::Once);
     assert!(scene.allows(10));
     scene.known.spend(&files());
     assert!(!scene.allows(10), "it was used");
-    scene.says(LedgerAction::Reauth, GrantTerm::Once);
+    scene.append_entry(LedgerAction::Reauth, GrantTerm::Once);
     assert!(scene.allows(10), "and allowed again");
     scene.known.spend(&files());
     assert!(!scene.allows(10));
-    scene.says(LedgerAction::Reauth, GrantTerm::Until(at(20)));
+    scene.append_entry(LedgerAction::Reauth, GrantTerm::Until(at(20)));
     assert_eq!([scene.allows(19), scene.allows(20)], [true, false], "until then");
 }
 
 #[test]
 fn older_ledger_that_hides_a_revocation_is_rejected() {
     let mut scene = KnownAgentFixture::new();
-    scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
+    scene.append_entry(LedgerAction::Grant, GrantTerm::UntilRevoked);
     let old = scene.known.entries.clone();
     let relation = old[0].relation_id.clone();
     scene.known.record_seen(&relation, 1);
     assert!(scene.allows(10));
-    scene.says(LedgerAction::Revoke, GrantTerm::UntilRevoked);
+    scene.append_entry(LedgerAction::Revoke, GrantTerm::UntilRevoked);
     assert!(!scene.allows(10), "it is over");
     scene.known.record_seen(&relation, 2);
     // The relay hides the revocation and shows the earlier ledger.

@@ -35,8 +35,9 @@ async fn ended(running: &RunningDevice, count: usize) -> Vec<String> {
     eventually("it is written down", words).await
 }
 
-/// Waits until a device has reloaded the agent after `before`, as it does before it refuses a call.
-async fn looked_since(running: &RunningDevice, before: Timestamp) {
+/// Waits until a device has loaded the agent's account again after `before`, which it does before it refuses a call for
+/// lack of permission.
+async fn wait_for_reload_after(running: &RunningDevice, before: Timestamp) {
     let looked = || running.device.consents().agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;
 }
@@ -59,7 +60,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
     let answers = async {
         laptop.prompt.questions(1).await;
-        looked_since(&phone, Timestamp::from_millis(0)).await;
+        wait_for_reload_after(&phone, Timestamp::from_millis(0)).await;
         // Gives a faulty phone time to refuse.
         for _ in 0..5 {
             phone.device.consents().refresh(&scene.id).await.unwrap();
@@ -75,7 +76,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     drop(laptop);
     let before = scene.clock.now();
     let later = async {
-        looked_since(&phone, before).await;
+        wait_for_reload_after(&phone, before).await;
         ended_in_time(&scene, &phone, 2).await;
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), later);

@@ -9,7 +9,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::{ManifestComparison, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 use nuncio_judge::{ChangeJudgingPolicy, ManifestChangeVerdict};
 use serde_json::Value;
 
@@ -61,11 +61,11 @@ impl ManifestPublicationImpact {
     pub(super) fn touched(
         &self,
         account: &AgentAccount,
-        lineage: &ManifestNameHistory,
+        name_history: &ManifestNameHistory,
         now: Timestamp,
         record: &AuditEventRecord,
     ) -> ManifestPublicationEffects {
-        let declared = lineage.declared();
+        let declared = name_history.declared();
         let mut fresh = BTreeMap::new();
         let mut touched = ManifestPublicationEffects { changes: Vec::new(), relations: Vec::new(), affected: 0 };
         let mut asked = BTreeSet::new();
@@ -77,7 +77,7 @@ impl ManifestPublicationImpact {
                 hash: account.manifest_hash,
                 declared: &declared,
                 changed: self.changed.get(&accepted).unwrap_or(&none),
-                fresh: fresh.entry(accepted).or_insert_with(|| lineage.fresh_since(accepted)),
+                fresh: fresh.entry(accepted).or_insert_with(|| name_history.fresh_since(accepted)),
                 at: now,
             };
             let Some(judged) = relation.with_manifest(&published) else { continue };

@@ -11,7 +11,7 @@ use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_judge::ManifestChangeVerdict;
-use nuncio_judge::lineage::{MAX_NAMES, ManifestNameHistory};
+use nuncio_judge::name_history::{MAX_NAMES, ManifestNameHistory};
 use serde_json::Value;
 
 use super::impact::ManifestPublicationImpact;
@@ -180,10 +180,10 @@ impl ManifestService {
             return Ok(PlannedManifestPublication { publication, changes: Vec::new(), relations: Vec::new() });
         }
         let (now, version) = (self.context.now(), account.manifest_version + 1);
-        let before = self.store.lineage(&account.id).await?.unwrap_or_default();
+        let before = self.store.name_history(&account.id).await?.unwrap_or_default();
         let new = checked.map(|checked| checked.manifest.source());
-        let lineage = before.with(version, new);
-        if lineage.names() > MAX_NAMES {
+        let name_history = before.with(version, new);
+        if name_history.names() > MAX_NAMES {
             return Err(ConsentError::limit("different tools and scopes in all manifests of this agent", MAX_NAMES));
         }
         let impact = self.impact(by, account, new, before).await?;
@@ -209,7 +209,7 @@ impl ManifestService {
         };
         let record = AuditEventRecord {
             agent: Some(account.id.clone()),
-            scopes: lineage.declared().into_iter().collect(),
+            scopes: name_history.declared().into_iter().collect(),
             manifest_version: Some(version),
             manifest_hash: hash,
             ..self.context.event_record(AuditEvent::ManifestPublished, by)
@@ -220,13 +220,13 @@ impl ManifestService {
                 account: next.clone(),
                 words,
                 version: Box::new(published),
-                lineage: Box::new(lineage.clone()),
+                name_history: Box::new(name_history.clone()),
             }
             .into(),
             AuditChange::AppendEvent(record).into(),
         ];
         let touched =
-            impact.touched(&next, &lineage, now, &self.context.event_record(AuditEvent::ConsentSuspended, by));
+            impact.touched(&next, &name_history, now, &self.context.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
         let publication = ManifestPublicationResult {
             version,

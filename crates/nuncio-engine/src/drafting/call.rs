@@ -38,8 +38,8 @@ impl ProtocolDraftService {
     ) -> Result<Value, EngineError> {
         let draft = self.draft(caller, served, &call.protocol).await?;
         draft.usable(&call.digest).map_err(|error| not_accepted(&error))?;
-        let Some(method) = draft.blueprint.method(&call.method).cloned() else {
-            let names: Vec<_> = draft.blueprint.methods.iter().map(|method| method.name.as_str()).collect();
+        let Some(method) = draft.definition.method(&call.method).cloned() else {
+            let names: Vec<_> = draft.definition.methods.iter().map(|method| method.name.as_str()).collect();
             let message = format!("the protocol has no such method; it has {}", names.join(", "));
             return Err(EngineError::new(Code::InvalidArguments, message));
         };

@@ -49,7 +49,7 @@ pub(super) struct BrainQuestion {
 
 impl ProtocolDraftService {
     /// Has a brain write a protocol. All tools are disabled, so that the brain can cause no effect.
-    pub(super) async fn write_blueprint(
+    pub(super) async fn write_definition(
         self: &Arc<Self>,
         caller: &Caller,
         served: &Arc<PublishedAgent>,

@@ -1,4 +1,4 @@
-//! Protocol blueprints written by a brain, and their validation.
+//! Definitions of protocols, written by a brain, and their validation.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use nuncio_core::schema::{Schema, SchemaViolation, depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Size limit of a blueprint as compact JSON, in bytes.
+/// Size limit of a definition as compact JSON, in bytes.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 24;
 const MAX_METHODS: usize = 16;
@@ -61,7 +61,7 @@ pub enum ExpectedValidity {
     Invalid,
 }
 
-/// A blueprint before validation.
+/// A protocol definition before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UncheckedProtocolDefinition {
@@ -90,7 +90,7 @@ pub(crate) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> S
 }
 
 impl ProtocolDefinition {
-    /// Parses a blueprint and validates sizes, schemas, every example and every test case. The error lists all
+    /// Parses a definition and validates sizes, schemas, every example and every test case. The error lists all
     /// faults.
     pub fn read(value: Value) -> Result<Self, Vec<SchemaViolation>> {
         if depth(&value) > MAX_DEPTH {
@@ -217,9 +217,9 @@ impl UncheckedProtocolDefinition {
             return Err(faults);
         }
         let Self { description, examples, test_cases, .. } = self;
-        let blueprint = ProtocolDefinition { description, methods, examples, test_cases };
-        let faults = blueprint.faults();
-        if faults.is_empty() { Ok(blueprint) } else { Err(faults) }
+        let definition = ProtocolDefinition { description, methods, examples, test_cases };
+        let faults = definition.faults();
+        if faults.is_empty() { Ok(definition) } else { Err(faults) }
     }
 }
 

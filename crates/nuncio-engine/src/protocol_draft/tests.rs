@@ -98,7 +98,7 @@ fn draft() -> ProtocolDraft {
         with: Principal::Did("did:wba:example.com:ada".to_owned()),
         key: "op-1".to_owned(),
         asked: Digest::ZERO,
-        blueprint: ProtocolDefinition::read(written()).unwrap(),
+        definition: ProtocolDefinition::read(written()).unwrap(),
         digest: Digest::of_json(&document),
         document,
         created_at: T0,

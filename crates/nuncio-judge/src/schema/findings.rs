@@ -138,7 +138,8 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         (goal, answer)
     }
 
-    /// Searches all refusals by one subschema of the new schema; true if there is any.
+    /// Searches for values that the old schema accepts and one subschema of the new schema refuses. Adds each refusal that
+    /// is found; true if there is any.
     fn schema(
         &mut self,
         location: &str,

@@ -13,7 +13,7 @@ use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::KeyringEntry;
 use nuncio_engine::ports::store::info::{REWOUND_AT, SIGNATURES_SINCE};
 use nuncio_engine::secret_cipher::SecretCipher;
-use nuncio_store::dump::backup_file::{BackupPart, BackupReader, DeviceBackupFile, KeyBackupError};
+use nuncio_store::dump::backup_file::{BackupFileError, BackupPart, BackupReader, FileInBackup};
 use nuncio_store::dump::{RewoundRows, Row, StoreTarget, TableShape, Value, replace_info};
 use nuncio_store::{SCHEMA_VERSION, SqliteTarget};
 use serde::Serialize;
@@ -92,12 +92,12 @@ async fn fill(
     file: &Path,
     cipher: &SecretCipher,
     at: Timestamp,
-) -> Result<(RestoreReport, Vec<DeviceBackupFile>), OperatorError> {
-    let wrong = |error: KeyBackupError| invalid(file, &error.to_string());
+) -> Result<(RestoreReport, Vec<FileInBackup>), OperatorError> {
+    let wrong = |error: BackupFileError| invalid(file, &error.to_string());
     let mut backup = BackupReader::open(open(file)?).map_err(wrong)?;
     let schema = backup.header().schema;
     if schema > SCHEMA_VERSION {
-        return Err(wrong(KeyBackupError::Newer));
+        return Err(wrong(BackupFileError::Newer));
     }
     let mut target = SqliteTarget::create(database, schema)?;
     let mut report = RestoreReport { created_at: backup.header().created_at, rows: 0, left_out: 0 };
@@ -111,12 +111,12 @@ async fn fill(
 }
 
 enum PartError {
-    Backup(KeyBackupError),
+    Backup(BackupFileError),
     Operator(OperatorError),
 }
 
-impl From<KeyBackupError> for PartError {
-    fn from(error: KeyBackupError) -> Self {
+impl From<BackupFileError> for PartError {
+    fn from(error: BackupFileError) -> Self {
         Self::Backup(error)
     }
 }
@@ -133,7 +133,7 @@ async fn copy_parts(
     cipher: &SecretCipher,
     at: Timestamp,
     report: &mut RestoreReport,
-) -> Result<Vec<DeviceBackupFile>, PartError> {
+) -> Result<Vec<FileInBackup>, PartError> {
     let rules = RewoundRows { at };
     let mut waiting = target.tables().to_vec();
     let tables = waiting.clone();
@@ -142,11 +142,11 @@ async fn copy_parts(
         match backup.next_part()? {
             BackupPart::Table(shape) => {
                 let place = waiting.iter().position(|own| *own == shape);
-                let place = place.ok_or(KeyBackupError::Damaged("it has a table that its version does not have"))?;
+                let place = place.ok_or(BackupFileError::Damaged("it has a table that its version does not have"))?;
                 table = Some(waiting.remove(place));
             }
             BackupPart::Rows(rows) => {
-                let table = table.as_ref().ok_or(KeyBackupError::Damaged("rows have no table"))?;
+                let table = table.as_ref().ok_or(BackupFileError::Damaged("rows have no table"))?;
                 let count = rows.len();
                 if table.name == "keyring" {
                     keys.extend(rows.iter().filter_map(|row| keyring_entry(table, row)));
@@ -159,7 +159,7 @@ async fn copy_parts(
             BackupPart::TableEnd => table = None,
             BackupPart::File(file) => beside.push(file),
             BackupPart::End if waiting.is_empty() => break,
-            BackupPart::End => return Err(KeyBackupError::Damaged("a table is missing").into()),
+            BackupPart::End => return Err(BackupFileError::Damaged("a table is missing").into()),
         }
     }
     keyring::open_all(cipher, keys)?;
@@ -179,12 +179,12 @@ fn keyring_entry(table: &TableShape, row: &Row) -> Option<KeyringEntry> {
 fn put_beside(
     data: &DataDir,
     file: &Path,
-    beside: &[DeviceBackupFile],
+    beside: &[FileInBackup],
     cipher: &SecretCipher,
 ) -> Result<(), OperatorError> {
     let files = data.private_files();
     let mut contents = Vec::new();
-    for DeviceBackupFile { name, content } in beside {
+    for FileInBackup { name, content } in beside {
         let content = match name.as_str() {
             CHECKPOINTS_FILE => content.clone().into_bytes(),
             AUDIT_KEY => {

@@ -72,15 +72,15 @@ struct UnidentifiedRateKey {
 /// How a route may still identify the caller of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RouteIdentificationMethod {
-    /// The request has no credential in its headers; it may have one in its body.
+    /// No credential is in the headers; one may be in the body.
     None,
-    /// The request has a signature that the route checks.
+    /// The headers have a signature, which the route checks.
     Signature,
-    /// The caller may sign in to the console, or has its session cookie.
+    /// A page of the console, whose caller signs in or has a session cookie.
     Console,
-    /// The caller may enrol a device, or sign with an enrolled device.
+    /// A route below `/a2h/auth`, whose body enrols a device or is signed by an enrolled one.
     Enrolment,
-    /// The caller may authenticate in the first frame of a WebSocket.
+    /// A WebSocket of A2H, whose first frame authenticates the caller.
     Socket,
 }
 

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::SkillConsumer;
 use super::describe::ResolvedSkill;
-use super::error::{Reason, SkillConsumerError, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, plain};
 use super::oauth::OAuthTokenSource;
 use super::target::{UserNamedHost, authority};
 use crate::wire::{AuthConfig, AuthType};
@@ -122,7 +122,7 @@ impl SkillConsumer {
                     "the skill requires {}, but another kind of credential was given",
                     requirement_text(config)
                 );
-                return Err(credential_error(Reason::CredentialUnfit, message, config));
+                return Err(credential_error(ConsumerErrorReason::CredentialUnfit, message, config));
             }
         };
         if !matches!(auth, InvocationAuth::Nothing) {
@@ -142,7 +142,7 @@ impl SkillConsumer {
             return Ok(InvocationAuth::Nothing);
         }
         let message = format!("{:?} requires {}", plain(&described.descriptor.id), requirement_text(config));
-        Err(credential_error(Reason::CredentialMissing, message, config))
+        Err(credential_error(ConsumerErrorReason::CredentialMissing, message, config))
     }
 
     fn key_header(&self, config: &AuthConfig, key: &SecretString) -> InvocationAuth {
@@ -227,7 +227,7 @@ pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>
     let to = authority(endpoint);
     let message = format!("the credential would be sent to {to}, which does not belong to {named_host}");
     let details = json!({"named": named_host.to_string(), "descriptor": authority(url), "endpoint": to});
-    let error = SkillConsumerError::new(Reason::CredentialElsewhere, message).details(details);
+    let error = SkillConsumerError::new(ConsumerErrorReason::CredentialElsewhere, message).details(details);
     Err(error.advice(format!("if you want to send it to {to}, use --credential-for {to}")))
 }
 
@@ -246,7 +246,7 @@ fn requirement_text(config: &AuthConfig) -> String {
 }
 
 /// Error about a missing or unsuitable credential; its details describe the required authentication.
-fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> SkillConsumerError {
+fn credential_error(reason: ConsumerErrorReason, message: String, config: &AuthConfig) -> SkillConsumerError {
     let advice = match config.r#type {
         AuthType::ApiKey => "give it with --key or NUNCIO_KEY",
         AuthType::OAuth2 => {

@@ -4,7 +4,7 @@ use serde_json::json;
 use url::Url;
 
 use super::credential::SkillInvocationCredential;
-use super::error::{Reason, SkillConsumerError, display_url, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, display_url, plain};
 use super::target::{SkillTarget, UserNamedHost, authority};
 use super::{InvocationProgress, SkillConsumer};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
@@ -40,7 +40,7 @@ impl SkillConsumer {
                 let entry = self.find(target, id, credential).await?;
                 let url = Url::parse(&entry.descriptor_url).map_err(|error| {
                     let message = format!("the URL of the descriptor of {:?} is not valid: {error}", plain(id));
-                    SkillConsumerError::new(Reason::InvalidDocument, message)
+                    SkillConsumerError::new(ConsumerErrorReason::InvalidDocument, message)
                 })?;
                 self.descriptor(&url, &named_host, credential, Some(&entry)).await
             }
@@ -69,7 +69,7 @@ impl SkillConsumer {
             return Ok(entry.clone());
         }
         let (id, host) = (plain(id), authority(&target.host()));
-        let error = SkillConsumerError::new(Reason::NotListed, format!("{host} lists no skill {id:?}"));
+        let error = SkillConsumerError::new(ConsumerErrorReason::NotListed, format!("{host} lists no skill {id:?}"));
         let mut advice = format!("`nuncio discover {host}` lists what it has");
         if !credential.opens_discovery() {
             advice.push_str("; private skills are listed only with a key (--key or NUNCIO_KEY)");
@@ -94,7 +94,7 @@ impl SkillConsumer {
         let descriptor: SkillDescriptor = got.document;
         let endpoint = Url::parse(&descriptor.endpoint.url).map_err(|error| {
             SkillConsumerError::new(
-                Reason::InvalidDocument,
+                ConsumerErrorReason::InvalidDocument,
                 format!("the endpoint of {} is not a URL: {error}", display_url(url)),
             )
         })?;
@@ -104,7 +104,7 @@ impl SkillConsumer {
                 let (listed_id, found) = (plain(&entry.id), plain(&descriptor.id));
                 let message = format!("{} describes {found:?}, but the index says {listed_id:?}", display_url(url));
                 let details = json!({"index_id": listed_id, "descriptor_id": found});
-                let error = SkillConsumerError::new(Reason::OtherSkill, message).details(details);
+                let error = SkillConsumerError::new(ConsumerErrorReason::OtherSkill, message).details(details);
                 return Err(error.advice("index and descriptor must agree on the id; nothing was invoked"));
             }
             notes.extend(disagreements(entry, &descriptor));
@@ -149,13 +149,13 @@ impl SkillConsumer {
             0 => format!("{host} offers no skills"),
             _ => format!("{host} is a host; name one of its skills: {listed}{more}"),
         };
-        SkillConsumerError::new(Reason::WhichSkill, message).details(json!({"skills": all}))
+        SkillConsumerError::new(ConsumerErrorReason::WhichSkill, message).details(json!({"skills": all}))
     }
 }
 
 /// Whether the error could mean that the document is shown only to authenticated callers.
 fn may_be_hidden(error: &SkillConsumerError) -> bool {
-    error.reason == Reason::Answered && matches!(error.status, Some(401 | 403 | 404))
+    error.reason == ConsumerErrorReason::Answered && matches!(error.status, Some(401 | 403 | 404))
 }
 
 fn disagreements(entry: &SkillIndexEntry, descriptor: &SkillDescriptor) -> Vec<String> {

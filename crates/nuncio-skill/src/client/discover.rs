@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::credential::SkillInvocationCredential;
-use super::error::{Reason, SkillConsumerError, display_url, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, display_url, plain};
 use super::target::SkillTarget;
 use super::{InvocationProgress, SkillConsumer};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
@@ -99,7 +99,8 @@ fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), SkillConsumerEr
 }
 
 fn unusable(message: String) -> SkillConsumerError {
-    SkillConsumerError::new(Reason::InvalidDocument, message).advice("only its provider can correct the index")
+    SkillConsumerError::new(ConsumerErrorReason::InvalidDocument, message)
+        .advice("only its provider can correct the index")
 }
 
 /// Resolves the `rel="next"` target of the `Link` header.

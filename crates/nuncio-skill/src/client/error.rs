@@ -16,7 +16,7 @@ pub(crate) use nuncio_core::text::plain;
 
 remote_error! {
     /// Error while finding, describing or invoking a skill, or the failure of its execution.
-    pub struct SkillConsumerError(ConsumerFailure {
+    pub struct SkillConsumerError(ConsumerFailure, ConsumerErrorReason {
         /// Error code of the protocol (§8.1) or `EXECUTION_FAILED`.
         pub code: ConsumerFailureCode = |reason| ConsumerFailureCode::Protocol(reason.code()),
         pub retry: Option<RetryAdvice> = |_| None,
@@ -58,7 +58,7 @@ impl fmt::Display for ConsumerFailureCode {
 
 string_enum! {
     /// Specific cause of a [`SkillConsumerError`], finer than the protocol's code.
-    pub enum Reason {
+    pub enum ConsumerErrorReason {
         /// The text given as a target cannot be parsed.
         BadTarget = "bad_target",
         /// The target is a host without a skill id.
@@ -114,7 +114,7 @@ string_enum! {
     }
 }
 
-impl Reason {
+impl ConsumerErrorReason {
     const fn code(self) -> ErrorCode {
         match self {
             Self::Refused | Self::Unreachable | Self::TooSlow | Self::Redirected | Self::Answered | Self::Failed => {
@@ -164,16 +164,19 @@ impl SkillConsumerError {
             }
             _ => "only its provider can correct it; the execution may still run there",
         };
-        Self::new(Reason::InvalidDocument, format!("{} is not a valid {what}: {first}{more}", display_url(url)))
-            .advice(advice)
-            .details(json!(report.errors))
+        Self::new(
+            ConsumerErrorReason::InvalidDocument,
+            format!("{} is not a valid {what}: {first}{more}", display_url(url)),
+        )
+        .advice(advice)
+        .details(json!(report.errors))
     }
 
     /// Whether the error may be temporary: a failed connection, or status 429, 502 or 503.
     pub(super) fn is_passing(&self) -> bool {
         match self.reason {
-            Reason::Unreachable => true,
-            Reason::Answered => matches!(self.status, Some(429 | 502 | 503)),
+            ConsumerErrorReason::Unreachable => true,
+            ConsumerErrorReason::Answered => matches!(self.status, Some(429 | 502 | 503)),
             _ => false,
         }
     }
@@ -184,16 +187,18 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
     let address = display_url(url);
     let response = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
     let Some(ErrorResponse { error, .. }) = response else {
-        let error = SkillConsumerError::new(Reason::Answered, format!("{address} answered {status}"));
+        let error = SkillConsumerError::new(ConsumerErrorReason::Answered, format!("{address} answered {status}"));
         let code = code_of(status);
         return with_advice(error.code(ConsumerFailureCode::Protocol(code)).answered(status, retry_after), code);
     };
     let details = error.details.filter(|details| !details.is_null());
-    let mut failure =
-        SkillConsumerError::new(Reason::Answered, format!("{address} answered {status}: {}", plain(&error.message)))
-            .code(ConsumerFailureCode::Protocol(error.code))
-            .retry(error.retry)
-            .answered(status, retry_after);
+    let mut failure = SkillConsumerError::new(
+        ConsumerErrorReason::Answered,
+        format!("{address} answered {status}: {}", plain(&error.message)),
+    )
+    .code(ConsumerFailureCode::Protocol(error.code))
+    .retry(error.retry)
+    .answered(status, retry_after);
     failure.0.details = details;
     with_advice(failure, error.code)
 }

@@ -11,7 +11,7 @@ use url::Url;
 use super::SkillConsumer;
 use super::backoff::retry_after;
 use super::credential::InvocationAuth;
-use super::error::{Reason, SkillConsumerError, display_url, plain, refusal};
+use super::error::{ConsumerErrorReason, SkillConsumerError, display_url, plain, refusal};
 use super::target::UserNamedHost;
 use crate::validate::{
     IncompatibleProtocolVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value,
@@ -52,7 +52,7 @@ impl SkillConsumer {
         let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = request;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
-            return Err(SkillConsumerError::new(Reason::Refused, message));
+            return Err(SkillConsumerError::new(ConsumerErrorReason::Refused, message));
         }
         let trust = named_host.trust(url);
         let request = FetchRequest { method, url: url.clone(), headers, body, trust, timeout, max_bytes };
@@ -143,7 +143,7 @@ pub(super) fn valid<T: WireDocument>(url: &Url, value: Value) -> Result<(T, Vec<
 fn incompatible(url: &Url, mut error: IncompatibleProtocolVersion, document: &Value) -> SkillConsumerError {
     let changelog = document.pointer("/protocol/changelog_url").and_then(Value::as_str);
     error.upgrade_url = changelog.map(plain);
-    SkillConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))
+    SkillConsumerError::new(ConsumerErrorReason::Incompatible, format!("{}: {error}", display_url(url)))
         .details(error.details())
         .advice("a newer consumer is needed; nothing was invoked")
 }

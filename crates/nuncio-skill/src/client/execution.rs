@@ -9,7 +9,7 @@ use url::Url;
 
 use super::credential::InvocationAuth;
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerFailureCode, Reason, SkillConsumerError, display_url, plain};
+use super::error::{ConsumerErrorReason, ConsumerFailureCode, SkillConsumerError, display_url, plain};
 use super::target::UserNamedHost;
 use crate::wire::{ExecutionStatus, InvocationResponse};
 
@@ -43,7 +43,7 @@ impl RemoteExecution {
         let id = response.execution_id.clone();
         if id.is_empty() || id.len() > MAX_ID {
             let message = format!("{} returned an execution id of {} bytes", display_url(endpoint), id.len());
-            return Err(SkillConsumerError::new(Reason::InvalidDocument, message));
+            return Err(SkillConsumerError::new(ConsumerErrorReason::InvalidDocument, message));
         }
         if response.skill_id != descriptor.id {
             return Err(changed(endpoint, "skill", &descriptor.id, &response.skill_id).of(&id));
@@ -53,7 +53,7 @@ impl RemoteExecution {
         if status_url.is_none() && !response.status.is_terminal() {
             let message =
                 format!("{} accepted the request, but its descriptor has no status_url", display_url(endpoint));
-            let error = SkillConsumerError::new(Reason::NoStatusUrl, message).of(&id);
+            let error = SkillConsumerError::new(ConsumerErrorReason::NoStatusUrl, message).of(&id);
             return Err(error.advice("the provider must add a status_url to the descriptor; the outcome is unknown"));
         }
         Ok(Self {
@@ -103,7 +103,7 @@ impl RemoteExecution {
         if rank(now) < rank(before) {
             let message =
                 format!("{} reports {} after it had reported {}", display_url(url), now.as_str(), before.as_str());
-            let error = SkillConsumerError::new(Reason::Backwards, message);
+            let error = SkillConsumerError::new(ConsumerErrorReason::Backwards, message);
             return Err(error.advice("an execution never returns to an earlier state; its result is unknown"));
         }
         self.response = response;
@@ -115,8 +115,8 @@ impl RemoteExecution {
         match self.status() {
             ExecutionStatus::Accepted | ExecutionStatus::Running => None,
             ExecutionStatus::Completed => Some(self.checked_output()),
-            ExecutionStatus::Failed => Some(Err(self.failure(Reason::Failed))),
-            ExecutionStatus::Timeout => Some(Err(self.failure(Reason::TimedOut))),
+            ExecutionStatus::Failed => Some(Err(self.failure(ConsumerErrorReason::Failed))),
+            ExecutionStatus::Timeout => Some(Err(self.failure(ConsumerErrorReason::TimedOut))),
         }
     }
 
@@ -128,18 +128,20 @@ impl RemoteExecution {
             Some(Err(faults)) => {
                 let found: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
                 let message = format!("the output is not what the descriptor promises: {}", found.join("; "));
-                Err(SkillConsumerError::new(Reason::BadOutput, message).details(json!({"faults": found})).of(self.id()))
+                Err(SkillConsumerError::new(ConsumerErrorReason::BadOutput, message)
+                    .details(json!({"faults": found}))
+                    .of(self.id()))
             }
             _ => Ok(output),
         }
     }
 
-    fn failure(&self, reason: Reason) -> SkillConsumerError {
+    fn failure(&self, reason: ConsumerErrorReason) -> SkillConsumerError {
         let Some(error) = &self.response.error else {
             return SkillConsumerError::new(reason, "it failed, and the provider gave no reason").of(self.id());
         };
         let code = match reason {
-            Reason::TimedOut => ConsumerFailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
+            ConsumerErrorReason::TimedOut => ConsumerFailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
             _ => ConsumerFailureCode::read(&error.code),
         };
         let mut failure = SkillConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());
@@ -164,7 +166,7 @@ fn rank(status: ExecutionStatus) -> u8 {
 fn changed(url: &Url, what: &str, expected: &str, found: &str) -> SkillConsumerError {
     let (expected, found) = (plain(expected), plain(found));
     let message = format!("{} returned the {what} {found:?}, but {expected:?} was requested", display_url(url));
-    let error =
-        SkillConsumerError::new(Reason::Changed, message).details(json!({"expected": expected, "actual": found}));
+    let error = SkillConsumerError::new(ConsumerErrorReason::Changed, message)
+        .details(json!({"expected": expected, "actual": found}));
     error.advice("the answer does not match the request and is not used")
 }

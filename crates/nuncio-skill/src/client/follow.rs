@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::error::{Reason, SkillConsumerError, display_url};
+use super::error::{ConsumerErrorReason, SkillConsumerError, display_url};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
 use super::{InvocationProgress, SkillConsumer};
@@ -17,7 +17,7 @@ const MAX_FAILURES: u32 = 10;
 
 impl SkillConsumer {
     /// Polls until the execution ends and returns its checked output. At the deadline it gives up with
-    /// [`Reason::GaveUp`]; the provider may still run the execution.
+    /// [`ConsumerErrorReason::GaveUp`]; the provider may still run the execution.
     pub async fn follow(&self, execution: &mut RemoteExecution) -> Result<Value, SkillConsumerError> {
         let mut delays = RetryDelays::polling();
         let mut failures = 0;
@@ -42,7 +42,10 @@ impl SkillConsumer {
             self.clock.sleep_until(execution.deadline.map_or(next, |deadline| next.min(deadline))).await;
             match self.poll(execution).await {
                 Ok(()) => failures = 0,
-                Err(error) if failures < MAX_FAILURES && (error.is_passing() || error.reason == Reason::TooSlow) => {
+                Err(error)
+                    if failures < MAX_FAILURES
+                        && (error.is_passing() || error.reason == ConsumerErrorReason::TooSlow) =>
+                {
                     failures += 1;
                     execution.retry_after = error.retry_after;
                 }
@@ -72,7 +75,7 @@ impl SkillConsumer {
     pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), SkillConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
             return Err(SkillConsumerError::new(
-                Reason::NoStatusUrl,
+                ConsumerErrorReason::NoStatusUrl,
                 "the descriptor has no URL with which it could be cancelled",
             ));
         };
@@ -107,7 +110,7 @@ fn gave_up(execution: &RemoteExecution) -> SkillConsumerError {
     let id = execution.id().to_owned();
     let address = execution.status_url().map(display_url).unwrap_or_default();
     let status = execution.status().as_str();
-    SkillConsumerError::new(Reason::GaveUp, format!("it was still {status} at the end of the time limit"))
+    SkillConsumerError::new(ConsumerErrorReason::GaveUp, format!("it was still {status} at the end of the time limit"))
         .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": address}))
         .advice(format!("it may still run there: {address}"))
         .of(&id)

@@ -21,7 +21,7 @@ pub use login::OAuthLoginOptions;
 
 use super::credential::SecretString;
 use super::describe::ResolvedSkill;
-use super::error::{Reason, SkillConsumerError, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, plain};
 use super::target::UserNamedHost;
 use crate::wire::OAuth2Config;
 
@@ -120,7 +120,7 @@ impl OAuthTokenSource {
 fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, SkillConsumerError> {
     described.descriptor.auth.oauth2.as_ref().ok_or_else(|| {
         SkillConsumerError::new(
-            Reason::CredentialUnfit,
+            ConsumerErrorReason::CredentialUnfit,
             format!("{:?} does not accept access tokens", plain(&described.descriptor.id)),
         )
     })
@@ -128,7 +128,10 @@ fn config(described: &ResolvedSkill) -> Result<&OAuth2Config, SkillConsumerError
 
 fn absolute(text: &str) -> Result<Url, SkillConsumerError> {
     Url::parse(text).map_err(|error| {
-        SkillConsumerError::new(Reason::InvalidDocument, format!("{:?} is not an address: {error}", plain(text)))
+        SkillConsumerError::new(
+            ConsumerErrorReason::InvalidDocument,
+            format!("{:?} is not an address: {error}", plain(text)),
+        )
     })
 }
 

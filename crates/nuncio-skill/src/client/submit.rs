@@ -12,7 +12,7 @@ use url::Url;
 use super::backoff::{RetryDelays, retry_after};
 use super::credential::{InvocationAuth, SkillInvocationCredential};
 use super::describe::ResolvedSkill;
-use super::error::{Reason, SkillConsumerError, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, plain};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
 use super::target::UserNamedHost;
@@ -122,7 +122,7 @@ impl SkillConsumer {
                 }
                 if url.query().is_some_and(|query| query.len() > MAX_QUERY) {
                     let message = format!("the inputs are too long for a {} request", method.as_str());
-                    return Err(SkillConsumerError::new(Reason::CannotSend, message));
+                    return Err(SkillConsumerError::new(ConsumerErrorReason::CannotSend, message));
                 }
                 headers.push(("x-skill-caller-id".to_owned(), caller_id.clone()));
                 headers.push(("x-skill-caller-type".to_owned(), caller_type.clone()));
@@ -145,7 +145,7 @@ impl SkillConsumer {
                 let limit = InvocationRequest::KIND.max_bytes();
                 if body.len() > limit {
                     let message = format!("the inputs take more than {limit} bytes");
-                    return Err(SkillConsumerError::new(Reason::CannotSend, message));
+                    return Err(SkillConsumerError::new(ConsumerErrorReason::CannotSend, message));
                 }
                 Some(body)
             }
@@ -168,8 +168,10 @@ impl SkillConsumer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if error.reason == Reason::TooSlow && deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-                return Err(SkillConsumerError::new(Reason::GaveUp, error.message.clone()));
+            if error.reason == ConsumerErrorReason::TooSlow
+                && deadline.is_some_and(|deadline| self.clock.now() >= deadline)
+            {
+                return Err(SkillConsumerError::new(ConsumerErrorReason::GaveUp, error.message.clone()));
             }
             if !error.is_passing() || attempt >= attempts {
                 return Err(error);
@@ -228,25 +230,27 @@ fn json_type(descriptor: &SkillDescriptor) -> Result<String, SkillConsumerError>
         return Ok(kind.to_owned());
     }
     let message = format!("the skill requires requests of type {:?}; this client can send only JSON", plain(kind));
-    Err(SkillConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
+    Err(SkillConsumerError::new(ConsumerErrorReason::CannotSend, message).details(json!({"content_type": kind})))
 }
 
 fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentFault]) -> SkillConsumerError {
     let requested: Vec<_> = faults.iter().map(ToString::to_string).collect();
     let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), requested.join("; "));
-    SkillConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
+    SkillConsumerError::new(ConsumerErrorReason::BadInputs, message)
+        .details(json!(faults))
+        .advice("nothing was invoked")
 }
 
 /// Adds the idempotency key to errors after which the provider may nevertheless have accepted the request.
 fn with_retry_hint(error: SkillConsumerError, key: &str) -> SkillConsumerError {
     match error.reason {
-        Reason::TooSlow | Reason::GaveUp | Reason::InvalidDocument => {
+        ConsumerErrorReason::TooSlow | ConsumerErrorReason::GaveUp | ConsumerErrorReason::InvalidDocument => {
             let advice = format!(
                 "the provider may have accepted it; retry with --idempotency-key {key} so that it does not run twice"
             );
             error.advice(advice)
         }
-        Reason::Unreachable => error.advice("check that the provider is up, and try again later"),
+        ConsumerErrorReason::Unreachable => error.advice("check that the provider is up, and try again later"),
         _ => error,
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use nuncio_core::address::{self, root};
 use url::Url;
 
-use super::error::{Reason, SkillConsumerError, plain};
+use super::error::{ConsumerErrorReason, SkillConsumerError, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(super) use nuncio_core::address::authority;
@@ -29,7 +29,7 @@ impl SkillTarget {
     pub fn parse(text: &str) -> Result<Self, SkillConsumerError> {
         let wrong = |why: &str| {
             SkillConsumerError::new(
-                Reason::BadTarget,
+                ConsumerErrorReason::BadTarget,
                 format!("{:?} is neither a skill nor a host: {why}", plain(text)),
             )
             .advice("write SKILL-ID@HOST, a host, or the address of a descriptor")
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(SkillTarget::parse(text).unwrap().to_string(), target);
         }
         for bad in ["", "@example.com", "a b@example.com", "a@", "a@b@", "a@example.com/x", "ftp://x", "did:key:z"] {
-            assert_eq!(SkillTarget::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
+            assert_eq!(SkillTarget::parse(bad).unwrap_err().reason, ConsumerErrorReason::BadTarget, "{bad:?}");
         }
     }
 

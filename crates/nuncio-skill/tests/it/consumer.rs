@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::ConsumerFailureCode;
-use nuncio_skill::client::{InvocationProgress, Reason, SkillCall, SkillInvocationCredential, SkillTarget};
+use nuncio_skill::client::{
+    ConsumerErrorReason, InvocationProgress, SkillCall, SkillInvocationCredential, SkillTarget,
+};
 use nuncio_skill::wire::{CapabilityType, ErrorCode, InvocationContext, Priority};
 use serde_json::{Value, json};
 
@@ -86,7 +88,7 @@ async fn skill_with_method_get_receives_inputs_in_the_query_and_may_answer_at_on
     assert_eq!((sent[0].body.as_str(), sent[0].header("content-type")), ("", None));
 
     let Value::Object(inputs) = json!({"text": "x".repeat(9000)}) else { panic!("an object") };
-    assert_eq!(world.call(&SkillCall::with(inputs)).await.unwrap_err().reason, Reason::CannotSend);
+    assert_eq!(world.call(&SkillCall::with(inputs)).await.unwrap_err().reason, ConsumerErrorReason::CannotSend);
 }
 
 #[tokio::test]
@@ -132,13 +134,13 @@ async fn target_without_skill_id_fails_with_a_list_of_skills_and_unlisted_id_fai
     let world = TestConsumer::new(&[("good.example", &good)]);
     let host = SkillTarget::parse("good.example").unwrap();
     let error = world.consumer.invoke(&host, &call()).await.unwrap_err();
-    assert_eq!(error.reason, Reason::WhichSkill);
+    assert_eq!(error.reason, ConsumerErrorReason::WhichSkill);
     assert!(error.message.contains("a/b@good.example"), "{error}");
     let other = SkillTarget::parse("a/none@good.example").unwrap();
     let error = world.consumer.invoke(&other, &call()).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::NotListed, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound))
+        (ConsumerErrorReason::NotListed, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound))
     );
 }
 
@@ -168,7 +170,7 @@ async fn unavailable_endpoint_is_retried_with_same_idempotency_key_up_to_max_att
     let error = world.invoke().await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable))
+        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable))
     );
     assert_eq!((down.hits(CALL), world.pauses()), (3, vec![1000, 2000]));
 }
@@ -216,7 +218,7 @@ async fn closed_port_is_reported_as_unreachable_after_retries() {
     };
     let world = TestConsumer::new(&[("good.example", &good), ("gone.example", &gone)]);
     let error = world.invoke().await.unwrap_err();
-    assert_eq!(error.reason, Reason::Unreachable);
+    assert_eq!(error.reason, ConsumerErrorReason::Unreachable);
     assert_eq!(world.pauses(), [500, 1000, 2000]);
     assert!(world.notes().iter().any(|note| note.contains("another host: gone.example")), "{:?}", world.notes());
 }
@@ -247,7 +249,7 @@ async fn polling_stops_five_seconds_after_the_callers_timeout() {
     let error = world.call(&hurried).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::GaveUp, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout))
+        (ConsumerErrorReason::GaveUp, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout))
     );
     assert_eq!(error.execution.as_deref(), Some("e-1"));
     assert!(error.to_string().contains("https://good.example/status/e-1"), "{error}");
@@ -261,11 +263,11 @@ async fn error_about_an_invalid_response_says_that_the_execution_may_exist() {
         provider(|request, _| (request.line() == CALL).then(|| TestReply::json(202, &json!({"hi": 1})))).await;
     let world = TestConsumer::new(&[("good.example", &mumbling)]);
     let events = world.invoke().await.unwrap_err();
-    assert_eq!(events.reason, Reason::InvalidDocument);
+    assert_eq!(events.reason, ConsumerErrorReason::InvalidDocument);
     assert!(events.to_string().contains("may have accepted it; retry with --idempotency-key"), "{events}");
     let lost = provider(|request, _| (request.line() == STATUS).then(|| TestReply::json(200, &json!({"hi": 1})))).await;
     let events = TestConsumer::new(&[("good.example", &lost)]).invoke().await.unwrap_err();
-    assert_eq!((events.reason, events.execution.as_deref()), (Reason::InvalidDocument, Some("e-1")));
+    assert_eq!((events.reason, events.execution.as_deref()), (ConsumerErrorReason::InvalidDocument, Some("e-1")));
     assert!(events.to_string().contains("the execution may still run there"), "{events}");
 }
 
@@ -280,10 +282,20 @@ async fn failed_execution_returns_providers_code_message_and_details() {
     };
     let retry = json!({"suggested_delay_ms": 1000, "max_attempts": 3});
     for (status, word, reason, code) in [
-        ("failed", "EXECUTION_FAILED", Reason::Failed, ConsumerFailureCode::ExecutionFailed),
-        ("failed", "OUT_OF_TABLES", Reason::Failed, ConsumerFailureCode::ExecutionFailed),
-        ("failed", "PERMISSION_DENIED", Reason::Failed, ConsumerFailureCode::Protocol(ErrorCode::PermissionDenied)),
-        ("timeout", "EXECUTION_TIMEOUT", Reason::TimedOut, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout)),
+        ("failed", "EXECUTION_FAILED", ConsumerErrorReason::Failed, ConsumerFailureCode::ExecutionFailed),
+        ("failed", "OUT_OF_TABLES", ConsumerErrorReason::Failed, ConsumerFailureCode::ExecutionFailed),
+        (
+            "failed",
+            "PERMISSION_DENIED",
+            ConsumerErrorReason::Failed,
+            ConsumerFailureCode::Protocol(ErrorCode::PermissionDenied),
+        ),
+        (
+            "timeout",
+            "EXECUTION_TIMEOUT",
+            ConsumerErrorReason::TimedOut,
+            ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout),
+        ),
     ] {
         let error = json!({"code": word, "message": "no luck", "details": {"table": 4}, "retry": retry});
         let good = ended(status, error).await;
@@ -372,7 +384,7 @@ async fn invalid_inputs_are_reported_and_not_sent() {
     let error = world.call(&SkillCall::with(inputs)).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::BadInputs, ConsumerFailureCode::Protocol(ErrorCode::ValidationError))
+        (ConsumerErrorReason::BadInputs, ConsumerFailureCode::Protocol(ErrorCode::ValidationError))
     );
     let paths: Vec<_> =
         error.details.as_ref().unwrap().as_array().unwrap().iter().map(|fault| &fault["path"]).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use nuncio_skill::client::oauth::{MemoryOAuthTokenStore, OAuthLoginOptions};
 use nuncio_skill::client::{
-    InvocationProgress, ProgressCallback, Reason, SecretString, SkillCall, SkillInvocationCredential,
+    ConsumerErrorReason, InvocationProgress, ProgressCallback, SecretString, SkillCall, SkillInvocationCredential,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -63,16 +63,20 @@ async fn api_key_is_sent_in_the_header_that_the_descriptor_declares() {
 async fn call_with_missing_or_wrong_kind_of_credential_fails_before_invocation() {
     let custom = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
     for (auth, credential, reason) in [
-        (json!({"type": "api_key", "header": "X-Key"}), SkillInvocationCredential::None, Reason::CredentialMissing),
+        (
+            json!({"type": "api_key", "header": "X-Key"}),
+            SkillInvocationCredential::None,
+            ConsumerErrorReason::CredentialMissing,
+        ),
         (
             json!({"type": "api_key", "header": "X-Key"}),
             SkillInvocationCredential::Token(secret()),
-            Reason::CredentialUnfit,
+            ConsumerErrorReason::CredentialUnfit,
         ),
-        (oauth2(), SkillInvocationCredential::None, Reason::CredentialMissing),
-        (oauth2(), SkillInvocationCredential::ApiKey(secret()), Reason::CredentialUnfit),
-        (custom.clone(), SkillInvocationCredential::None, Reason::CredentialMissing),
-        (custom, SkillInvocationCredential::ApiKey(secret()), Reason::CredentialUnfit),
+        (oauth2(), SkillInvocationCredential::None, ConsumerErrorReason::CredentialMissing),
+        (oauth2(), SkillInvocationCredential::ApiKey(secret()), ConsumerErrorReason::CredentialUnfit),
+        (custom.clone(), SkillInvocationCredential::None, ConsumerErrorReason::CredentialMissing),
+        (custom, SkillInvocationCredential::ApiKey(secret()), ConsumerErrorReason::CredentialUnfit),
     ] {
         let good = provider_requiring(auth.clone(), |_, _| None).await;
         let error = TestConsumer::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
@@ -110,7 +114,7 @@ async fn hidden_skill_is_found_only_with_an_api_key() {
     })
     .await;
     let world = TestConsumer::new(&[("good.example", &hidden)]);
-    assert_eq!(world.invoke().await.unwrap_err().reason, Reason::NotListed);
+    assert_eq!(world.invoke().await.unwrap_err().reason, ConsumerErrorReason::NotListed);
     assert_eq!(world.call(&with(SkillInvocationCredential::ApiKey(secret()))).await.unwrap(), json!({"text": "hi"}));
 }
 
@@ -183,7 +187,7 @@ async fn refusal_or_invalid_response_of_the_token_endpoint_fails_the_call() {
         let issuer = TestProvider::start(move |_, _| TestReply::Whole(status, vec![], body.to_owned())).await;
         let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
         let error = world.call(&with(client())).await.unwrap_err();
-        assert_eq!((error.reason, good.hits(CALL)), (Reason::TokenRefused, 0));
+        assert_eq!((error.reason, good.hits(CALL)), (ConsumerErrorReason::TokenRefused, 0));
         error.to_string()
     };
     assert!(denial(401, r#"{"error":"invalid_client"}"#).await.contains("id and secret"));
@@ -333,7 +337,7 @@ async fn denied_browser_login_fails_without_a_token_request() {
         .login(&described, &OAuthLoginOptions { client_id: "app".to_owned(), ..OAuthLoginOptions::default() })
         .await
         .unwrap_err();
-    assert_eq!(error.reason, Reason::TokenRefused);
+    assert_eq!(error.reason, ConsumerErrorReason::TokenRefused);
     assert!(error.message.contains("access_denied"), "{error}");
     assert!(issuer.lines().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::{
-    ConsumerFailureCode, Reason, SecretString, SkillCall, SkillInvocationCredential, SkillTarget,
+    ConsumerErrorReason, ConsumerFailureCode, SecretString, SkillCall, SkillInvocationCredential, SkillTarget,
 };
 use nuncio_skill::wire::ErrorCode;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn provider_answering(line: &'static str, reply: TestReply) -> TestProvide
 }
 
 /// Invokes the provider's skill; returns reason and code of the error, number of invocations, and error message.
-async fn outcome(bad: &TestProvider) -> (Reason, ErrorCode, usize, String) {
+async fn outcome(bad: &TestProvider) -> (ConsumerErrorReason, ErrorCode, usize, String) {
     let error = TestConsumer::new(&[("good.example", bad)]).invoke().await.unwrap_err();
     let ConsumerFailureCode::Protocol(code) = error.code else { panic!("{error}") };
     (error.reason, code, bad.hits(CALL), error.to_string())
@@ -49,7 +49,11 @@ async fn skill_with_invalid_descriptor_is_not_invoked() {
     ] {
         let bad = provider_answering(DESCRIPTOR, changed(change)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
-        assert_eq!((reason, code, hits), (Reason::InvalidDocument, ErrorCode::ValidationError, 0), "{said}");
+        assert_eq!(
+            (reason, code, hits),
+            (ConsumerErrorReason::InvalidDocument, ErrorCode::ValidationError, 0),
+            "{said}"
+        );
         assert!(said.starts_with("https://good.example/b.json is not a valid SkillDescriptor: "), "{said}");
     }
 }
@@ -89,7 +93,7 @@ async fn index_with_duplicate_id_on_one_page_or_across_pages_is_refused() {
     twice["skills"] = json!([entry("a/b"), entry("a/b")]);
     let bad = provider_answering(INDEX, TestReply::json(200, &twice)).await;
     let (reason, _, hits, said) = outcome(&bad).await;
-    assert_eq!((reason, hits), (Reason::InvalidDocument, 0), "{said}");
+    assert_eq!((reason, hits), (ConsumerErrorReason::InvalidDocument, 0), "{said}");
 
     let across = provider(|request, _| match request.line() {
         INDEX => Some(TestReply::json(200, &index()).with("link", "</p2>; rel=next")),
@@ -98,7 +102,7 @@ async fn index_with_duplicate_id_on_one_page_or_across_pages_is_refused() {
     })
     .await;
     let (reason, _, hits, said) = outcome(&across).await;
-    assert_eq!((reason, hits), (Reason::InvalidDocument, 0));
+    assert_eq!((reason, hits), (ConsumerErrorReason::InvalidDocument, 0));
     assert!(said.contains("\"a/b\" twice"), "{said}");
 }
 
@@ -113,7 +117,7 @@ async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
         request.line().starts_with(INDEX).then(|| empty().with("link", "<?cursor=1>; rel=next"))
     })
     .await;
-    assert_eq!(outcome(&circle).await.0, Reason::InvalidDocument);
+    assert_eq!(outcome(&circle).await.0, ConsumerErrorReason::InvalidDocument);
     assert_eq!(circle.hits("GET /.well-known/skill-sharing?cursor=1"), 1, "a page is read once");
 
     let endless = provider(move |request: &ProviderRequest, _| {
@@ -123,7 +127,7 @@ async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
     })
     .await;
     let (reason, _, _, said) = outcome(&endless).await;
-    assert_eq!(reason, Reason::InvalidDocument);
+    assert_eq!(reason, ConsumerErrorReason::InvalidDocument);
     assert!(said.contains("no end: 100 pages"), "{said}");
     assert_eq!(endless.lines().len(), 100);
 
@@ -138,7 +142,7 @@ async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
 async fn descriptor_of_another_skill_is_refused() {
     let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/other"))).await;
     let (reason, code, hits, said) = outcome(&bad).await;
-    assert_eq!((reason, code, hits), (Reason::OtherSkill, ErrorCode::ValidationError, 0));
+    assert_eq!((reason, code, hits), (ConsumerErrorReason::OtherSkill, ErrorCode::ValidationError, 0));
     assert!(said.contains("\"a/other\"") && said.contains("\"a/b\""), "{said}");
 }
 
@@ -148,7 +152,7 @@ async fn redirect_is_reported_and_not_followed() {
         let bad =
             provider_answering(line, TestReply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
         let (reason, code, _, said) = outcome(&bad).await;
-        assert_eq!((reason, code), (Reason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
+        assert_eq!((reason, code), (ConsumerErrorReason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
         assert!(said.contains("169.254.169.254") && said.contains("not followed"), "{said}");
     }
 }
@@ -168,15 +172,19 @@ async fn private_addresses_in_documents_are_refused() {
         listed["skills"][0]["descriptor_url"] = json!(format!("{address}/b.json"));
         let bad = provider_answering(INDEX, TestReply::json(200, &listed)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
-        assert_eq!((reason, code, hits), (Reason::Refused, ErrorCode::EndpointUnreachable, 0), "{address}: {said}");
+        assert_eq!(
+            (reason, code, hits),
+            (ConsumerErrorReason::Refused, ErrorCode::EndpointUnreachable, 0),
+            "{address}: {said}"
+        );
 
         let skill = changed(|skill| skill["endpoint"]["url"] = json!(format!("{address}/call")));
         let (reason, _, _, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
-        assert_eq!(reason, Reason::Refused, "{address}: {said}");
+        assert_eq!(reason, ConsumerErrorReason::Refused, "{address}: {said}");
 
         let skill = changed(|skill| skill["endpoint"]["status_url"] = json!(format!("{address}/{{execution_id}}")));
         let (reason, _, _, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
-        assert_eq!(reason, Reason::Refused, "{address}: {said}");
+        assert_eq!(reason, ConsumerErrorReason::Refused, "{address}: {said}");
     }
     assert_eq!(inside.lines(), Vec::<String>::new(), "nothing inside was asked");
 }
@@ -199,9 +207,9 @@ async fn http_endpoint_of_an_https_host_is_fetched_as_untrusted() {
 async fn wrong_content_type_and_invalid_json_are_errors_in_every_response() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
         let page = provider_answering(line, TestReply::text(200, "<html>")).await;
-        assert_eq!(outcome(&page).await.0, Reason::WrongType, "{line}");
+        assert_eq!(outcome(&page).await.0, ConsumerErrorReason::WrongType, "{line}");
         let untyped = provider_answering(line, TestReply::Whole(200, vec![], "{}".to_owned())).await;
-        assert_eq!(outcome(&untyped).await.0, Reason::WrongType, "{line}");
+        assert_eq!(outcome(&untyped).await.0, ConsumerErrorReason::WrongType, "{line}");
         for body in ["", "{", "\u{0}", "{\"a\":1,\"a\":2}", &"[".repeat(5000), "null"] {
             let broken = TestReply::Whole(
                 200,
@@ -211,7 +219,7 @@ async fn wrong_content_type_and_invalid_json_are_errors_in_every_response() {
             let (reason, code, _, said) = outcome(&provider_answering(line, broken).await).await;
             assert_eq!(
                 (reason, code),
-                (Reason::InvalidDocument, ErrorCode::ValidationError),
+                (ConsumerErrorReason::InvalidDocument, ErrorCode::ValidationError),
                 "{line} {body:.9}: {said}"
             );
         }
@@ -231,7 +239,7 @@ async fn error_response_without_error_body_gets_its_code_from_the_http_status() 
     ] {
         let bad = provider_answering(CALL, TestReply::text(status, "<html>\u{1b}[2Jtraceback")).await;
         let (reason, said_code, hits, said) = outcome(&bad).await;
-        assert_eq!((reason, said_code, hits), (Reason::Answered, code, 1), "{status}");
+        assert_eq!((reason, said_code, hits), (ConsumerErrorReason::Answered, code, 1), "{status}");
         assert!(said.contains(&status.to_string()) && !said.contains("traceback"), "{said}");
     }
     let envelope = json!({"error": {"code": "PERMISSION_DENIED", "message": "no\u{1b}[2J\nway",
@@ -246,18 +254,18 @@ async fn error_response_without_error_body_gets_its_code_from_the_http_status() 
 async fn endless_body_and_missing_response_are_aborted() {
     for (line, hits) in [(INDEX, 0), (DESCRIPTOR, 0), (CALL, 1)] {
         let (reason, _, invoked, said) = outcome(&provider_answering(line, TestReply::Endless).await).await;
-        assert_eq!((reason, invoked), (Reason::TooLarge, hits), "{line}: {said}");
+        assert_eq!((reason, invoked), (ConsumerErrorReason::TooLarge, hits), "{line}: {said}");
         let silent = provider_answering(line, TestReply::Silent).await;
         let error = TestConsumer::hurried(&[("good.example", &silent)], Some(line)).invoke().await.unwrap_err();
-        assert_eq!((error.reason, silent.hits(CALL)), (Reason::TooSlow, hits), "{line}: {error}");
+        assert_eq!((error.reason, silent.hits(CALL)), (ConsumerErrorReason::TooSlow, hits), "{line}: {error}");
         assert!(line != CALL || error.to_string().contains("--idempotency-key"), "{error}");
     }
     let spaces =
         TestReply::Whole(200, vec![("content-type", "application/json".to_owned())], " ".repeat((1 << 20) + 1));
-    assert_eq!(outcome(&provider_answering(DESCRIPTOR, spaces).await).await.0, Reason::TooLarge);
+    assert_eq!(outcome(&provider_answering(DESCRIPTOR, spaces).await).await.0, ConsumerErrorReason::TooLarge);
     let silent = provider_answering(STATUS, TestReply::Silent).await;
     let error = TestConsumer::hurried(&[("good.example", &silent)], Some(STATUS)).invoke().await.unwrap_err();
-    assert_eq!((error.reason, error.execution.as_deref()), (Reason::TooSlow, Some("e-1")));
+    assert_eq!((error.reason, error.execution.as_deref()), (ConsumerErrorReason::TooSlow, Some("e-1")));
     assert_eq!(silent.hits(STATUS), 11, "a provider that falls silent is left after ten more looks");
 }
 
@@ -271,7 +279,7 @@ async fn response_with_changed_execution_or_skill_id_is_refused() {
     for (line, field) in [(CALL, "skill_id"), (STATUS, "skill_id"), (STATUS, "execution_id")] {
         let bad = provider_answering(line, TestReply::json(200, &other(field))).await;
         let (reason, code, _, said) = outcome(&bad).await;
-        assert_eq!((reason, code), (Reason::Changed, ErrorCode::ValidationError), "{line} {field}");
+        assert_eq!((reason, code), (ConsumerErrorReason::Changed, ErrorCode::ValidationError), "{line} {field}");
         assert!(said.contains("\"other\""), "{said}");
     }
     let long = provider_answering(
@@ -283,7 +291,7 @@ async fn response_with_changed_execution_or_skill_id_is_refused() {
         }),
     )
     .await;
-    assert_eq!(outcome(&long).await.0, Reason::InvalidDocument);
+    assert_eq!(outcome(&long).await.0, ConsumerErrorReason::InvalidDocument);
 }
 
 #[tokio::test]
@@ -294,7 +302,7 @@ async fn status_change_from_running_back_to_accepted_is_refused() {
     })
     .await;
     let (reason, _, _, said) = outcome(&bad).await;
-    assert_eq!(reason, Reason::Backwards);
+    assert_eq!(reason, ConsumerErrorReason::Backwards);
     assert!(said.contains("reports accepted after it had reported running"), "{said}");
 }
 
@@ -311,7 +319,7 @@ async fn invalid_status_response_is_refused() {
         let mut answer = state("completed");
         change(&mut answer);
         let bad = provider_answering(STATUS, TestReply::json(200, &answer)).await;
-        assert_eq!(outcome(&bad).await.0, Reason::InvalidDocument, "{answer}");
+        assert_eq!(outcome(&bad).await.0, ConsumerErrorReason::InvalidDocument, "{answer}");
     }
 }
 
@@ -320,7 +328,7 @@ async fn unfinished_execution_without_status_url_is_an_error_with_its_id() {
     let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().shift_remove("status_url")));
     let bad = provider_answering(DESCRIPTOR, skill).await;
     let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
-    assert_eq!((error.reason, error.execution.as_deref()), (Reason::NoStatusUrl, Some("e-1")));
+    assert_eq!((error.reason, error.execution.as_deref()), (ConsumerErrorReason::NoStatusUrl, Some("e-1")));
 }
 
 #[tokio::test]
@@ -329,7 +337,7 @@ async fn output_violating_its_schema_is_refused() {
     answer["output"] = json!({"text": 7});
     let bad = provider_answering(STATUS, TestReply::json(200, &answer)).await;
     let (reason, code, _, said) = outcome(&bad).await;
-    assert_eq!((reason, code), (Reason::BadOutput, ErrorCode::ValidationError));
+    assert_eq!((reason, code), (ConsumerErrorReason::BadOutput, ErrorCode::ValidationError));
     assert!(said.contains("/text"), "{said}");
 }
 
@@ -337,7 +345,7 @@ async fn output_violating_its_schema_is_refused() {
 async fn skill_with_non_json_request_content_type_is_not_invoked() {
     let skill = changed(|skill| skill["endpoint"]["content_type"] = json!("multipart/form-data"));
     let (reason, _, hits, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
-    assert_eq!((reason, hits), (Reason::CannotSend, 0), "{said}");
+    assert_eq!((reason, hits), (ConsumerErrorReason::CannotSend, 0), "{said}");
 }
 
 /// A host with an index, and a second host with the descriptor and endpoint, which require an API key.
@@ -365,7 +373,7 @@ async fn credential_is_sent_to_third_party_endpoint_only_if_the_caller_names_it(
     let error = world.call(&key).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (Reason::CredentialElsewhere, ConsumerFailureCode::Protocol(ErrorCode::AuthRequired))
+        (ConsumerErrorReason::CredentialElsewhere, ConsumerFailureCode::Protocol(ErrorCode::AuthRequired))
     );
     assert!(error.to_string().contains("--credential-for evil.example"), "{error}");
     assert_eq!(evil.hits(CALL), 0);

@@ -4,7 +4,7 @@ use nuncio_core::account::{AccountOwner, AgentAccount};
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
 
-use super::consent_sample::{account, agent_id, create_account, lineage, name, publish, published};
+use super::consent_sample::{account, agent_id, create_account, name, name_history, publish, published};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
 fn update(account: &AgentAccount) -> Change {
@@ -96,20 +96,20 @@ pub async fn public_accounts_are_found_by_search_words(place: &dyn TestDatabase)
     assert_eq!(store.public_accounts(&[], None, 1).await.unwrap(), [account("agt_a")]);
 }
 
-pub async fn publication_stores_manifest_account_and_lineage_together(place: &dyn TestDatabase) {
+pub async fn publication_stores_manifest_account_and_name_history_together(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     made(&*store, [create_account(&first, ""), publish(&first, Some("{\"n\":1}"))]).await;
     let (second, version) = published(&first, Some("{\"n\":1}"));
     assert_eq!(store.account(&first.id).await.unwrap(), Some(second.clone()));
     assert_eq!(store.manifest(&first.id, 1).await.unwrap(), Some(version));
-    assert_eq!(store.lineage(&first.id).await.unwrap(), Some(lineage(1)));
+    assert_eq!(store.name_history(&first.id).await.unwrap(), Some(name_history(1)));
     assert_eq!(found(&*store, &["published"]).await, ["agt_1"]);
     assert_eq!(refusal(&*store, [publish(&first, Some("{\"n\":2}"))]).await, Conflict::Moved);
     assert_eq!(store.manifests(&first.id, u64::MAX, 10).await.unwrap().len(), 1);
     assert_eq!(store.manifest(&first.id, 2).await.unwrap(), None);
     assert_eq!(store.manifest(&first.id, u64::MAX).await.unwrap(), None);
-    assert_eq!(store.lineage(&agent_id("agt_2")).await.unwrap(), None);
+    assert_eq!(store.name_history(&agent_id("agt_2")).await.unwrap(), None);
 }
 
 pub async fn manifest_versions_are_listed_newest_first(place: &dyn TestDatabase) {

@@ -14,7 +14,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::{Change, ConsentChange};
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 use serde_json::json;
 
 use super::sample::later;
@@ -116,13 +116,13 @@ pub fn published(account: &AgentAccount, manifest: Option<&str>) -> (AgentAccoun
 #[must_use]
 pub fn publish(account: &AgentAccount, manifest: Option<&str>) -> Change {
     let (account, version) = published(account, manifest);
-    let lineage = Box::new(lineage(version.version));
-    ConsentChange::Publish { account, words: "published".to_owned(), version: Box::new(version), lineage }.into()
+    let name_history = Box::new(name_history(version.version));
+    ConsentChange::Publish { account, words: "published".to_owned(), version: Box::new(version), name_history }.into()
 }
 
-/// A lineage that contains the version number.
+/// A name_history that contains the version number.
 #[must_use]
-pub fn lineage(version: u64) -> ManifestNameHistory {
+pub fn name_history(version: u64) -> ManifestNameHistory {
     let manifest = json!({"tools": [{"name": "t", "n": version}], "permission_scopes": [{"id": "a:b"}]});
     ManifestNameHistory::default().with(version, Some(&manifest))
 }

@@ -30,7 +30,7 @@ fn draft(name: &str) -> ProtocolDraft {
         with: owner(),
         key: format!("key of {name}"),
         asked: Digest::of_bytes(b"asked"),
-        blueprint: ProtocolDefinition::read(written).unwrap(),
+        definition: ProtocolDefinition::read(written).unwrap(),
         digest: Digest::of_json(&document),
         document,
         created_at: later(0),

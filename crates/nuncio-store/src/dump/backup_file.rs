@@ -44,13 +44,13 @@ pub struct BackupHeader {
 
 /// A file beside the store that belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceBackupFile {
+pub struct FileInBackup {
     pub name: String,
     pub content: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum KeyBackupError {
+pub enum BackupFileError {
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
     #[error("it is not a backup of Nuncio")]
@@ -69,21 +69,21 @@ pub struct BackupWriter<W> {
 }
 
 impl<W: Write> BackupWriter<W> {
-    pub fn begin(mut out: W, header: &BackupHeader) -> Result<Self, KeyBackupError> {
+    pub fn begin(mut out: W, header: &BackupHeader) -> Result<Self, BackupFileError> {
         out.write_all(MAGIC)?;
         let mut writer = Self { out, hash: Sha256::new_with_prefix(MAGIC), table: None };
         writer.json_block(HEADER, header)?;
         Ok(writer)
     }
 
-    pub fn begin_table(&mut self, table: &TableShape) -> Result<(), KeyBackupError> {
+    pub fn begin_table(&mut self, table: &TableShape) -> Result<(), BackupFileError> {
         self.json_block(TABLE, table)?;
         self.table = Some((TableHasher::default(), Vec::new()));
         Ok(())
     }
 
-    pub fn row(&mut self, row: &Row) -> Result<(), KeyBackupError> {
-        let Some((hasher, rows)) = &mut self.table else { return Err(KeyBackupError::Damaged("a row has no table")) };
+    pub fn row(&mut self, row: &Row) -> Result<(), BackupFileError> {
+        let Some((hasher, rows)) = &mut self.table else { return Err(BackupFileError::Damaged("a row has no table")) };
         hasher.add(row);
         encode(row, rows);
         if rows.len() < ROW_BLOCK {
@@ -93,7 +93,7 @@ impl<W: Write> BackupWriter<W> {
         self.block(ROWS, &rows)
     }
 
-    pub fn end_table(&mut self) -> Result<TableDigest, KeyBackupError> {
+    pub fn end_table(&mut self) -> Result<TableDigest, BackupFileError> {
         let (hasher, rows) = self.table.take().unwrap_or_default();
         if !rows.is_empty() {
             self.block(ROWS, &rows)?;
@@ -103,23 +103,23 @@ impl<W: Write> BackupWriter<W> {
         Ok(digest)
     }
 
-    pub fn file(&mut self, file: &DeviceBackupFile) -> Result<(), KeyBackupError> {
+    pub fn file(&mut self, file: &FileInBackup) -> Result<(), BackupFileError> {
         self.json_block(FILE, file)
     }
 
-    pub fn finish(mut self) -> Result<W, KeyBackupError> {
+    pub fn finish(mut self) -> Result<W, BackupFileError> {
         let digest = self.hash.clone().finalize();
         self.block(END, &digest)?;
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn json_block(&mut self, kind: u8, content: &impl Serialize) -> Result<(), KeyBackupError> {
+    fn json_block(&mut self, kind: u8, content: &impl Serialize) -> Result<(), BackupFileError> {
         let content = serde_json::to_vec(content).map_err(io::Error::from)?;
         self.block(kind, &content)
     }
 
-    fn block(&mut self, kind: u8, content: &[u8]) -> Result<(), KeyBackupError> {
+    fn block(&mut self, kind: u8, content: &[u8]) -> Result<(), BackupFileError> {
         let length = (content.len() as u64).to_le_bytes();
         for part in [&[kind], &length[..], content] {
             self.hash.update(part);
@@ -135,7 +135,7 @@ pub enum BackupPart {
     Table(TableShape),
     Rows(Vec<Row>),
     TableEnd,
-    File(DeviceBackupFile),
+    File(FileInBackup),
     /// The backup is complete and undamaged. Nothing of it counts before this.
     End,
 }
@@ -149,19 +149,19 @@ pub struct BackupReader<R> {
 }
 
 impl<R: Read> BackupReader<R> {
-    pub fn open(mut input: R) -> Result<Self, KeyBackupError> {
+    pub fn open(mut input: R) -> Result<Self, BackupFileError> {
         let mut first = vec![0; MAGIC.len()];
         input.read_exact(&mut first).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => KeyBackupError::Foreign,
-            _ => KeyBackupError::Io(error),
+            io::ErrorKind::UnexpectedEof => BackupFileError::Foreign,
+            _ => BackupFileError::Io(error),
         })?;
         if first != MAGIC {
-            return Err(if first.starts_with(ANY_MAGIC) { KeyBackupError::Newer } else { KeyBackupError::Foreign });
+            return Err(if first.starts_with(ANY_MAGIC) { BackupFileError::Newer } else { BackupFileError::Foreign });
         }
         let mut hash = Sha256::new_with_prefix(MAGIC);
         let (kind, content) = read_block(&mut input, &mut hash)?;
         if kind != HEADER {
-            return Err(KeyBackupError::Damaged("the header is missing"));
+            return Err(BackupFileError::Damaged("the header is missing"));
         }
         let header = json(&content, "the header cannot be read")?;
         Ok(Self { input, hash, header, table: None })
@@ -171,7 +171,7 @@ impl<R: Read> BackupReader<R> {
         &self.header
     }
 
-    pub fn next_part(&mut self) -> Result<BackupPart, KeyBackupError> {
+    pub fn next_part(&mut self) -> Result<BackupPart, BackupFileError> {
         let whole = self.hash.clone().finalize();
         let (kind, content) = read_block(&mut self.input, &mut self.hash)?;
         match (kind, self.table.take()) {
@@ -182,7 +182,7 @@ impl<R: Read> BackupReader<R> {
             }
             (ROWS, Some((shape, mut hasher))) => {
                 let rows = decode_all(&content, shape.columns.len());
-                let rows = rows.ok_or(KeyBackupError::Damaged("a row cannot be read"))?;
+                let rows = rows.ok_or(BackupFileError::Damaged("a row cannot be read"))?;
                 rows.iter().for_each(|row| hasher.add(row));
                 self.table = Some((shape, hasher));
                 Ok(BackupPart::Rows(rows))
@@ -191,46 +191,46 @@ impl<R: Read> BackupReader<R> {
                 let expected: TableDigest = json(&content, "the end of a table cannot be read")?;
                 match hasher.finish() == expected {
                     true => Ok(BackupPart::TableEnd),
-                    false => Err(KeyBackupError::Damaged("the rows of a table do not match their digest")),
+                    false => Err(BackupFileError::Damaged("the rows of a table do not match their digest")),
                 }
             }
             (FILE, None) => Ok(BackupPart::File(json(&content, "a file cannot be read")?)),
             (END, None) if content == whole[..] => match self.input.read(&mut [0])? {
                 0 => Ok(BackupPart::End),
-                _ => Err(KeyBackupError::Damaged("it continues after its end")),
+                _ => Err(BackupFileError::Damaged("it continues after its end")),
             },
-            (END, None) => Err(KeyBackupError::Damaged("it does not match its digest")),
-            _ => Err(KeyBackupError::Damaged("its parts are not in order")),
+            (END, None) => Err(BackupFileError::Damaged("it does not match its digest")),
+            _ => Err(BackupFileError::Damaged("its parts are not in order")),
         }
     }
 }
 
-fn json<T: DeserializeOwned>(content: &[u8], what: &'static str) -> Result<T, KeyBackupError> {
-    serde_json::from_slice(content).map_err(|_| KeyBackupError::Damaged(what))
+fn json<T: DeserializeOwned>(content: &[u8], what: &'static str) -> Result<T, BackupFileError> {
+    serde_json::from_slice(content).map_err(|_| BackupFileError::Damaged(what))
 }
 
 /// Reads one block. Memory grows with what is there, not with the length that the block names.
-fn read_block(input: &mut impl Read, hash: &mut Sha256) -> Result<(u8, Vec<u8>), KeyBackupError> {
+fn read_block(input: &mut impl Read, hash: &mut Sha256) -> Result<(u8, Vec<u8>), BackupFileError> {
     let mut head = [0; 9];
     input.read_exact(&mut head).map_err(ended)?;
     let (kind, length) = (head[0], u64::from_le_bytes(head[1..].try_into().expect("eight bytes follow the kind")));
     if kind != ROWS && length > MAX_SMALL_BLOCK {
-        return Err(KeyBackupError::Damaged("a part is too large"));
+        return Err(BackupFileError::Damaged("a part is too large"));
     }
     let mut content = Vec::new();
     input.take(length).read_to_end(&mut content)?;
     if content.len() as u64 != length {
-        return Err(KeyBackupError::Damaged("it ends too early"));
+        return Err(BackupFileError::Damaged("it ends too early"));
     }
     hash.update(head);
     hash.update(&content);
     Ok((kind, content))
 }
 
-fn ended(error: io::Error) -> KeyBackupError {
+fn ended(error: io::Error) -> BackupFileError {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => KeyBackupError::Damaged("it ends too early"),
-        _ => KeyBackupError::Io(error),
+        io::ErrorKind::UnexpectedEof => BackupFileError::Damaged("it ends too early"),
+        _ => BackupFileError::Io(error),
     }
 }
 
@@ -255,11 +255,11 @@ mod tests {
         writer.row(&row("ada")).unwrap();
         writer.row(&row("bob")).unwrap();
         writer.end_table().unwrap();
-        writer.file(&DeviceBackupFile { name: "a".to_owned(), content: "b".to_owned() }).unwrap();
+        writer.file(&FileInBackup { name: "a".to_owned(), content: "b".to_owned() }).unwrap();
         writer.finish().unwrap()
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<BackupPart>, KeyBackupError> {
+    fn read(bytes: &[u8]) -> Result<Vec<BackupPart>, BackupFileError> {
         let mut reader = BackupReader::open(bytes)?;
         let mut parts = Vec::new();
         loop {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn backup_is_read_as_it_was_written() {
-        let file = DeviceBackupFile { name: "a".to_owned(), content: "b".to_owned() };
+        let file = FileInBackup { name: "a".to_owned(), content: "b".to_owned() };
         let expected = [
             BackupPart::Table(table()),
             BackupPart::Rows(vec![row("ada"), row("bob")]),
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn foreign_file_and_newer_format_have_their_own_errors() {
-        assert!(matches!(read(b"SQLite format 3\0 and so on"), Err(KeyBackupError::Foreign)));
-        assert!(matches!(read(b""), Err(KeyBackupError::Foreign)));
-        assert!(matches!(read(b"nuncio backup 2\nand so on"), Err(KeyBackupError::Newer)));
+        assert!(matches!(read(b"SQLite format 3\0 and so on"), Err(BackupFileError::Foreign)));
+        assert!(matches!(read(b""), Err(BackupFileError::Foreign)));
+        assert!(matches!(read(b"nuncio backup 2\nand so on"), Err(BackupFileError::Newer)));
     }
 }

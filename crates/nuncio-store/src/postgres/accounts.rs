@@ -5,7 +5,7 @@ use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
@@ -66,7 +66,7 @@ pub(super) fn publish(
     account: &AgentAccount,
     words: &str,
     version: &PublishedManifest,
-    lineage: &ManifestNameHistory,
+    name_history: &ManifestNameHistory,
     out: &mut Writes,
 ) -> Translated {
     update(account, words, out)?;
@@ -86,7 +86,7 @@ pub(super) fn publish(
     out.push(SqlWrite::any(
         "INSERT INTO lineages (agent, content) VALUES ($1, $2)
          ON CONFLICT (agent) DO UPDATE SET content = excluded.content",
-        params![version.agent.as_str(), to_json(lineage)?],
+        params![version.agent.as_str(), to_json(name_history)?],
     ));
     Ok(())
 }
@@ -143,7 +143,7 @@ impl AgentAccountStore for PostgresStore {
         self.readers.all(&sql, params, read).await
     }
 
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError> {
+    async fn name_history(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError> {
         let sql = "SELECT content FROM lineages WHERE agent = $1";
         Ok(self.readers.all(sql, params![agent.as_str()], rows::json_row).await?.pop())
     }

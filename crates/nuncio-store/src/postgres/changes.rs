@@ -40,8 +40,8 @@ fn translate_consent(change: &ConsentChange, out: &mut Writes) -> Translated {
         ConsentChange::UseNonce { digest, now, kept_until } => people::use_nonce(digest, *now, *kept_until, out),
         ConsentChange::CreateAccount { account, words } => accounts::create(account, words, out),
         ConsentChange::UpdateAccount { account, words } => accounts::update(account, words, out),
-        ConsentChange::Publish { account, words, version, lineage } => {
-            accounts::publish(account, words, version, lineage, out)
+        ConsentChange::Publish { account, words, version, name_history } => {
+            accounts::publish(account, words, version, name_history, out)
         }
         ConsentChange::CreateRelation { relation, manifest_version } => {
             relations::create(relation, *manifest_version, out)

@@ -5,7 +5,7 @@ use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AgentAccountStore, Conflict, StoreError};
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::SqliteStore;
@@ -63,7 +63,7 @@ pub(super) fn publish(
     account: &AgentAccount,
     words: &str,
     version: &PublishedManifest,
-    lineage: &ManifestNameHistory,
+    name_history: &ManifestNameHistory,
 ) -> Result<(), SqlError> {
     update(connection, account, words)?;
     let bare = PublishedManifest { manifest: None, ..version.clone() };
@@ -84,7 +84,7 @@ pub(super) fn publish(
         connection,
         "INSERT INTO lineages (agent, content) VALUES (?1, ?2)
          ON CONFLICT (agent) DO UPDATE SET content = excluded.content",
-        params![version.agent.as_str(), to_json(lineage)?],
+        params![version.agent.as_str(), to_json(name_history)?],
     )
 }
 
@@ -128,7 +128,7 @@ impl AgentAccountStore for SqliteStore {
         self.readers.all(sql, params_from_iter(params), read).await
     }
 
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError> {
+    async fn name_history(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError> {
         let params = [agent.to_string()];
         Ok(self.readers.all("SELECT content FROM lineages WHERE agent = ?1", params, rows::json_row).await?.pop())
     }

@@ -41,8 +41,8 @@ fn apply_consent(connection: &Connection, change: &ConsentChange) -> Result<(), 
         ConsentChange::UseNonce { digest, now, kept_until } => people::use_nonce(connection, digest, *now, *kept_until),
         ConsentChange::CreateAccount { account, words } => accounts::create(connection, account, words),
         ConsentChange::UpdateAccount { account, words } => accounts::update(connection, account, words),
-        ConsentChange::Publish { account, words, version, lineage } => {
-            accounts::publish(connection, account, words, version, lineage)
+        ConsentChange::Publish { account, words, version, name_history } => {
+            accounts::publish(connection, account, words, version, name_history)
         }
         ConsentChange::CreateRelation { relation, manifest_version } => {
             relations::create(connection, relation, *manifest_version)

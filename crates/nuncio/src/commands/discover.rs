@@ -1,7 +1,7 @@
 //! `nuncio discover`: lists what a host offers over any protocol.
 
 use anstream::println;
-use nuncio_anp::client::{AgentTarget, ClientError, HostAgentList, Reason as PeerReason};
+use nuncio_anp::client::{AgentTarget, ClientError, ClientErrorReason, HostAgentList};
 use nuncio_core::address;
 use nuncio_skill::client::{ConsumerFailureCode, DiscoveredIndex, SkillConsumerError, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
@@ -84,7 +84,7 @@ fn separate_problems(
     if let Err(error) = &agents
         && !is_unsupported(error.status)
     {
-        let closed = matches!(error.reason, PeerReason::IdentityNeeded | PeerReason::Forbidden);
+        let closed = matches!(error.reason, ClientErrorReason::IdentityNeeded | ClientErrorReason::Forbidden);
         problems.push(DiscoveryProblem { message: readable_error(&error.to_string()), closed });
     }
     Ok((HostOffers { skills: skills.ok(), agents: agents.ok().flatten() }, problems))

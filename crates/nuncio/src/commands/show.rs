@@ -2,7 +2,7 @@
 
 use anstream::println;
 use nuncio_anp::client::{AgentTarget, AnpClient};
-use nuncio_skill::client::{Reason, ResolvedSkill, SkillConsumerError, SkillTarget};
+use nuncio_skill::client::{ConsumerErrorReason, ResolvedSkill, SkillConsumerError, SkillTarget};
 use nuncio_skill::wire::{AuthType, ParameterDefinition, SkillDescriptor};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -48,9 +48,9 @@ pub(crate) async fn run(options: &ShowArguments, json: bool) -> anyhow::Result<(
 
 /// Whether the error means that the target is not a skill, but may be an agent.
 fn may_be_an_agent(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<SkillConsumerError>()
-        .is_some_and(|error| matches!(error.reason, Reason::InvalidDocument | Reason::Incompatible))
+    error.downcast_ref::<SkillConsumerError>().is_some_and(|error| {
+        matches!(error.reason, ConsumerErrorReason::InvalidDocument | ConsumerErrorReason::Incompatible)
+    })
 }
 
 async fn agents(client: &AnpClient, targets: &[AgentTarget], json: bool) -> anyhow::Result<()> {

@@ -141,7 +141,7 @@ fn lint_reports_a_script_file_that_does_not_exist() {
     assert!(message.contains("brain.command[1]: there is no file ") && message.contains("brain_nope.sh"), "{message}");
 }
 
-/// The MCP server would leave a file, and the listener would have a connection waiting.
+/// If `lint` started the MCP server, it would leave a file; if it connected, the listener would have a connection waiting.
 #[test]
 fn lint_without_connect_starts_nothing_and_connects_nowhere() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

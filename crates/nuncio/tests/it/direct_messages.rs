@@ -150,7 +150,7 @@ fn drafted_protocol_is_usable_only_after_both_sides_accept_it() {
     let b = TestAgentFolder::with_agent(&format!(
         "[agent]\nname = \"host\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{BRAIN}''']\n"
     ));
-    let blueprint = json!({
+    let definition = json!({
         "description": "Hold a table.",
         "methods": [{
             "name": "table.hold", "description": "Holds a table.",
@@ -160,7 +160,7 @@ fn drafted_protocol_is_usable_only_after_both_sides_accept_it() {
         "examples": [{"method": "table.hold", "request": {"guests": 2}, "response": {"held": true}}],
         "test_cases": [{"name": "nobody", "method": "table.hold", "request": {}, "expected": "invalid"}],
     });
-    std::fs::write(b.path("drafted"), format!("{}\n", json!({"text": blueprint.to_string()}))).unwrap();
+    std::fs::write(b.path("drafted"), format!("{}\n", json!({"text": definition.to_string()}))).unwrap();
     std::fs::write(b.path("answered"), format!("{}\n", json!({"text": "{\"held\": true}"}))).unwrap();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/host/ad.json", at_b.url());

@@ -5,7 +5,7 @@ use nuncio_identity::{Did, rfc3339};
 use serde_json::Value;
 
 use super::{NegotiationRequest, draft};
-use crate::client::error::{ClientError, Reason, plain};
+use crate::client::error::{ClientError, ClientErrorReason, plain};
 use crate::negotiate::MISSING_SCOPES;
 use crate::negotiation::{InterfaceExecutionMode, SecurityProfile, is_below};
 use crate::wire::{Alternative, NegotiationResult, NegotiationStatus, ProtocolArtifact, SelectedInterface};
@@ -37,10 +37,11 @@ pub(super) fn check(
             return Ok(notes);
         }
         NegotiationStatus::Rejected => {
-            return Err(ClientError::new(Reason::NotAgreed, format!("the agent rejected the request{why}")));
+            return Err(ClientError::new(ClientErrorReason::NotAgreed, format!("the agent rejected the request{why}")));
         }
         NegotiationStatus::NeedsMoreInformation => {
-            let error = ClientError::new(Reason::NotAgreed, format!("the agent needs more information{why}"));
+            let error =
+                ClientError::new(ClientErrorReason::NotAgreed, format!("the agent needs more information{why}"));
             return Err(error.advice("describe the intent in more words, or add tags"));
         }
     }
@@ -72,13 +73,13 @@ fn missing_scopes_note(other: &Alternative) -> Option<String> {
 }
 
 fn bad(message: impl Into<String>) -> ClientError {
-    ClientError::new(Reason::BadAgreement, message).advice("nothing was called")
+    ClientError::new(ClientErrorReason::BadAgreement, message).advice("nothing was called")
 }
 
 /// Checks that the selected security profile is the requested one or, if none was requested, `transport-protected`
 /// (ANP-06 §12.4).
 fn check_security_profile(selected: &SelectedInterface, needs: &NegotiationRequest) -> Result<(), ClientError> {
-    let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
+    let weaker = |message: String| ClientError::new(ClientErrorReason::Downgrade, message).advice("nothing was called");
     let found = match (selected.security_profile.as_deref(), needs.security) {
         (Some(text), _) => SecurityProfile::parse(text)
             .ok_or_else(|| weaker(format!("{:?} is not a known security profile", plain(text))))?,

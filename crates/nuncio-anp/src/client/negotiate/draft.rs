@@ -6,7 +6,7 @@ use nuncio_identity::Did;
 use serde_json::{Value, json};
 
 use super::NegotiationRequest;
-use crate::client::error::{ClientError, Reason, plain};
+use crate::client::error::{ClientError, ClientErrorReason, plain};
 use crate::wire::{CandidateProtocol, NegotiationResult, ProtocolArtifact};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) fn check(
     agent: Option<&Did>,
 ) -> Result<(), ClientError> {
     let bad = |message: String| {
-        ClientError::new(Reason::BadAgreement, message).advice("nothing was accepted, and nothing called")
+        ClientError::new(ClientErrorReason::BadAgreement, message).advice("nothing was accepted, and nothing called")
     };
     let raw = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.clone());
     let Some(raw @ Value::Object(_)) = raw else {
@@ -63,7 +63,7 @@ pub(super) fn check(
     let securities: Vec<_> = needs.securities().iter().map(|it| it.as_str()).collect();
     if let Some(other) = artifact.security_profiles.iter().find(|it| !securities.contains(&it.as_str())) {
         return Err(ClientError::new(
-            Reason::Downgrade,
+            ClientErrorReason::Downgrade,
             format!("the protocol needs the security profile {:?}, which was not requested", plain(other)),
         ));
     }

@@ -10,7 +10,7 @@ use nuncio_engine::ports::entropy::random_name;
 use super::{ChosenBy, NegotiationAgreement, NegotiationRequest};
 use crate::client::AnpClient;
 use crate::client::describe::VerifiedAgentDescription;
-use crate::client::error::{ClientError, Reason};
+use crate::client::error::{ClientError, ClientErrorReason};
 use crate::negotiate as translate;
 use crate::negotiation::{
     AcceptedInterfaceOrDraft, InterfaceExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability,
@@ -38,7 +38,7 @@ pub(super) fn choose(
             translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY))
         }
         Ok(AcceptedInterfaceOrDraft::Draft(_)) => {
-            return Err(ClientError::new(Reason::NotAgreed, "no described interface fits the request"));
+            return Err(ClientError::new(ClientErrorReason::NotAgreed, "no described interface fits the request"));
         }
         Err(refusal) => return Err(ClientError::rpc_failure(&agent.url, RpcError::from(&refusal))),
     };

@@ -3,13 +3,12 @@
 /// Defines the error type of a client: a boxed struct with the reason, a message and advice for people, and details for
 /// machines. Further fields have a function that computes their first value from the reason.
 ///
-/// The type of the reason is called `Reason` and has the variants `Refused`, `Unreachable`, `TooSlow`, `TooLarge`,
-/// `Redirected` and `WrongType`.
+/// The type of the reason has the variants `Refused`, `Unreachable`, `TooSlow`, `TooLarge`, `Redirected` and `WrongType`.
 #[macro_export]
 macro_rules! remote_error {
     (
         $(#[$meta:meta])*
-        pub struct $error:ident($content:ident {
+        pub struct $error:ident($content:ident, $reason:ident {
             $($(#[$field_meta:meta])* $visibility:vis $field:ident: $type:ty = $initial:expr,)*
         })
     ) => {
@@ -20,7 +19,7 @@ macro_rules! remote_error {
         #[doc = concat!("Content of a [`", stringify!($error), "`].")]
         #[derive(Debug, Clone, PartialEq)]
         pub struct $content {
-            pub reason: Reason,
+            pub reason: $reason,
             /// What was wrong in the exchange with the other host, and where.
             pub message: String,
             /// What the user can do about the error.
@@ -33,9 +32,9 @@ macro_rules! remote_error {
         }
 
         impl $error {
-            pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+            pub(super) fn new(reason: $reason, message: impl Into<String>) -> Self {
                 let message = message.into();
-                $(let $field: fn(Reason) -> $type = $initial;)*
+                $(let $field: fn($reason) -> $type = $initial;)*
                 let ($($field,)*) = ($($field(reason),)*);
                 Self(Box::new($content { reason, message, advice: None, details: None, status: None, $($field,)* }))
             }
@@ -54,14 +53,14 @@ macro_rules! remote_error {
             pub(super) fn unfetched(error: &$crate::ports::fetch::FetchError) -> Self {
                 use $crate::ports::fetch::FetchError;
                 let reason = match error {
-                    FetchError::Refused { .. } => Reason::Refused,
-                    FetchError::Unreachable { .. } => Reason::Unreachable,
-                    FetchError::TooSlow { .. } => Reason::TooSlow,
-                    FetchError::TooLarge { .. } => Reason::TooLarge,
+                    FetchError::Refused { .. } => $reason::Refused,
+                    FetchError::Unreachable { .. } => $reason::Unreachable,
+                    FetchError::TooSlow { .. } => $reason::TooSlow,
+                    FetchError::TooLarge { .. } => $reason::TooLarge,
                 };
                 let failure = Self::new(reason, error.to_string()).details(error.details());
                 match reason {
-                    Reason::Refused => failure.advice(
+                    $reason::Refused => failure.advice(
                         "the address came from a document of another host; name that host yourself if you trust it",
                     ),
                     _ => failure,
@@ -72,7 +71,7 @@ macro_rules! remote_error {
             pub(super) fn redirected(url: &url::Url, response: &$crate::ports::fetch::FetchResponse) -> Self {
                 let (url, status) = (nuncio_core::address::display_url(url), response.status);
                 let location = response.header("location").map(nuncio_core::text::plain).unwrap_or_default();
-                Self::new(Reason::Redirected, format!("{url} answered {status} with a redirect to {location:?}"))
+                Self::new($reason::Redirected, format!("{url} answered {status} with a redirect to {location:?}"))
                     .details(serde_json::json!({"url": url, "status": status, "location": location}))
                     .advice("redirects are not followed; name the final address if you trust it")
             }
@@ -90,7 +89,7 @@ macro_rules! remote_error {
                 let essence = nuncio_core::json::essence(declared);
                 let found = if essence.is_empty() { "no type".to_owned() } else { nuncio_core::text::plain(essence) };
                 let url = nuncio_core::address::display_url(url);
-                let error = Self::new(Reason::WrongType, format!("{url} answered with {found}, where {rule} application/json"));
+                let error = Self::new($reason::WrongType, format!("{url} answered with {found}, where {rule} application/json"));
                 Err(error.details(serde_json::json!({"content_type": found})))
             }
         }

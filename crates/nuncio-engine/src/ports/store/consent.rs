@@ -9,7 +9,7 @@ use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
-use nuncio_judge::lineage::ManifestNameHistory;
+use nuncio_judge::name_history::ManifestNameHistory;
 
 use super::StoreError;
 
@@ -50,8 +50,8 @@ pub enum ConsentChange {
         /// Search text of the account, in lower case.
         words: String,
         version: Box<PublishedManifest>,
-        /// Manifest lineage including the new version.
-        lineage: Box<ManifestNameHistory>,
+        /// Manifest name_history including the new version.
+        name_history: Box<ManifestNameHistory>,
     },
     /// Creates a relation. `Missing` if person or agent is missing; `Moved` unless the agent's manifest is at
     /// `manifest_version`; `Exists` if the id is taken or person and agent have an active relation. Increments the
@@ -104,7 +104,7 @@ pub trait AgentAccountStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<AgentAccount>, StoreError>;
     /// All scopes and tools that an agent's manifests ever had.
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError>;
+    async fn name_history(&self, agent: &AgentId) -> Result<Option<ManifestNameHistory>, StoreError>;
     async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<PublishedManifest>, StoreError>;
     /// At most `limit` manifest versions below `before`, newest first.
     async fn manifests(&self, agent: &AgentId, before: u64, limit: usize)

@@ -33,7 +33,7 @@ fn thinking() -> String {
     head + &tool("echo", "cat", "")
 }
 
-fn blueprint() -> Value {
+fn definition() -> Value {
     json!({
         "description": "Hold a table.",
         "methods": [{
@@ -57,7 +57,7 @@ fn says(gateway: &Gateway, file: &str, text: &str) {
 async fn thinker(policy: ProtocolDraftingPolicy) -> AnpTestServer {
     let builder = |it: GatewayBuilder| it.agent(DESK, &thinking()).settings(|settings| settings.anp.drafting = policy);
     let world = world_with(builder).await;
-    says(&world.gateway, "drafted", &blueprint().to_string());
+    says(&world.gateway, "drafted", &definition().to_string());
     says(&world.gateway, "again", "still nothing");
     world
 }
@@ -160,7 +160,7 @@ async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
     assert_eq!(state(&both), "accepted");
     let both = outcome(&both).unwrap();
     assert_eq!(both["execution"]["mode"], "natural_language");
-    assert_eq!(both["schemas"]["responseSchema"], blueprint()["methods"][0]["response_schema"]);
+    assert_eq!(both["schemas"]["responseSchema"], definition()["methods"][0]["response_schema"]);
     assert_eq!(both["selected"]["protocolArtifact"], result["selected"]["protocolArtifact"], "the same document");
 
     let made = call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await;
@@ -221,9 +221,9 @@ async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
 #[tokio::test]
 async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
     let world = thinker(ProtocolDraftingPolicy::Ask).await;
-    let mut lying = blueprint();
+    let mut lying = definition();
     lying["examples"][0]["response"]["held"] = json!("maybe");
-    let mut coded = blueprint();
+    let mut coded = definition();
     coded["methods"][0]["code"] = json!("import os");
     for garbage in ["I would rather not.", "{}", "[1, 2]", &lying.to_string(), &coded.to_string()] {
         says(&world.gateway, "drafted", garbage);
@@ -235,7 +235,7 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
     }
     assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     assert_eq!(sessions(&world).await, 0);
-    says(&world.gateway, "again", &format!("Sorry. {}", blueprint()));
+    says(&world.gateway, "again", &format!("Sorry. {}", definition()));
     assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft", "the second draft was valid");
     std::fs::write(world.gateway.file(DESK, "drafted"), "{\"error\":\"the model is down\"}\n").unwrap();
     assert_eq!(outcome(&negotiate(&world, drafting_request()).await), Err(1601));

@@ -9,7 +9,7 @@ use super::loopback::OAuthRedirectListener;
 use super::{OAuthTokenSource, absolute, config, scope};
 use crate::client::credential::SecretString;
 use crate::client::describe::ResolvedSkill;
-use crate::client::error::{Reason, SkillConsumerError, plain};
+use crate::client::error::{ConsumerErrorReason, SkillConsumerError, plain};
 use crate::client::{InvocationProgress, SkillConsumer};
 
 /// Parameters of an OAuth login in a browser.
@@ -36,7 +36,7 @@ impl SkillConsumer {
         let mut url = absolute(&config.authorization_url)?;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an address for a browser", plain(url.as_str()));
-            return Err(SkillConsumerError::new(Reason::InvalidDocument, message));
+            return Err(SkillConsumerError::new(ConsumerErrorReason::InvalidDocument, message));
         }
         add_login_parameters(&mut url, &source, login, &port.redirect_uri(), &state, &challenge(&verifier));
         self.progress.report(&InvocationProgress::Authorize { url: url.to_string() });

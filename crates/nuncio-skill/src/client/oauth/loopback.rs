@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-use crate::client::error::{Reason, SkillConsumerError, plain};
+use crate::client::error::{ConsumerErrorReason, SkillConsumerError, plain};
 
 /// Time limit for the user's login in the browser.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -37,7 +37,10 @@ impl OAuthRedirectListener {
             std::io::Result::Ok(Self { listener, port })
         };
         opened.await.map_err(|error| {
-            SkillConsumerError::new(Reason::TokenRefused, format!("no port can be opened for the browser: {error}"))
+            SkillConsumerError::new(
+                ConsumerErrorReason::TokenRefused,
+                format!("no port can be opened for the browser: {error}"),
+            )
         })
     }
 
@@ -47,7 +50,7 @@ impl OAuthRedirectListener {
 
     /// Waits for the redirect that carries `state` and returns the redirect's authorization code.
     pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, SkillConsumerError> {
-        let refused = |why: String| SkillConsumerError::new(Reason::TokenRefused, why);
+        let refused = |why: String| SkillConsumerError::new(ConsumerErrorReason::TokenRefused, why);
         let too_late = clock.sleep_until(clock.now().after(LOGIN_TIMEOUT));
         tokio::pin!(too_late);
         for _ in 0..MAX_REQUESTS {

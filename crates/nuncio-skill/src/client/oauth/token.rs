@@ -12,7 +12,7 @@ use url::{Url, form_urlencoded};
 use super::{OAuthTokenSource, OAuthTokens};
 use crate::client::SkillConsumer;
 use crate::client::credential::SecretString;
-use crate::client::error::{Reason, SkillConsumerError, display_url, plain};
+use crate::client::error::{ConsumerErrorReason, SkillConsumerError, display_url, plain};
 use crate::client::exchange::OutgoingRequest;
 
 /// Size limit of a token response, in bytes.
@@ -71,7 +71,7 @@ impl SkillConsumer {
                 ((tokens.client_id, tokens.client_secret), grant)
             }
             _ => {
-                let error = SkillConsumerError::new(Reason::TokenRefused, "the login has expired");
+                let error = SkillConsumerError::new(ConsumerErrorReason::TokenRefused, "the login has expired");
                 return Err(error.advice("log in again with --login"));
             }
         };
@@ -144,7 +144,10 @@ impl SkillConsumer {
             return Err(denied(&source.token_url, answer.status, &answer.body));
         }
         let refused = |why: &str| {
-            SkillConsumerError::new(Reason::TokenRefused, format!("{} {why}", display_url(&source.token_url)))
+            SkillConsumerError::new(
+                ConsumerErrorReason::TokenRefused,
+                format!("{} {why}", display_url(&source.token_url)),
+            )
         };
         let granted: TokenResponse =
             serde_json::from_slice(&answer.body).map_err(|_| refused("returned a token that cannot be parsed"))?;
@@ -169,13 +172,16 @@ fn denied(url: &Url, status: u16, body: &[u8]) -> SkillConsumerError {
     let response: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
     let Some(response) = response else {
         return SkillConsumerError::new(
-            Reason::TokenRefused,
+            ConsumerErrorReason::TokenRefused,
             format!("{address} returned no token: it answered {status}"),
         );
     };
     let error = plain(&response.error);
     let why = response.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
-    let failure = SkillConsumerError::new(Reason::TokenRefused, format!("{address} returned no token ({error}{why})"));
+    let failure = SkillConsumerError::new(
+        ConsumerErrorReason::TokenRefused,
+        format!("{address} returned no token ({error}{why})"),
+    );
     let advice = match error.as_str() {
         "invalid_client" => "check the client's id and secret",
         "invalid_scope" => "ask for fewer scopes with --scope",

@@ -77,7 +77,7 @@ pub(super) fn anp(run: &mut DocumentRun) {
     run.write("concierge/agent.toml", &file("concierge", "kind = \"script\""));
     run.write("host/agent.toml", &file("host", "kind = \"process\"\ncommand = [\"sh\", \"brain.sh\"]"));
     run.write("host/brain.sh", DRAFTER);
-    let blueprint = json!({
+    let definition = json!({
         "description": "Hold a table.",
         "methods": [{
             "name": "table.hold", "description": "Holds a table.",
@@ -87,7 +87,7 @@ pub(super) fn anp(run: &mut DocumentRun) {
         "examples": [{"method": "table.hold", "request": {"guests": 2}, "response": {"held": true}}],
         "test_cases": [{"name": "nobody", "method": "table.hold", "request": {}, "expected": "invalid"}],
     });
-    run.write("host/drafted", &format!("{}\n", json!({"text": blueprint.to_string()})));
+    run.write("host/drafted", &format!("{}\n", json!({"text": definition.to_string()})));
     let port = run.port();
     let (own, _) = run.server_at(port, "concierge --dev");
     let (host, port) = run.other_server("host --data host-data --dev");

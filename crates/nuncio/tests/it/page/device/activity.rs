@@ -20,7 +20,7 @@ async fn answer(person: &DevicePagesSetup, answer: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn activity_page_lists_all_calls_and_announces_new_ones_by_a_notice() {
+async fn activity_page_lists_all_calls_and_adds_new_ones_only_after_a_click_on_the_notice() {
     let ada = DevicePagesSetup::ada().await;
     ada.go("/happened").await;
     assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));

@@ -23,7 +23,7 @@ pub struct ManifestNameHistory {
 }
 
 impl ManifestNameHistory {
-    /// The lineage after a further manifest version; `None` stands for a cleared manifest.
+    /// The name_history after a further manifest version; `None` stands for a cleared manifest.
     #[must_use]
     pub fn with(&self, version: u64, manifest: Option<&Value>) -> Self {
         let mut next = self.clone();
@@ -91,8 +91,8 @@ mod tests {
         json!({"tools": tools, "permission_scopes": scopes})
     }
 
-    fn fresh(lineage: &ManifestNameHistory, version: u64) -> Vec<String> {
-        lineage.fresh_since(version).iter().map(ToString::to_string).collect()
+    fn fresh(name_history: &ManifestNameHistory, version: u64) -> Vec<String> {
+        name_history.fresh_since(version).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -111,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn lineage_keeps_only_the_last_form_of_each_removed_tool() {
-        let mut lineage = ManifestNameHistory::default();
+    fn name_history_keeps_only_the_last_form_of_each_removed_tool() {
+        let mut name_history = ManifestNameHistory::default();
         for version in 1..=100 {
-            lineage = lineage.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
+            name_history = name_history.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
         }
-        let history = lineage.with(101, None).as_history();
+        let history = name_history.with(101, None).as_history();
         assert_eq!(history[0]["tools"], json!([{"name": "t", "timeout_ms": 100}, {"name": "u", "timeout_ms": 0}]));
         assert_eq!(history.len(), 1);
-        assert_eq!(lineage.names(), 3);
+        assert_eq!(name_history.names(), 3);
     }
 
     /// A random manifest with a few names in a few forms; `None` for a cleared manifest.
@@ -163,10 +163,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn lineage_gives_the_same_change_verdict_as_all_earlier_manifests(manifests in prop::collection::vec(any_manifest(), 2..7)) {
+        fn name_history_gives_the_same_change_verdict_as_all_earlier_manifests(manifests in prop::collection::vec(any_manifest(), 2..7)) {
             let (new, earlier) = manifests.split_last().unwrap();
             let versions = earlier.iter().zip(1_u64..);
-            let lineage = versions.fold(ManifestNameHistory::default(), |line, (it, version)| line.with(version, it.as_ref()));
+            let name_history = versions.fold(ManifestNameHistory::default(), |line, (it, version)| line.with(version, it.as_ref()));
             let whole: Vec<_> = earlier.iter().flatten().cloned().collect();
             for accepted in earlier {
                 let judged = |history: &[Value]| {
@@ -174,7 +174,7 @@ mod tests {
                     let rules: Vec<_> = verdict.findings.iter().map(|it| (it.rule, it.pointer.clone())).collect();
                     (verdict.breaking, verdict.scopes_requiring_reauth, rules)
                 };
-                prop_assert_eq!(judged(&whole), judged(&lineage.as_history()));
+                prop_assert_eq!(judged(&whole), judged(&name_history.as_history()));
             }
         }
     }
