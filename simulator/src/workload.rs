@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Priority, TraceIds};
@@ -66,7 +66,7 @@ pub(crate) async fn execute(cluster: &Cluster, number: usize) {
                 cluster.observer.ended(&execution);
                 return;
             }
-            Some(Err(error)) if error.code == Code::ExecutionNotFound => {
+            Some(Err(error)) if error.code == ErrorCode::ExecutionNotFound => {
                 return cluster.observer.violation(1, format!("the acknowledged execution {id} is missing"));
             }
             _ => {}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
@@ -61,7 +61,7 @@ pub enum RelayClientError {
     #[error("{message}")]
     TooMany { seconds: u64, message: String },
     #[error("{message}")]
-    Refused { code: Code, message: String },
+    Refused { code: ErrorCode, message: String },
     /// The relay requires a signature by the person's device on this ledger entry first.
     #[error("a device of the person must sign this request first")]
     Unsigned(Value),

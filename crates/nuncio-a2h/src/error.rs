@@ -1,7 +1,7 @@
 //! Maps engine errors to A2H errors: a stable code in capitals and an HTTP status.
 
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::ConsentError;
 
@@ -18,13 +18,13 @@ pub(crate) struct A2hError {
 }
 
 impl A2hError {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         ConsentError::new(code, message).into()
     }
 
     /// Error for a request with `If-Match`: a stale manifest becomes 412.
     pub(crate) fn conditional(error: ConsentError) -> Self {
-        let lost = error.code == Code::ManifestStale;
+        let lost = error.code == ErrorCode::ManifestStale;
         let mut refused = Self::from(error);
         if lost {
             refused.status = StatusCode::PRECONDITION_FAILED;
@@ -62,9 +62,9 @@ impl From<EngineError> for A2hError {
 }
 
 /// HTTP status of an error code; an unknown agent is 404, because the path names the agent.
-fn status(code: Code) -> StatusCode {
+fn status(code: ErrorCode) -> StatusCode {
     match code {
-        Code::UnknownAgent => StatusCode::NOT_FOUND,
+        ErrorCode::UnknownAgent => StatusCode::NOT_FOUND,
         code => nuncio_http::status(code),
     }
 }
@@ -117,16 +117,16 @@ mod tests {
             ("MESSAGE_CLAIMED", 409),
             ("BUNDLE_REFUSED", 422),
         ] {
-            let code = Code::parse(&code.to_lowercase()).unwrap();
+            let code = ErrorCode::parse(&code.to_lowercase()).unwrap();
             let error = A2hError::new(code, "why");
             assert_eq!(error.status.as_u16(), status, "{code}");
             let chinese = error.in_chinese().unwrap_or_else(|| panic!("{code} has no Chinese text")).error;
             assert_eq!((&chinese.code, &chinese.params["detail"]), (&error.body.error.code, &"why".into()), "{code}");
             assert!(!chinese.message.is_ascii(), "{code}");
         }
-        let lost = ConsentError::new(Code::ManifestStale, "");
+        let lost = ConsentError::new(ErrorCode::ManifestStale, "");
         assert_eq!(A2hError::conditional(lost).status.as_u16(), 412);
-        let many = A2hError::from(ConsentError::with(Code::RateLimited, "", ConsentErrorDetails::RetryAfter(7)));
+        let many = A2hError::from(ConsentError::with(ErrorCode::RateLimited, "", ConsentErrorDetails::RetryAfter(7)));
         assert_eq!((many.status.as_u16(), many.retry_after), (429, Some(7)));
     }
 }

@@ -1,6 +1,6 @@
 //! Parses A2H requests strictly into the engine's types.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AgentConnection, WebhookUrl};
 use nuncio_core::bundle::KeyBackup;
 use nuncio_core::digest::Digest;
@@ -72,11 +72,11 @@ fn exact(value: &Value) -> Result<(), EngineError> {
 }
 
 fn bad_json(message: &str) -> EngineError {
-    EngineError::new(Code::BadJson, message)
+    EngineError::new(ErrorCode::BadJson, message)
 }
 
 pub(crate) fn wrong(message: impl Into<String>) -> EngineError {
-    EngineError::new(Code::BadRequest, message)
+    EngineError::new(ErrorCode::BadRequest, message)
 }
 
 /// Bytes of a submitted manifest; `None` for `null`, which removes the manifest.
@@ -203,7 +203,7 @@ impl IfMatchHeader {
             let tag = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             let tag = tag.ok_or_else(|| {
                 let message = "If-Match must be the manifest's hash in double quotes, or *";
-                EngineError::new(Code::BadHeader, message)
+                EngineError::new(ErrorCode::BadHeader, message)
             })?;
             Ok((!weak).then(|| tag.to_owned()))
         };
@@ -239,10 +239,10 @@ mod tests {
             "",
             "{} {}",
         ] {
-            assert_eq!(read(bad), Err(Code::BadJson), "{bad}");
+            assert_eq!(read(bad), Err(ErrorCode::BadJson), "{bad}");
         }
         let double = with_raw::<AgentAccountRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
-        assert_eq!(double.unwrap_err().code, Code::BadRequest);
+        assert_eq!(double.unwrap_err().code, ErrorCode::BadRequest);
         let unknown = with_raw::<AgentAccountRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
         assert!(unknown.message.contains("unknown field `manifest`"), "{unknown}");
     }
@@ -267,7 +267,7 @@ mod tests {
             r#"{"connection_mode": "websocket", "webhook_url": "https://a.example/"}"#,
             r#"{"webhook_url": "http://a.example/"}"#,
         ] {
-            assert_eq!(read(bad), Err(Code::BadRequest), "{bad}");
+            assert_eq!(read(bad), Err(ErrorCode::BadRequest), "{bad}");
         }
     }
 
@@ -299,10 +299,10 @@ mod tests {
         assert_eq!(read(r#""QUI""#).unwrap(), b"AB");
         assert_eq!(read(r#""""#).unwrap(), b"");
         for wrong in ["[1]", "null", "7", r#""not base64!""#] {
-            assert_eq!(read(wrong), Err(Code::BadRequest), "{wrong}");
+            assert_eq!(read(wrong), Err(ErrorCode::BadRequest), "{wrong}");
         }
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(500), "]".repeat(500));
-        assert_eq!(read(&deep), Err(Code::BadJson));
+        assert_eq!(read(&deep), Err(ErrorCode::BadJson));
         let code = |body: &str| post(body.as_bytes()).map(|_| ()).unwrap_err().code;
         let bad_subtype =
             r#"{"client_message_id":"m","content_type":"artifact","msg_subtype":"tool_call","envelope":{}}"#;
@@ -315,8 +315,8 @@ mod tests {
             r#"{"client_message_id":"m","client_message_id":"n","content_type":"text","envelope":{}}"#,
             r#"["m","text",null,{}]"#,
         ] {
-            assert_eq!(code(wrong), Code::BadRequest, "{wrong}");
+            assert_eq!(code(wrong), ErrorCode::BadRequest, "{wrong}");
         }
-        assert_eq!(code(r#"{"client_message_id":"#), Code::BadJson);
+        assert_eq!(code(r#"{"client_message_id":"#), ErrorCode::BadJson);
     }
 }

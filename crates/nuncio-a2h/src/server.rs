@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::PersonName;
 use nuncio_core::manifest::{MAX_WRITTEN_BYTES, ScopePresets};
 use nuncio_core::notification::RelayParty;
@@ -219,7 +219,7 @@ impl PagedListQuery {
     fn of(request: &Request) -> Result<Self, EngineError> {
         let asked = QueryParameters::of(request.uri());
         let message = || format!("limit must be a whole number from 1 to {MAX_PAGE_SIZE}");
-        let bad = || EngineError::new(Code::BadRequest, message());
+        let bad = || EngineError::new(ErrorCode::BadRequest, message());
         let limit = match asked.pairs().find(|(name, _)| *name == "limit") {
             None => DEFAULT_PAGE_SIZE,
             Some((_, text)) => text.parse().ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit)).ok_or_else(bad)?,
@@ -232,13 +232,13 @@ impl PagedListQuery {
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, EngineError> {
-        let bad = || EngineError::new(Code::BadRequest, format!("{name} must be a whole number"));
+        let bad = || EngineError::new(ErrorCode::BadRequest, format!("{name} must be a whole number"));
         self.text(name).map(|text| text.parse().map_err(|_| bad())).transpose()
     }
 
     /// Parsed `cursor` parameter: the position after which the page starts.
     fn cursor<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, EngineError> {
-        let bad = || EngineError::new(Code::BadCursor, "the cursor is not valid; start again without a cursor");
+        let bad = || EngineError::new(ErrorCode::BadCursor, "the cursor is not valid; start again without a cursor");
         self.text("cursor").map(|text| read(text).ok_or_else(bad)).transpose()
     }
 }
@@ -259,7 +259,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> f
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
     let identity = request.extensions().get().unwrap_or(&CallerCheckResult::Missing);
     let identified = identity.identified().map_err(|error| match error.code {
-        Code::Unauthorized => {
+        ErrorCode::Unauthorized => {
             EngineError::new(error.code, format!("{error}; a device gets a new token at /a2h/auth/token"))
         }
         _ => error,
@@ -270,7 +270,7 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
 /// Caller of a request; anonymous requests are refused.
 fn caller(request: &Request) -> Result<Caller, EngineError> {
     let message = "authentication is required: send `Authorization: Bearer TOKEN` with the access token of a device or the token of an agent";
-    visitor(request)?.ok_or_else(|| EngineError::new(Code::Unauthorized, message))
+    visitor(request)?.ok_or_else(|| EngineError::new(ErrorCode::Unauthorized, message))
 }
 
 /// Person or agent that sends a request; other callers are refused.
@@ -280,7 +280,7 @@ fn participant(request: &Request) -> Result<(RelayParty, Caller), EngineError> {
         Ok(participant) => Ok((participant, caller)),
         Err(_) => {
             let message = "only a person or an agent may send this request: use the access token of a device or the token of an agent";
-            Err(EngineError::new(Code::Unauthorized, message))
+            Err(EngineError::new(ErrorCode::Unauthorized, message))
         }
     }
 }
@@ -291,7 +291,7 @@ fn person(request: &Request) -> Result<(PersonName, Caller), EngineError> {
     match &caller.principal {
         Principal::Person(name) => Ok((name.clone(), caller)),
         _ => Err(EngineError::new(
-            Code::Unauthorized,
+            ErrorCode::Unauthorized,
             "only a person may send this request: use the access token of a device",
         )),
     }

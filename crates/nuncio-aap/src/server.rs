@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::access::AccessControl;
@@ -151,7 +151,7 @@ async fn history(
 ) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
-    let wrong = || EngineError::new(Code::BadRequest, "type must be \"compacted\" or \"full\"");
+    let wrong = || EngineError::new(ErrorCode::BadRequest, "type must be \"compacted\" or \"full\"");
     let kind = kind.as_deref().and_then(session::HistoryKind::parse).ok_or_else(wrong)?;
     let stored = match kind {
         session::HistoryKind::Compacted => HistoryKind::Compacted,
@@ -217,7 +217,9 @@ async fn continue_stream(
         None => turn.mode,
         Some("delta") => StreamMode::Delta,
         Some("message") => StreamMode::Message,
-        Some(_) => return Err(EngineError::new(Code::BadRequest, "stream must be \"delta\" or \"message\"").into()),
+        Some(_) => {
+            return Err(EngineError::new(ErrorCode::BadRequest, "stream must be \"delta\" or \"message\"").into());
+        }
     };
     let from = last.map_or(0, |id| id.event.saturating_add(1));
     Ok(sse::response(turn, mode, from, &aap.engine))
@@ -227,7 +229,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let wrong = || {
         EngineError::new(
-            Code::BadEventId,
+            ErrorCode::BadEventId,
             "Last-Event-ID is not the id of an event of this session; ids look like 3.17",
         )
     };
@@ -263,14 +265,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for AapQuery<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AapError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(error) => Err(EngineError::new(Code::BadRequest, error.body_text()).into()),
+            Err(error) => Err(EngineError::new(ErrorCode::BadRequest, error.body_text()).into()),
         }
     }
 }
 
 async fn not_found() -> AapError {
     EngineError::new(
-        Code::NotFound,
+        ErrorCode::NotFound,
         "there is nothing at this address; AAP is served below /aap, beginning with /aap/meta",
     )
     .into()
@@ -306,5 +308,5 @@ fn caller(request: &Request) -> Result<Caller, EngineError> {
     identity.identified()?;
     let message =
         format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
-    Err(EngineError::new(Code::Unauthorized, message))
+    Err(EngineError::new(ErrorCode::Unauthorized, message))
 }

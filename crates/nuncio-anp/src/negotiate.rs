@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::negotiation as judge;
 use crate::wire::{
-    Alternative, CandidateProtocol, ErrorCode, InterfaceExecution, InterfaceSchemas, NegotiateBody, NegotiationResult,
-    NegotiationStatus, RequestMeta, RpcError, Score, SelectedInterface,
+    Alternative, AnpErrorCode, CandidateProtocol, InterfaceExecution, InterfaceSchemas, NegotiateBody,
+    NegotiationResult, NegotiationStatus, RequestMeta, RpcError, Score, SelectedInterface,
 };
 
 /// Maximum number of items in each list of a negotiation request.
@@ -20,7 +20,7 @@ pub(crate) const MISSING_SCOPES: &str = "missingScopes";
 
 /// Parses the body of `anp.negotiate`; the error is the response to send.
 pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
-    let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).with_message(message);
+    let wrong = |message: String| RpcError::new(AnpErrorCode::InvalidParams).with_message(message);
     let body: NegotiateBody = serde_json::from_value(Value::Object(body.clone()))
         .map_err(|error| wrong(format!("params.body does not have the form of anp.negotiate: {error}")))?;
     let lists = [

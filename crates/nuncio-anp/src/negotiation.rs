@@ -37,7 +37,7 @@ use request::PreparedRequest;
 #[cfg(feature = "client")]
 pub(crate) use constraint::is_below;
 
-use crate::wire::ErrorCode;
+use crate::wire::AnpErrorCode;
 
 /// Maximum age of a negotiation request.
 pub const MAX_AGE: Duration = Duration::from_secs(300);
@@ -173,11 +173,11 @@ impl PreparedInterfaceOffers {
     }
 
     /// Supported values that the refusal with this code suggests to the caller.
-    fn supported(&self, cause: ErrorCode) -> Vec<String> {
+    fn supported(&self, cause: AnpErrorCode) -> Vec<String> {
         let open = self.entries.iter().map(|entry| &entry.offer).filter(|offer| offer.granted);
         let mut found: Vec<String> = match cause {
-            ErrorCode::UnsupportedCandidateProfile => open.filter_map(|offer| offer.profile.clone()).collect(),
-            ErrorCode::UnsupportedCandidateSecurity => {
+            AnpErrorCode::UnsupportedCandidateProfile => open.filter_map(|offer| offer.profile.clone()).collect(),
+            AnpErrorCode::UnsupportedCandidateSecurity => {
                 open.flat_map(|offer| &offer.security_profiles).map(|it| it.as_str().to_owned()).collect()
             }
             _ => open.flat_map(|offer| offer.content_types.clone()).collect(),

@@ -20,7 +20,7 @@ pub use artifact::{ArtifactMethod, ProtocolArtifact};
 pub use capabilities::ServiceCapabilities;
 pub use description::{AgentDescription, Capability, InformationItem, Interface, Owner};
 pub use discovery::{CollectionItem, CollectionPage};
-pub use error::{ErrorCode, HttpError, HttpErrorBody, RpcError};
+pub use error::{AnpErrorCode, HttpError, HttpErrorBody, RpcError};
 pub use message::{DirectMessageBody, DirectMessageReceipt};
 pub use negotiation::{
     Alternative, CallerCapabilities, CandidateProtocol, Constraints, Intent, InterfaceExecution, InterfaceSchemas,

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::front::{PathRules, PathSignatureRule, ProtocolFront, ServerTokenKind};
@@ -127,7 +127,7 @@ impl Authenticator {
         }
         let message = "this request came through a proxy, so it does not count as one from this machine: create a key \
                        with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
-        Some(owner.refuse(&EngineError::new(Code::ForwardedRefused, message)))
+        Some(owner.refuse(&EngineError::new(ErrorCode::ForwardedRefused, message)))
     }
 
     fn find<'a>(&self, rules: &PathRules, request: &'a Request) -> IdentityOrPendingLookup<'a> {
@@ -208,7 +208,7 @@ impl Authenticator {
             match self.signatures.check(head, &bytes).await {
                 SignatureCheckResult::Known(caller) => CallerCheckResult::Known(caller),
                 SignatureCheckResult::Invalid(why) => {
-                    return Err(owner.refuse(&EngineError::new(Code::Unauthorized, why)));
+                    return Err(owner.refuse(&EngineError::new(ErrorCode::Unauthorized, why)));
                 }
                 SignatureCheckResult::Absent => CallerCheckResult::Invalid,
             }
@@ -303,7 +303,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 fn unverifiable(owner: PathOwner) -> Response {
     let message = "the access token cannot be checked now; try again later";
-    let mut response = owner.refuse(&EngineError::new(Code::IssuerUnavailable, message));
+    let mut response = owner.refuse(&EngineError::new(ErrorCode::IssuerUnavailable, message));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }

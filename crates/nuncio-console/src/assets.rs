@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::extract::Path;
 use axum::response::Response;
 use http::HeaderMap;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_http::pages::assets::{Asset, Assets, version};
 
@@ -47,7 +47,7 @@ pub(super) fn folder() -> &'static str {
 pub(super) async fn serve(Path((version, file)): Path<(String, String)>, headers: HeaderMap) -> Response {
     ASSETS.answer(&version, &file, &headers).unwrap_or_else(|| {
         let message = "there is no such file in this version; load the page again";
-        nuncio_http::refuse(&EngineError::new(Code::NotFound, message))
+        nuncio_http::refuse(&EngineError::new(ErrorCode::NotFound, message))
     })
 }
 

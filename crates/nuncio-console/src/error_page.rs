@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_http::pages::{Language, LanguageThemeSwitches, headers};
 
 use crate::texts::Texts;
@@ -66,27 +66,27 @@ impl ErrorPage<'_> {
             return None;
         }
         // Some protocols write their codes in capitals, and have codes of their own.
-        let code = self.code.and_then(|code| Code::parse(&code.to_ascii_lowercase()));
+        let code = self.code.and_then(|code| ErrorCode::parse(&code.to_ascii_lowercase()));
         code.and_then(fault_texts::chinese).or_else(|| fault_texts::chinese(code_of(self.status)))
     }
 }
 
 /// The code that says the same as an HTTP status.
-fn code_of(status: StatusCode) -> Code {
+fn code_of(status: StatusCode) -> ErrorCode {
     match status.as_u16() {
-        401 => Code::Unauthorized,
-        403 => Code::PermissionDenied,
-        404 | 410 => Code::NotFound,
-        405 => Code::MethodNotAllowed,
-        408 => Code::RequestTimeout,
-        413 => Code::BodyTooLarge,
-        415 => Code::UnsupportedMediaType,
-        421 => Code::HostRefused,
-        429 => Code::RateLimited,
-        431 => Code::HeadTooLarge,
-        503 => Code::ServerBusy,
-        500.. => Code::Internal,
-        _ => Code::BadRequest,
+        401 => ErrorCode::Unauthorized,
+        403 => ErrorCode::PermissionDenied,
+        404 | 410 => ErrorCode::NotFound,
+        405 => ErrorCode::MethodNotAllowed,
+        408 => ErrorCode::RequestTimeout,
+        413 => ErrorCode::BodyTooLarge,
+        415 => ErrorCode::UnsupportedMediaType,
+        421 => ErrorCode::HostRefused,
+        429 => ErrorCode::RateLimited,
+        431 => ErrorCode::HeadTooLarge,
+        503 => ErrorCode::ServerBusy,
+        500.. => ErrorCode::Internal,
+        _ => ErrorCode::BadRequest,
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(said(Language::Chinese, 404, code), Some("这里没有该技能。"));
         }
         assert_eq!(said(Language::Chinese, 404, Some("UNKNOWN_TO_US")), Some("这个地址没有任何内容。"));
-        let codes = Code::ALL.iter().map(|code| Some(code.as_str())).chain([None]);
+        let codes = ErrorCode::ALL.iter().map(|code| Some(code.as_str())).chain([None]);
         for (code, status) in codes.flat_map(|code| [400, 401, 409, 421, 431, 500, 503].map(|status| (code, status))) {
             assert!(said(Language::Chinese, status, code).is_some(), "{code:?} {status}");
             assert_eq!(said(Language::English, status, code), None);

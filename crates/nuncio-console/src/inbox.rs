@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
@@ -143,7 +143,7 @@ async fn post_action(
     let fields = post.read_fields(&inbox, Some(&visitor), CredentialLocation::Body).await?;
     let found = match TaskAction::parse(&action) {
         Some(action) => find_task(&inbox, &id).await.map(|task| (action, task)),
-        None => Err(EngineError::new(Code::TaskNotFound, "there is nothing at this address")),
+        None => Err(EngineError::new(ErrorCode::TaskNotFound, "there is nothing at this address")),
     };
     Ok(match found {
         Ok((action, task)) => perform_action(&inbox, &post.page, visitor, task, action, &fields).await,
@@ -199,16 +199,19 @@ async fn perform_action(
         }
         Ok(task) if action == TaskAction::Take => see(&page.link(&task_path(task.id.as_str()))),
         Ok(task) => see(&page.link(&format!("{TASKS}?after={}", task.id))),
-        Err(error) if matches!(error.code, Code::TaskClosed | Code::InvalidOutput) => {
+        Err(error) if matches!(error.code, ErrorCode::TaskClosed | ErrorCode::InvalidOutput) => {
             let task = inbox.engine.inbox().task(&task.id).await.unwrap_or(task);
             let notice = match (&error.code, holder(&task)) {
-                (Code::InvalidOutput, _) => texts.task.broken.replace("{why}", &error.message),
+                (ErrorCode::InvalidOutput, _) => texts.task.broken.replace("{why}", &error.message),
                 _ if task.state.is_over() || task.due <= inbox.engine.now() => texts.task.already_over.clone(),
                 (_, Some(by)) if by != visitor.name => texts.task.already_taken.replace("{name}", by),
                 _ => texts.task.not_yours.clone(),
             };
-            let status =
-                if error.code == Code::TaskClosed { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
+            let status = if error.code == ErrorCode::TaskClosed {
+                StatusCode::CONFLICT
+            } else {
+                StatusCode::UNPROCESSABLE_ENTITY
+            };
             task_page(inbox, page, visitor, &task, status, attempt(form, Some(notice)))
         }
         Err(error) => page.error_page(Some(visitor), &error),
@@ -230,7 +233,7 @@ fn task_page(
 /// `GET /console/state`: the version of the list, or of one task. Scripts poll it, so it does not extend the session.
 async fn show_version(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -> Response {
     if inbox.visitor(page.identity.as_ref(), &page.headers, SessionRenewal::Peek).is_none() {
-        return (StatusCode::UNAUTHORIZED, Json(json!({"code": Code::Unauthorized}))).into_response();
+        return (StatusCode::UNAUTHORIZED, Json(json!({"code": ErrorCode::Unauthorized}))).into_response();
     }
     let version = match &page.query.task {
         Some(id) => find_task(&inbox, id).await.map(|task| version_of(&task)),
@@ -252,7 +255,7 @@ fn version_of_all(tasks: &[HumanTask]) -> String {
 }
 
 async fn find_task(inbox: &InboxPages, id: &str) -> Result<HumanTask, EngineError> {
-    let id = TaskId::parse(id).map_err(|error| EngineError::new(Code::TaskNotFound, error.to_string()))?;
+    let id = TaskId::parse(id).map_err(|error| EngineError::new(ErrorCode::TaskNotFound, error.to_string()))?;
     inbox.engine.inbox().task(&id).await
 }
 

@@ -6,7 +6,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::code::Code;
+use crate::code::ErrorCode;
 use crate::digest::{Digest, canonical};
 use crate::ids::{AgentName, CallId, RelationId, ScopeId, SessionId, ToolName};
 use crate::policy::Protocol;
@@ -87,7 +87,7 @@ pub enum AuditDecision {
     Refused {
         /// Decider that denied the call: `policy`, or the party that denied.
         by: String,
-        code: Code,
+        code: ErrorCode,
     },
 }
 
@@ -113,7 +113,7 @@ impl Serialize for AuditDecision {
 #[serde(rename_all = "snake_case", tag = "result")]
 pub enum AuditOutcome {
     Completed,
-    Failed { code: Code },
+    Failed { code: ErrorCode },
     NotRun,
 }
 

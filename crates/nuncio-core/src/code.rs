@@ -8,11 +8,11 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
         /// Stable name of an error condition. Programs may match on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Code {
+        pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $text)] $variant,)*
         }
 
-        impl Code {
+        impl ErrorCode {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Spelling of the error code in responses and records.
@@ -286,14 +286,14 @@ codes! {
     AuditBroken = "audit_broken",
 }
 
-impl Code {
+impl ErrorCode {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -305,11 +305,11 @@ mod tests {
 
     #[test]
     fn every_error_code_has_a_documentation_page_with_instructions() {
-        for code in Code::ALL {
+        for code in ErrorCode::ALL {
             let page = code.page();
             assert!(page.starts_with(&format!("# {code}\n")), "{code}: the page begins with its code");
             assert!(page.contains("## What to do"), "{code}: the page says what to do");
-            assert_eq!(Code::parse(code.as_str()), Some(*code));
+            assert_eq!(ErrorCode::parse(code.as_str()), Some(*code));
         }
     }
 }

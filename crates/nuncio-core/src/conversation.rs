@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Code;
+use crate::ErrorCode;
 use crate::ids::{ClientMessageId, ConversationId, DeviceId, InvalidName, MessageId};
 use crate::notification::RelayParty;
 use crate::time::Timestamp;
@@ -189,10 +189,10 @@ pub enum MessageRefusal {
 
 impl MessageRefusal {
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::TooLarge => Code::BodyTooLarge,
-            _ => Code::BadRequest,
+            Self::TooLarge => ErrorCode::BodyTooLarge,
+            _ => ErrorCode::BadRequest,
         }
     }
 }

@@ -13,7 +13,7 @@ use url::Url;
 use crate::agent::SkillVersion;
 use crate::audit::AuditReferences;
 use crate::caller::Caller;
-use crate::code::Code;
+use crate::code::ErrorCode;
 use crate::ids::{AgentName, CallId, ExecutionId, ScopeId, SkillId, ToolName};
 use crate::policy::Protocol;
 use crate::string_enum;
@@ -97,7 +97,7 @@ pub struct TraceIds {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionFailure {
-    pub code: Code,
+    pub code: ErrorCode,
     pub message: String,
 }
 
@@ -141,7 +141,7 @@ impl ExecutionState {
     #[must_use]
     pub fn of_failure(failure: ExecutionFailure) -> Self {
         match failure.code {
-            Code::ToolTimeout | Code::TurnDeadline => Self::TimedOut { failure },
+            ErrorCode::ToolTimeout | ErrorCode::TurnDeadline => Self::TimedOut { failure },
             _ => Self::Failed { failure },
         }
     }

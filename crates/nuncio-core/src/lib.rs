@@ -49,4 +49,4 @@ pub mod text;
 pub mod time;
 pub mod turn;
 
-pub use code::Code;
+pub use code::ErrorCode;

@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, Sensitivity, Tool};
 use crate::approval::Approver;
-use crate::code::Code;
+use crate::code::ErrorCode;
 use crate::ids::PersonName;
 use crate::principal::Principal;
 use crate::string_enum;
@@ -61,7 +61,7 @@ pub enum PolicyDecision {
     Allow,
     /// The call needs an approval first.
     Ask(Approver),
-    Deny(Code),
+    Deny(ErrorCode),
 }
 
 /// Decides on a call: denies it without a grant, else asks the client if it has not been asked. Then a call of `high`
@@ -70,7 +70,7 @@ pub enum PolicyDecision {
 #[must_use]
 pub fn decide(facts: &CallPolicyFacts<'_>) -> PolicyDecision {
     if !facts.granted {
-        return PolicyDecision::Deny(Code::ScopeNotGranted);
+        return PolicyDecision::Deny(ErrorCode::ScopeNotGranted);
     }
     if facts.client == ClientConsent::Unasked {
         return PolicyDecision::Ask(Approver::Client);
@@ -130,7 +130,10 @@ mod tests {
             ..facts(&caller)
         };
         assert_eq!(decide(&device), PolicyDecision::Allow);
-        assert_eq!(decide(&CallPolicyFacts { granted: false, ..device }), PolicyDecision::Deny(Code::ScopeNotGranted));
+        assert_eq!(
+            decide(&CallPolicyFacts { granted: false, ..device }),
+            PolicyDecision::Deny(ErrorCode::ScopeNotGranted)
+        );
     }
 
     #[test]
@@ -142,7 +145,7 @@ mod tests {
         let authorised = CallPolicyFacts { human_authorization: true, ..facts(&caller) };
         assert_eq!(decide(&authorised), PolicyDecision::Ask(Approver::Operators));
         let ungranted = CallPolicyFacts { granted: false, ..facts(&caller) };
-        assert_eq!(decide(&ungranted), PolicyDecision::Deny(Code::ScopeNotGranted));
+        assert_eq!(decide(&ungranted), PolicyDecision::Deny(ErrorCode::ScopeNotGranted));
     }
 
     #[test]

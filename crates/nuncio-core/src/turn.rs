@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::code::Code;
+use crate::code::ErrorCode;
 use crate::ids::{CallId, SessionId};
 use crate::message::{Content, Message, UnknownMessageFields};
 use crate::policy::Protocol;
@@ -93,7 +93,7 @@ impl std::ops::AddAssign for TokenUsage {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnError {
-    pub code: Code,
+    pub code: ErrorCode,
     /// Text for people: the reason of the error and what to do.
     pub message: String,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_a2h::client::RelayCredentials as _;
 use nuncio_a2h::wire::keys::KeyBackupView;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
@@ -68,7 +68,7 @@ impl Device {
         // The relay refuses the login of a revoked device here, before anything is written.
         let by = Arc::clone(&restored);
         file.device.login(&config, Arc::new(move |message| by.sign(message))).token().await?;
-        let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(Code::Internal, "keys in use"))?;
+        let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(ErrorCode::Internal, "keys in use"))?;
         match SealIdentity::load(Arc::clone(&config.key_store))? {
             // An earlier restore was interrupted after writing the keys.
             Some(seal_identity) if seal_identity.signing_key() == restored.signing_key() => {}
@@ -128,7 +128,7 @@ impl DeviceBackupService {
         let before = restored.device().clone();
         if before == self.context.identity.device {
             let message = "this is the device that was backed up: there is nothing to recover";
-            return Err(DeviceError::new(Code::BadRequest, message));
+            return Err(DeviceError::new(ErrorCode::BadRequest, message));
         }
         self.context.peer.keys().vouch_by_backup(restored).await?;
         self.consents.refresh_all().await?;
@@ -143,5 +143,5 @@ async fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, Devi
 }
 
 fn given_up(_: tokio::task::JoinError) -> DeviceError {
-    DeviceError::new(Code::Internal, "key derivation from the passphrase was aborted")
+    DeviceError::new(ErrorCode::Internal, "key derivation from the passphrase was aborted")
 }

@@ -1,7 +1,7 @@
 //! Stored state of tool calls, written before a call runs and when it ends, so that each runs at most once.
 
 use nuncio_a2h::wire::artifact::{ToolCall, ToolErrorCode, ToolOutcome};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
@@ -42,7 +42,7 @@ pub(crate) struct CallOrigin<'a> {
 impl CallOrigin<'_> {
     pub(crate) fn message_id(&self) -> Result<MessageId, DeviceError> {
         let message_ref = MessageRef { conversation: self.conversation.clone(), seq: self.seq };
-        message_ref.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
+        message_ref.id().map_err(|why| DeviceError::new(ErrorCode::Internal, why.to_string()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_a2h::client::RelayClientError;
 use nuncio_a2h::wire::agent::ManifestView;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::ledger::{LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest};
@@ -59,7 +59,7 @@ impl AgentConsentService {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
         match self.context.relay.get::<ManifestView>(&path).await {
             Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
-            Err(RelayClientError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
+            Err(RelayClientError::Refused { code: ErrorCode::NotFound, .. }) => Ok((Value::Null, None)),
             Err(error) => Err(error.into()),
         }
     }

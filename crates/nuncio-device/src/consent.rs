@@ -11,7 +11,7 @@ use nuncio_a2h::wire::relation::{
     ConsentRequest, GrantMode, LedgerDevice, LedgerPage, RelationStatus, RelationView, RevokeRelationRequest,
     ScopeGrantRequest, ScopeWithTerm,
 };
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::bundle::KeyBundle;
 use nuncio_core::digest::Digest;
@@ -99,7 +99,7 @@ impl AgentConsentService {
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
         let checked = known.manifest(self.context.presets()).ok_or_else(|| {
-            DeviceError::new(Code::ManifestInvalid, format!("agent {agent} has no manifest, or an invalid one"))
+            DeviceError::new(ErrorCode::ManifestInvalid, format!("agent {agent} has no manifest, or an invalid one"))
         })?;
         let standing = known.standing(&self.context.identity.person);
         let changed = match &standing {
@@ -211,7 +211,8 @@ impl AgentConsentService {
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
         // The revocation takes effect on this device at once, even if the server cannot be reached.
         self.revoke_locally(agent)?;
-        let unknown = || DeviceError::new(Code::RelationNotFound, format!("you have no relation with agent {agent}"));
+        let unknown =
+            || DeviceError::new(ErrorCode::RelationNotFound, format!("you have no relation with agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
         let entry = self.drafted("DELETE", &path, &RevokeRelationRequest::default()).await?;
@@ -404,7 +405,8 @@ impl AgentConsentService {
         scope: &ScopeId,
         level: Option<Sensitivity>,
     ) -> Result<(), DeviceError> {
-        let unknown = || DeviceError::new(Code::UnknownAgent, format!("this device has no record of agent {agent}"));
+        let unknown =
+            || DeviceError::new(ErrorCode::UnknownAgent, format!("this device has no record of agent {agent}"));
         let _lock = self.context.state_lock();
         let mut known = known_agents::load(&self.context.records, agent)?.ok_or_else(unknown)?;
         match level {
@@ -447,7 +449,7 @@ fn keyed_device(device: LedgerDevice) -> KeyedDevice {
 
 fn draft_error(why: &str) -> DeviceError {
     DeviceError::new(
-        Code::ConsentForged,
+        ErrorCode::ConsentForged,
         format!("the ledger entry that the server drafted differs from your decision: {why}"),
     )
 }

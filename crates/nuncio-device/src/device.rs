@@ -13,7 +13,7 @@ use nuncio_a2h::peer::{
     UnopenableMessage,
 };
 use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, MalformedToolCall};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::manifest::ScopePresets;
@@ -164,7 +164,7 @@ impl Device {
         }
         if !reaches_safely(&invitation.url) {
             let message = "a relay on another machine needs an https address: without TLS others could read the tokens";
-            return Err(DeviceError::new(Code::OutboundRefused, message));
+            return Err(DeviceError::new(ErrorCode::OutboundRefused, message));
         }
         // The introduction after the code is for the two devices only and not sent to the relay.
         let (code, introduction) = DeviceIntroductionSecret::split(&invitation.code);
@@ -174,7 +174,7 @@ impl Device {
         let sign = signer(seal_identity);
         let enrolled = enrol_at_relay(&*config.fetch, invitation, name, key, &sign).await;
         // The new device key was sent to a server that is not the one in the invite, so the key is discarded.
-        if let Err(RelayClientError::Refused { code: Code::PeerUntrusted, .. }) = &enrolled {
+        if let Err(RelayClientError::Refused { code: ErrorCode::PeerUntrusted, .. }) = &enrolled {
             let names = config.key_store.names("")?;
             config.key_store.save(names.into_iter().map(|name| (name, None)).collect())?;
         }
@@ -235,7 +235,7 @@ impl Device {
 
     /// Opens a device whose identity was just stored; fails if there is none.
     pub(crate) fn open_new(config: DeviceDependencies) -> Result<Self, DeviceError> {
-        let missing = || DeviceError::new(Code::Internal, "the identity of the new device cannot be read back");
+        let missing = || DeviceError::new(ErrorCode::Internal, "the identity of the new device cannot be read back");
         Self::open(config)?.ok_or_else(missing)
     }
 
@@ -247,7 +247,7 @@ impl Device {
         for known in known_agents::all(&self.context().records)? {
             if known.taken_back
                 && let Err(error) = self.consents().revoke(&known.agent).await
-                && error.code != Code::RelationNotFound
+                && error.code != ErrorCode::RelationNotFound
             {
                 tracing::warn!(agent = %known.agent, %error, "the relay does not know yet that this agent was revoked; retrying at the next start");
             }
@@ -303,7 +303,7 @@ impl fmt::Debug for Device {
 }
 
 pub(crate) fn folder_in_use() -> DeviceError {
-    DeviceError::new(Code::DataDirInUse, "this folder already has a device; choose another folder")
+    DeviceError::new(ErrorCode::DataDirInUse, "this folder already has a device; choose another folder")
 }
 
 /// The device's keys; created if the key store has none.

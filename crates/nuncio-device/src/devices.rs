@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nuncio_a2h::client::{RelayClient as _, RelayClientError};
 use nuncio_a2h::wire::auth::{DeviceInviteRequest, DeviceInviteView, DeviceView};
 use nuncio_a2h::wire::keys::EndorsementRequest;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -142,12 +142,12 @@ impl OwnDeviceService {
             self.context.peer.keys().accept_key(&me, device, seen.unwrap_or(&shown)).await?;
         }
         let pinned = self.context.peer.keys().pinned(&me).await?;
-        let unknown = || DeviceError::new(Code::KeysNotFound, format!("you have no device {device} with keys"));
+        let unknown = || DeviceError::new(ErrorCode::KeysNotFound, format!("you have no device {device} with keys"));
         let other = pinned.iter().find(|own| own.keys.device_id == *device).ok_or_else(unknown)?;
         if seen.is_some_and(|seen| other.keys.signing_key.fingerprint() != *seen) {
             let message =
                 format!("{device} has another key than the one you compared: the connection may be intercepted");
-            return Err(DeviceError::new(Code::DeviceUntrusted, message));
+            return Err(DeviceError::new(ErrorCode::DeviceUntrusted, message));
         }
         let body = EndorsementRequest { signature: (self.context.sign)(&other.keys.endorsed()) };
         let path = format!("/users/me/devices/{device}/endorsement");
@@ -164,7 +164,7 @@ impl OwnDeviceService {
         if *device == self.context.identity.device {
             let message = "this is the device itself: remove it from another device of yours, or ask the operator of \
                            the server to run `nuncio user revoke`, and then delete its folder";
-            return Err(DeviceError::new(Code::BadRequest, message));
+            return Err(DeviceError::new(ErrorCode::BadRequest, message));
         }
         let me = self.context.me();
         let pinned = self.context.peer.keys().pinned(&me).await?;
@@ -178,7 +178,7 @@ impl OwnDeviceService {
         }
         match self.context.relay.ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
             // The relay no longer has the device, and this device has recorded the removal.
-            Err(RelayClientError::Refused { code: Code::DeviceNotFound, .. })
+            Err(RelayClientError::Refused { code: ErrorCode::DeviceNotFound, .. })
                 if former_devices::all(&self.context.records)?.iter().any(|former| former.id == *device) =>
             {
                 Ok(())
@@ -239,6 +239,6 @@ impl OwnDeviceService {
     async fn own_keys(&self) -> Result<KeyBundle, DeviceError> {
         let own = self.context.peer.keys().pinned(&self.context.me()).await?;
         let own = own.into_iter().find(|own| own.keys.device_id == self.context.identity.device);
-        own.ok_or_else(|| DeviceError::new(Code::Internal, "this device does not know its own keys"))
+        own.ok_or_else(|| DeviceError::new(ErrorCode::Internal, "this device does not know its own keys"))
     }
 }

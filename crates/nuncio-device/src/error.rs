@@ -1,37 +1,37 @@
 use nuncio_a2h::client::RelayClientError;
 use nuncio_a2h::peer::SendError;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_identity::seal::backup::KeyBackupError;
 use nuncio_identity::seal::{KeyStoreError, TrustError};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeviceError {
-    pub code: Code,
+    pub code: ErrorCode,
     /// Explanation for the person: the problem and what they can do.
     pub message: String,
 }
 
 impl DeviceError {
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
 
 impl From<KeyStoreError> for DeviceError {
     fn from(error: KeyStoreError) -> Self {
-        Self::new(Code::DataDirUnusable, error.to_string())
+        Self::new(ErrorCode::DataDirUnusable, error.to_string())
     }
 }
 
 impl From<RelayClientError> for DeviceError {
     fn from(error: RelayClientError) -> Self {
         let code = match &error {
-            RelayClientError::Unreachable(_) => Code::EndpointUnreachable,
-            RelayClientError::TooMany { .. } => Code::RateLimited,
+            RelayClientError::Unreachable(_) => ErrorCode::EndpointUnreachable,
+            RelayClientError::TooMany { .. } => ErrorCode::RateLimited,
             RelayClientError::Refused { code, .. } => *code,
-            RelayClientError::Unsigned(_) => Code::ConsentUnsigned,
+            RelayClientError::Unsigned(_) => ErrorCode::ConsentUnsigned,
         };
         Self::new(code, error.to_string())
     }
@@ -55,9 +55,9 @@ impl From<SendError> for DeviceError {
             SendError::Relay(error) => error.into(),
             SendError::Meet(error) => error.into(),
             SendError::Seal(error) => Self::new(error.code(), error.to_string()),
-            SendError::NoDevice(_) => Self::new(Code::KeysNotFound, error.to_string()),
-            SendError::KeysChanged { .. } => Self::new(Code::DeviceUntrusted, error.to_string()),
-            SendError::Fault(message) => Self::new(Code::Internal, message),
+            SendError::NoDevice(_) => Self::new(ErrorCode::KeysNotFound, error.to_string()),
+            SendError::KeysChanged { .. } => Self::new(ErrorCode::DeviceUntrusted, error.to_string()),
+            SendError::Fault(message) => Self::new(ErrorCode::Internal, message),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the device can work with its server, as its person must know it.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::string_enum;
 
 use crate::error::DeviceError;
@@ -21,7 +21,10 @@ impl ServerConnectionState {
     /// State after a request failed.
     pub(crate) fn after(error: &DeviceError) -> Self {
         match error.code {
-            Code::DeviceRefused | Code::Unauthorized | Code::DeviceNotFound | Code::PersonNotFound => Self::Removed,
+            ErrorCode::DeviceRefused
+            | ErrorCode::Unauthorized
+            | ErrorCode::DeviceNotFound
+            | ErrorCode::PersonNotFound => Self::Removed,
             _ => Self::Unreachable,
         }
     }
@@ -34,10 +37,10 @@ mod tests {
     #[test]
     fn refused_credentials_mean_removed_and_other_errors_mean_unreachable() {
         for (code, state) in [
-            (Code::DeviceRefused, ServerConnectionState::Removed),
-            (Code::Unauthorized, ServerConnectionState::Removed),
-            (Code::EndpointUnreachable, ServerConnectionState::Unreachable),
-            (Code::RateLimited, ServerConnectionState::Unreachable),
+            (ErrorCode::DeviceRefused, ServerConnectionState::Removed),
+            (ErrorCode::Unauthorized, ServerConnectionState::Removed),
+            (ErrorCode::EndpointUnreachable, ServerConnectionState::Unreachable),
+            (ErrorCode::RateLimited, ServerConnectionState::Unreachable),
         ] {
             assert_eq!(ServerConnectionState::after(&DeviceError::new(code, "")), state, "{code}");
         }

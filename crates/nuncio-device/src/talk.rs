@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{ClientMessageId, DeviceId};
 use nuncio_core::text::is_unprintable;
@@ -141,7 +141,7 @@ pub enum MessageDeliveryState {
     Sending,
     /// Sending failed; only the person can start it again.
     Failed {
-        code: Code,
+        code: ErrorCode,
         why: String,
     },
 }

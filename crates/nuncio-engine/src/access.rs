@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
 use futures_util::StreamExt as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::references::PermissionSource;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
@@ -71,7 +71,7 @@ impl CallerCheckResult {
 
 #[must_use]
 pub fn invalid_credential() -> EngineError {
-    EngineError::new(Code::Unauthorized, "the key or token is not valid: it is unknown, expired or revoked")
+    EngineError::new(ErrorCode::Unauthorized, "the key or token is not valid: it is unknown, expired or revoked")
 }
 
 /// A grant from the operator's settings file.
@@ -306,7 +306,7 @@ impl AccessControl {
             [] => format!("agent {agent} has no scope {unknown}; it has none at all"),
             known => format!("agent {agent} has no scope {unknown}; it has: {}", known.join(", ")),
         };
-        Err(EngineError::new(Code::ScopeUnknown, message))
+        Err(EngineError::new(ErrorCode::ScopeUnknown, message))
     }
 
     pub async fn create_grant(
@@ -318,7 +318,7 @@ impl AccessControl {
         given_by: Principal,
     ) -> Result<Grant, EngineError> {
         if scopes.is_empty() {
-            return Err(EngineError::new(Code::BadRequest, "a grant needs at least one scope"));
+            return Err(EngineError::new(ErrorCode::BadRequest, "a grant needs at least one scope"));
         }
         let id = GrantId::parse(&self.context.random_name("grant_"))?;
         let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.context.now() };
@@ -335,7 +335,7 @@ impl AccessControl {
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
         if !self.context.commit_one(AccessChange::RevokeGrant(id.clone())).await.made_unless(Conflict::Missing)? {
             let message = format!("there is no grant {id}; `nuncio grant list` shows them");
-            return Err(EngineError::new(Code::GrantNotFound, message));
+            return Err(EngineError::new(ErrorCode::GrantNotFound, message));
         }
         self.access_changed().await
     }

@@ -1,6 +1,6 @@
 //! Accounts of agents that run elsewhere, and their access tokens.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, AgentTokenInfo, MAX_DISPLAY_NAME};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
@@ -152,7 +152,7 @@ impl AgentAccountService {
             // Anonymous callers are not told whether a private agent exists.
             (_, None) => {
                 let message = "no public agent has this id; send a token to see agents that are not public";
-                Err(ConsentError::new(Code::Unauthorized, message))
+                Err(ConsentError::new(ErrorCode::Unauthorized, message))
             }
         }
     }
@@ -223,7 +223,7 @@ impl AgentAccountService {
             Principal::Agent(_) => format!("an agent's token cannot change agent {id}; send a token of its owner"),
             _ => format!("agent {id} has another owner; only its owner may do this"),
         };
-        Err(ConsentError::new(Code::NotOwner, message))
+        Err(ConsentError::new(ErrorCode::NotOwner, message))
     }
 }
 
@@ -232,7 +232,7 @@ impl AgentAccountService {
 pub fn stale_account(account: &AgentAccount) -> ConsentError {
     let message = format!("agent {} or its manifest was changed in the meantime; read it again", account.id);
     let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };
-    ConsentError::with(Code::ManifestStale, message, details)
+    ConsentError::with(ErrorCode::ManifestStale, message, details)
 }
 
 /// A version of a manifest as JSON; `None` if it was cleared.

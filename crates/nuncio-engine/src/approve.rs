@@ -1,7 +1,7 @@
 //! Approvals: a call waits until a person other than its caller allows or denies it.
 
 use futures_util::StreamExt as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::digest::{Digest, canonical};
@@ -84,7 +84,7 @@ impl ApprovalService {
 
     fn reply(&self, approval: Approval) -> Result<Box<ApprovalPermit>, CallRefusal> {
         let approval_reference = reference(&approval);
-        let no = |by: &str, code: Code, reason: Option<&str>| {
+        let no = |by: &str, code: ErrorCode, reason: Option<&str>| {
             let failure = ExecutionFailure { code, message: denial(reason) };
             Err(CallRefusal { by: by.to_owned(), failure, approval: Some(approval_reference) })
         };
@@ -97,13 +97,15 @@ impl ApprovalService {
                         approval: reference(&used),
                         redeemed: ApprovalChange::Move { approval: used, from: "allowed" }.into(),
                     })),
-                    Err(error) => no("policy", Code::ApprovalExpired, Some(&error.to_string())),
+                    Err(error) => no("policy", ErrorCode::ApprovalExpired, Some(&error.to_string())),
                 }
             }
-            ApprovalState::Denied { by, reason, .. } => no(&by.to_string(), Code::Denied, reason.as_deref()),
-            ApprovalState::Expired { .. } => no("policy", Code::ApprovalExpired, Some("it was not approved in time")),
+            ApprovalState::Denied { by, reason, .. } => no(&by.to_string(), ErrorCode::Denied, reason.as_deref()),
+            ApprovalState::Expired { .. } => {
+                no("policy", ErrorCode::ApprovalExpired, Some("it was not approved in time"))
+            }
             ApprovalState::Used { .. } | ApprovalState::Pending => {
-                no("policy", Code::ApprovalClosed, Some("the approval was already used"))
+                no("policy", ErrorCode::ApprovalClosed, Some("the approval was already used"))
             }
         }
     }
@@ -131,10 +133,11 @@ impl ApprovalService {
         answer: ApprovalAnswer,
         by: Principal,
     ) -> Result<Approval, EngineError> {
-        let closed =
-            |error: &dyn std::fmt::Display| EngineError::new(Code::ApprovalClosed, format!("approval {id}: {error}"));
+        let closed = |error: &dyn std::fmt::Display| {
+            EngineError::new(ErrorCode::ApprovalClosed, format!("approval {id}: {error}"))
+        };
         let decided = self.approval(id).await?.decide(answer, by, self.context.now()).map_err(|error| match error {
-            ApprovalError::OwnCall(_) => EngineError::new(Code::Denied, error.to_string()),
+            ApprovalError::OwnCall(_) => EngineError::new(ErrorCode::Denied, error.to_string()),
             other => closed(&other),
         })?;
         let change = ApprovalChange::Move { approval: decided.clone(), from: "pending" };
@@ -158,7 +161,7 @@ impl ApprovalService {
     async fn approval(&self, id: &ApprovalId) -> Result<Approval, EngineError> {
         self.store.approval(id).await?.ok_or_else(|| {
             let message = format!("there is no approval {id}; `nuncio approve list` shows the pending ones");
-            EngineError::new(Code::ApprovalNotFound, message)
+            EngineError::new(ErrorCode::ApprovalNotFound, message)
         })
     }
 }

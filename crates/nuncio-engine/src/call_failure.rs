@@ -1,7 +1,7 @@
 //! Failures of calls: refusals, cancellations, and their texts in the history of a conversation. Brains read these texts
 //! whatever the protocol; apps read them over AAP, which prescribes the text of a denial.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::execution::ExecutionFailure;
 
@@ -39,9 +39,9 @@ pub(crate) fn failure_text(message: &str) -> String {
 
 pub(crate) fn cancelled() -> ExecutionFailure {
     let message = "it was cancelled and may or may not have had an effect".to_owned();
-    ExecutionFailure { code: Code::Cancelled, message }
+    ExecutionFailure { code: ErrorCode::Cancelled, message }
 }
 
 pub(crate) fn cancelled_unbegun() -> ExecutionFailure {
-    ExecutionFailure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
+    ExecutionFailure { code: ErrorCode::Cancelled, message: "it was cancelled before it began".to_owned() }
 }

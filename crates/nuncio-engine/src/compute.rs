@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use tokio::sync::Semaphore;
 
 use crate::error::EngineError;
@@ -44,7 +44,7 @@ impl ComputePool {
     ) -> Result<T, EngineError> {
         let Ok(admitted) = Arc::clone(&self.admitted).try_acquire_owned() else {
             let message = "the queue of long computations is full; try again in a few seconds";
-            return Err(EngineError::new(Code::ComputationQueueFull, message));
+            return Err(EngineError::new(ErrorCode::ComputationQueueFull, message));
         };
         // The permit moves into the computation, so that a caller who stops waiting does not free capacity.
         let admitted_work = move || {
@@ -69,7 +69,7 @@ impl ComputePool {
         };
         tokio::task::spawn_blocking(running_work).await.map_err(|error| {
             tracing::error!(%error, "a computation failed");
-            EngineError::new(Code::Internal, "a computation failed; nothing was changed")
+            EngineError::new(ErrorCode::Internal, "a computation failed; nothing was changed")
         })
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         while pool.admitted.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.run(|| 3).await.unwrap_err().code, Code::ComputationQueueFull);
+        assert_eq!(pool.run(|| 3).await.unwrap_err().code, ErrorCode::ComputationQueueFull);
         let operator = tokio::spawn({
             let pool = Arc::clone(&pool);
             async move { pool.run_for_operator(|| 4).await }
@@ -144,7 +144,7 @@ mod tests {
     async fn panicking_computation_returns_an_error_and_releases_its_slot() {
         let pool = ComputePool::new(1, 0);
         let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
-        assert_eq!(failed.unwrap_err().code, Code::Internal);
+        assert_eq!(failed.unwrap_err().code, ErrorCode::Internal);
         assert_eq!(pool.run(|| 2).await.unwrap(), 2);
     }
 }

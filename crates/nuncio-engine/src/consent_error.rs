@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{RelationId, ScopeId};
 use nuncio_core::ledger::LedgerEntry;
@@ -15,7 +15,7 @@ use crate::error::EngineError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConsentError {
-    pub code: Code,
+    pub code: ErrorCode,
     /// Message for people: what was wrong and what to do.
     pub message: String,
     pub details: ConsentErrorDetails,
@@ -56,24 +56,24 @@ impl ConsentErrorDetails {
 
 impl ConsentError {
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::with(code, message, ConsentErrorDetails::None)
     }
 
     #[must_use]
-    pub fn with(code: Code, message: impl Into<String>, details: ConsentErrorDetails) -> Self {
+    pub fn with(code: ErrorCode, message: impl Into<String>, details: ConsentErrorDetails) -> Self {
         Self { code, message: message.into(), details }
     }
 
     pub(crate) fn limit(what: &str, limit: usize) -> Self {
         let message = format!("there are already {limit} {what}, the maximum");
-        Self::with(Code::LimitReached, message, ConsentErrorDetails::Limit(limit))
+        Self::with(ErrorCode::LimitReached, message, ConsentErrorDetails::Limit(limit))
     }
 
     /// Error for a request that may be repeated after `wait`; `message` builds its text from the seconds to wait.
     pub(crate) fn rate_limited(wait: Duration, message: impl FnOnce(u64) -> String) -> Self {
         let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
-        Self::with(Code::RateLimited, message(seconds), ConsentErrorDetails::RetryAfter(seconds))
+        Self::with(ErrorCode::RateLimited, message(seconds), ConsentErrorDetails::RetryAfter(seconds))
     }
 
     #[must_use]
@@ -95,7 +95,7 @@ impl<E: Into<EngineError>> From<E> for ConsentError {
     fn from(error: E) -> Self {
         let error = error.into();
         let details = match error.code {
-            Code::ComputationQueueFull => ConsentErrorDetails::RetryAfter(RETRY_AFTER_SECONDS),
+            ErrorCode::ComputationQueueFull => ConsentErrorDetails::RetryAfter(RETRY_AFTER_SECONDS),
             _ => ConsentErrorDetails::None,
         };
         Self::with(error.code, error.message, details)

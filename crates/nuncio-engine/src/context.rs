@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::caller::Caller;
@@ -69,7 +69,7 @@ impl EngineContext {
 
     pub(crate) fn check_not_closing(&self) -> Result<(), EngineError> {
         if self.is_closing() {
-            return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
+            return Err(EngineError::new(ErrorCode::ShuttingDown, "the server is stopping; try again in a moment"));
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl EngineContext {
         let mut failures = STORE_RETRIES.start();
         loop {
             match access().await {
-                Err(error) if error.code == Code::StoreUnavailable => {
+                Err(error) if error.code == ErrorCode::StoreUnavailable => {
                     tracing::warn!(%error, "the store is unavailable; the access is repeated");
                     let pause = self.clock.sleep_until(self.now().after(failures.next_delay()));
                     if self.closing.run_until_cancelled(pause).await.is_none() {
@@ -174,7 +174,7 @@ impl EngineContext {
             "you have stored {stored} bytes, and one caller may store {quota}; delete conversations, or wait until \
              finished executions are deleted"
         );
-        Err(EngineError::new(Code::QuotaExceeded, message))
+        Err(EngineError::new(ErrorCode::QuotaExceeded, message))
     }
 }
 

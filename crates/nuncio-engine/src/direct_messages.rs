@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, SessionId};
@@ -138,7 +138,7 @@ impl DirectMessageService {
         let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(DirectReplyState::Nothing) };
         let turn = match self.conversations.turn(&caller, reply.session.as_str(), Some(number)).await {
             Ok(turn) => turn,
-            Err(error) if matches!(error.code, Code::TurnNotFound | Code::SessionNotFound) => {
+            Err(error) if matches!(error.code, ErrorCode::TurnNotFound | ErrorCode::SessionNotFound) => {
                 return Ok(DirectReplyState::Nothing);
             }
             Err(error) => return Err(error),
@@ -199,7 +199,7 @@ impl DirectMessageService {
     pub async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<SentDirectMessage, EngineError> {
         let found = self.store.direct_message(agent, id).await?;
         found.ok_or_else(|| {
-            EngineError::new(Code::NotFound, format!("agent {agent} has not sent a message with this id"))
+            EngineError::new(ErrorCode::NotFound, format!("agent {agent} has not sent a message with this id"))
         })
     }
 

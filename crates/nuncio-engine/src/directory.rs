@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 
 use crate::context::{CommitResultExt as _, EngineContext};
 use crate::error::EngineError;
@@ -21,7 +21,7 @@ pub struct DirectoryLimits {
 impl DirectoryLimits {
     /// Checks that one more listing of `host` fits the limits.
     pub fn room<'a>(&self, host: &str, there: impl Iterator<Item = &'a DirectoryListing>) -> Result<(), EngineError> {
-        let full = |message: String| Err(EngineError::new(Code::DirectoryFull, message));
+        let full = |message: String| Err(EngineError::new(ErrorCode::DirectoryFull, message));
         let (mut all, mut of_host) = (0, 0);
         for entry in there {
             all += 1;
@@ -81,7 +81,7 @@ fn check_job(entry: &DirectoryListing) -> Change {
 pub fn not_registered(what: &str) -> EngineError {
     let what: String = what.chars().take(200).collect();
     let message = format!("{what} is not in this directory; GET /registry/agents lists its entries");
-    EngineError::new(Code::NotRegistered, message)
+    EngineError::new(ErrorCode::NotRegistered, message)
 }
 
 #[cfg(test)]
@@ -106,8 +106,8 @@ mod tests {
         let entries = urls.map(|url| entry(url, Principal::Local));
         let code = |host: &str, count: usize| limits.room(host, entries[..count].iter()).err().map(|error| error.code);
         assert_eq!(code("a.example", 1), None);
-        assert_eq!(code("a.example", 2), Some(Code::DirectoryFull));
+        assert_eq!(code("a.example", 2), Some(ErrorCode::DirectoryFull));
         assert_eq!(code("b.example", 2), None);
-        assert_eq!(code("c.example", 3), Some(Code::DirectoryFull));
+        assert_eq!(code("c.example", 3), Some(ErrorCode::DirectoryFull));
     }
 }

@@ -14,7 +14,7 @@ pub use call::DraftedProtocolCall;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::{Approval, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ApprovalId, CallId, DraftId, ToolName};
@@ -102,7 +102,7 @@ impl ProtocolDraftService {
         let of_caller = open.iter().filter(|draft| draft.with == caller.principal && now < draft.expires_at);
         if open.len() >= MAX_OPEN || of_caller.count() >= MAX_OPEN_OF_ONE {
             let message = "too many drafts are undecided; accept or reject one of them first";
-            return Err(EngineError::new(Code::QueueFull, message));
+            return Err(EngineError::new(ErrorCode::QueueFull, message));
         }
         let definition = self.write_definition(caller, served, &wanted, by).await?;
         let id = DraftId::parse(&self.context.random_name("drf_"))?;
@@ -135,7 +135,7 @@ impl ProtocolDraftService {
         if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
             // A concurrent copy of the same request was stored first.
             let before = self.drafted_before(caller, served, &once).await?;
-            return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id is already used"));
+            return before.ok_or_else(|| EngineError::new(ErrorCode::Internal, "the draft's id is already used"));
         }
         if let Some(approval) = &draft.approval {
             self.context.bus.publish(BusNotice::Approvals).await;
@@ -162,7 +162,7 @@ impl ProtocolDraftService {
             None => {
                 let id: String = id.chars().take(64).collect();
                 let message = format!("there is no protocol {id:?} between you and this agent");
-                Err(EngineError::new(Code::DraftNotFound, message))
+                Err(EngineError::new(ErrorCode::DraftNotFound, message))
             }
         }
     }
@@ -214,7 +214,7 @@ impl ProtocolDraftService {
         match self.store.draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
             Some(before) if before.asked != once.body => {
                 let message = "this operation id was already used for another request; use a new id for a new request";
-                Err(EngineError::new(Code::IdempotencyMismatch, message))
+                Err(EngineError::new(ErrorCode::IdempotencyMismatch, message))
             }
             Some(before) => self.refresh_draft(before).await.map(Some),
             None => Ok(None),
@@ -256,7 +256,7 @@ impl ProtocolDraftService {
                 .store
                 .draft(&id)
                 .await?
-                .ok_or_else(|| EngineError::new(Code::DraftNotFound, "the draft no longer exists")),
+                .ok_or_else(|| EngineError::new(ErrorCode::DraftNotFound, "the draft no longer exists")),
             Err(error) => Err(error.into()),
         }
     }
@@ -299,5 +299,5 @@ impl ProtocolDraftService {
 }
 
 fn not_accepted(error: &ProtocolDraftError) -> EngineError {
-    EngineError::new(Code::DraftNotAccepted, error.to_string())
+    EngineError::new(ErrorCode::DraftNotAccepted, error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Error of engine operations: a stable code and a message. Each protocol maps the code to its own error body.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::InvalidName;
 
 use crate::ports::store::{Conflict, StoreError};
@@ -8,14 +8,14 @@ use crate::ports::store::{Conflict, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
-    pub code: Code,
+    pub code: ErrorCode,
     /// Message for people: what was wrong and what to do.
     pub message: String,
 }
 
 impl EngineError {
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
@@ -23,15 +23,15 @@ impl EngineError {
 impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> Self {
         let code = match &error {
-            StoreError::Conflict(Conflict::NoSession) => Code::SessionNotFound,
-            StoreError::Conflict(Conflict::TurnRunning) => Code::TurnRunning,
-            StoreError::Conflict(Conflict::OwnerChanged) => Code::LeaseLost,
-            StoreError::Conflict(_) | StoreError::Damaged(_) => Code::Internal,
-            StoreError::Unavailable(_) | StoreError::Fenced => Code::StoreUnavailable,
+            StoreError::Conflict(Conflict::NoSession) => ErrorCode::SessionNotFound,
+            StoreError::Conflict(Conflict::TurnRunning) => ErrorCode::TurnRunning,
+            StoreError::Conflict(Conflict::OwnerChanged) => ErrorCode::LeaseLost,
+            StoreError::Conflict(_) | StoreError::Damaged(_) => ErrorCode::Internal,
+            StoreError::Unavailable(_) | StoreError::Fenced => ErrorCode::StoreUnavailable,
         };
         let message = match code {
             // Details of a disk problem are logged for the operator, not shown to callers.
-            Code::StoreUnavailable | Code::Internal => {
+            ErrorCode::StoreUnavailable | ErrorCode::Internal => {
                 match error {
                     // A concurrent request with the same key gets the result of the first.
                     StoreError::Conflict(Conflict::Exists) => tracing::debug!(%error, "store"),
@@ -39,7 +39,7 @@ impl From<StoreError> for EngineError {
                 }
                 "the server's store is unavailable; try again later".to_owned()
             }
-            Code::TurnRunning => "a turn is already running in this session; wait for it or cancel it".to_owned(),
+            ErrorCode::TurnRunning => "a turn is already running in this session; wait for it or cancel it".to_owned(),
             _ => error.to_string(),
         };
         Self { code, message }
@@ -48,6 +48,6 @@ impl From<StoreError> for EngineError {
 
 impl From<InvalidName> for EngineError {
     fn from(error: InvalidName) -> Self {
-        Self::new(Code::BadRequest, error.to_string())
+        Self::new(ErrorCode::BadRequest, error.to_string())
     }
 }

@@ -1,7 +1,7 @@
 //! Followed domains, whose skill offers are fetched regularly. The engine stores the offers as text; the crawler
 //! interprets them.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 
 use crate::context::CommitResultExt as _;
 use crate::directory::DirectoryService;
@@ -52,14 +52,14 @@ impl DirectoryService {
                 "{domain} is followed because registry.follow lists it; remove it from that setting and restart the \
                  server"
             );
-            return Err(EngineError::new(Code::ConfigInvalid, message));
+            return Err(EngineError::new(ErrorCode::ConfigInvalid, message));
         }
         let removed = self.context.commit_one(AgentDirectoryChange::Unfollow(domain.clone())).await;
         if removed.made_unless(Conflict::Missing)? {
             return Ok(());
         }
         let message = format!("{domain} is not followed; `nuncio registry list` shows the followed domains");
-        Err(EngineError::new(Code::NotFollowed, message))
+        Err(EngineError::new(ErrorCode::NotFollowed, message))
     }
 
     /// Synchronises the followed domains with the settings: adds new ones and removes those no longer named.

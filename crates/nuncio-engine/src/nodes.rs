@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::Incarnation;
 
 use crate::approve::ApprovalService;
@@ -114,7 +114,7 @@ impl NodeService {
     async fn other_node(&self) -> Result<EngineError, StoreError> {
         let other = self.store.nodes().await?.into_iter().rfind(|node| node.state == NodeState::Alive);
         let Some(other) = other else {
-            return Ok(EngineError::new(Code::StoreInUse, "another node was using the store; try again"));
+            return Ok(EngineError::new(ErrorCode::StoreInUse, "another node was using the store; try again"));
         };
         let until = self.store.lease_end(&other.incarnation).await?;
         let until =
@@ -124,7 +124,7 @@ impl NodeService {
              nodes on one store are not supported yet",
             other.host, other.started_at
         );
-        Ok(EngineError::new(Code::StoreInUse, message))
+        Ok(EngineError::new(ErrorCode::StoreInUse, message))
     }
 
     /// Fails while a node with a lease uses the store: it would not see what another process changes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::bundle::KeyBundleId;
 use nuncio_core::digest::Digest;
@@ -76,7 +76,7 @@ impl PersonService {
             }
             _ => {
                 let message = "only a device can invite another device of its person: send its access token";
-                Err(ConsentError::new(Code::PermissionDenied, message))
+                Err(ConsentError::new(ErrorCode::PermissionDenied, message))
             }
         }
     }
@@ -123,7 +123,7 @@ impl PersonService {
         let enrolment = EnrolmentAssertion { invite: code, key: new.key, name: new.name };
         if !Ed25519Verifier.holds(&new.key, &enrolment.message(), &new.signature) {
             let message = "the device did not prove that it has its key: the signature is not valid";
-            return Err(ConsentError::new(Code::DeviceRefused, message));
+            return Err(ConsentError::new(ErrorCode::DeviceRefused, message));
         }
         let id = DeviceId::parse(&self.context.random_name("dev_"))?;
         let invite = invite.admit(id.clone(), now).map_err(|why| invalid(&why.to_string()))?;
@@ -148,7 +148,7 @@ impl PersonService {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was already used")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let message = "another device already uses this key; create a new key for each device";
-                return Err(ConsentError::new(Code::DeviceRefused, message));
+                return Err(ConsentError::new(ErrorCode::DeviceRefused, message));
             }
             other => other?,
         }
@@ -165,7 +165,7 @@ impl PersonService {
         if self.store.person(person).await?.is_none() {
             let message =
                 format!("there is no account named {person} on this server; `nuncio user list` shows all accounts");
-            return Err(ConsentError::new(Code::PersonNotFound, message));
+            return Err(ConsentError::new(ErrorCode::PersonNotFound, message));
         }
         Ok(self.store.devices(person).await?)
     }
@@ -208,7 +208,7 @@ impl PersonService {
         audience: &str,
     ) -> Result<Device, ConsentError> {
         let (rules, now) = (&self.context.limits.consent, self.context.now());
-        let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is refused: {why}")));
+        let no = |why: &str| Err(ConsentError::new(ErrorCode::DeviceRefused, format!("the device is refused: {why}")));
         let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
         if assertion.audience != audience {
             return no("its signature is for another server");
@@ -236,5 +236,5 @@ fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
 }
 
 fn invalid(why: &str) -> ConsentError {
-    ConsentError::new(Code::InviteInvalid, format!("the invite cannot be used: {why}; ask for a new one"))
+    ConsentError::new(ErrorCode::InviteInvalid, format!("the invite cannot be used: {why}; ask for a new one"))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Agent, Skill};
 use nuncio_core::ids::{AgentName, SkillId, ToolName};
 use tokio::sync::Semaphore;
@@ -157,7 +157,7 @@ impl AgentService {
     /// Publishes an agent, replacing one of the same name. On failure nothing changes.
     pub async fn publish(&self, agent: Agent) -> Result<Arc<Agent>, EngineError> {
         let name = agent.name.clone();
-        let unusable = |why: String| EngineError::new(Code::AgentFileInvalid, format!("agent {name}: {why}"));
+        let unusable = |why: String| EngineError::new(ErrorCode::AgentFileInvalid, format!("agent {name}: {why}"));
         let agent = Arc::new(self.runner.resolve(agent).await.map_err(unusable)?);
         let lease = RunnerLease {
             runner: Arc::clone(&self.runner),
@@ -178,7 +178,7 @@ impl AgentService {
             let taken = self.published.skill(id.as_str()).filter(|other| other.served.agent.name != agent.name);
             if let Some(other) = taken {
                 let message = agent.skill_taken(id, &other.served.agent.name);
-                return Err(EngineError::new(Code::AgentFileInvalid, message));
+                return Err(EngineError::new(ErrorCode::AgentFileInvalid, message));
             }
         }
         Ok(())
@@ -205,7 +205,7 @@ impl AgentService {
         found.ok_or_else(|| {
             let names: Vec<_> = self.list().iter().map(|agent| agent.name.to_string()).collect();
             let message = format!("no agent named {name:?} is served here; there are: {}", names.join(", "));
-            EngineError::new(Code::UnknownAgent, message)
+            EngineError::new(ErrorCode::UnknownAgent, message)
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Tool;
 use nuncio_core::device_time::CALL_CHAIN_WAITS;
 use nuncio_core::execution::TraceIds;
@@ -75,12 +75,12 @@ impl CallService {
                 })
                 .await
         });
-        let called = running.await.map_err(|_| EngineError::new(Code::Internal, "the call was interrupted"))?;
+        let called = running.await.map_err(|_| EngineError::new(ErrorCode::Internal, "the call was interrupted"))?;
         hung_up.disarm();
         match called? {
             ToolCallOutcome::Ended(ended) => Ok(ended),
             ToolCallOutcome::AskClient => {
-                Err(EngineError::new(Code::Internal, "this call has no app that could be asked"))
+                Err(EngineError::new(ErrorCode::Internal, "this call has no app that could be asked"))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{ExecutionId, Incarnation, TaskId};
 use nuncio_core::schema::Schema;
@@ -100,7 +100,7 @@ impl TaskInbox {
                 // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
                 () = self.context.closing.cancelled() => {
-                    return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; the task stays in the \
+                    return Err(EngineError::new(ErrorCode::ShuttingDown, "the server is stopping; the task stays in the \
                                                                      inbox"));
                 }
                 () = from.cancel.cancelled() => {
@@ -163,7 +163,7 @@ impl TaskInbox {
         let withdrawn = task.clone().withdraw(self.context.now());
         match self.move_task(task, withdrawn).await {
             // A concurrent request changed the task first; the next read shows that.
-            Err(error) if error.code == Code::TaskClosed => Ok(()),
+            Err(error) if error.code == ErrorCode::TaskClosed => Ok(()),
             other => other.map(|_| ()),
         }
     }
@@ -188,7 +188,7 @@ impl TaskInbox {
     pub async fn task(&self, id: &TaskId) -> Result<HumanTask, EngineError> {
         self.store.task(id).await?.ok_or_else(|| {
             EngineError::new(
-                Code::TaskNotFound,
+                ErrorCode::TaskNotFound,
                 format!("there is no task {id}; `nuncio task list` shows the open tasks"),
             )
         })
@@ -229,14 +229,16 @@ fn outcome(task: &HumanTask) -> Option<Result<ToolOutput, ToolRunError>> {
     match &task.state {
         TaskState::Open | TaskState::Taken { .. } => None,
         TaskState::Done { output, .. } => Some(Ok(ToolOutput::json(output.clone()))),
-        TaskState::Refused { reason, .. } if reason.is_empty() => failure(Code::Refused, "it was refused".to_owned()),
-        TaskState::Refused { reason, .. } => failure(Code::Refused, format!("it was refused: {reason}")),
-        TaskState::Withdrawn { .. } => failure(Code::ToolTimeout, "it was not done in time".to_owned()),
+        TaskState::Refused { reason, .. } if reason.is_empty() => {
+            failure(ErrorCode::Refused, "it was refused".to_owned())
+        }
+        TaskState::Refused { reason, .. } => failure(ErrorCode::Refused, format!("it was refused: {reason}")),
+        TaskState::Withdrawn { .. } => failure(ErrorCode::ToolTimeout, "it was not done in time".to_owned()),
     }
 }
 
 fn check_form(task: &HumanTask, output: &Value) -> Result<(), EngineError> {
-    let wrong = |message: String| EngineError::new(Code::InvalidOutput, message);
+    let wrong = |message: String| EngineError::new(ErrorCode::InvalidOutput, message);
     let Some(form) = &task.form else {
         return if output.is_string() {
             Ok(())
@@ -253,5 +255,5 @@ fn check_form(task: &HumanTask, output: &Value) -> Result<(), EngineError> {
 }
 
 fn closed(id: &TaskId, why: &dyn fmt::Display) -> EngineError {
-    EngineError::new(Code::TaskClosed, format!("task {id}: {why}"))
+    EngineError::new(ErrorCode::TaskClosed, format!("task {id}: {why}"))
 }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::Extensions;
 use http_body_util::BodyExt as _;
-use nuncio_core::{Code, json};
+use nuncio_core::{ErrorCode, json};
 use nuncio_engine::{CallerCheckResult, Engine, EngineError};
 
 use crate::budget::{BodyBudget, BodyBudgetAccount, ReservedBodyBytes};
@@ -76,7 +76,7 @@ impl BodyLimits {
             read = collect(body, allowed, reserved) => read,
             () = async { clock.sleep_until(clock.now().after(self.time)).await } => {
                 let message = format!("the body did not arrive within {} seconds", self.time.as_secs());
-                Err(EngineError::new(Code::RequestTimeout, message))
+                Err(EngineError::new(ErrorCode::RequestTimeout, message))
             }
         }
     }
@@ -112,7 +112,7 @@ async fn collect(
     let mut bytes = BytesMut::new();
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| EngineError::new(Code::BadRequest, "the body did not arrive completely"))?;
+        let frame = frame.map_err(|_| EngineError::new(ErrorCode::BadRequest, "the body did not arrive completely"))?;
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
         if length > limit.saturating_mul(DISCARD_FACTOR) {
@@ -138,7 +138,7 @@ async fn collect(
             BodyBudgetAccount::Identified => "",
             BodyBudgetAccount::Unidentified(_) => ", which is the limit for callers who send no credential in a header",
         };
-        return Err(EngineError::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
+        return Err(EngineError::new(ErrorCode::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
     }
     let mut reserved = reserved.ok_or_else(busy)?;
     let bytes = if bytes.is_empty() { first } else { bytes.freeze() };
@@ -146,14 +146,17 @@ async fn collect(
     let values = json::count_values(&bytes);
     if values > allowed.values {
         let message = format!("the body contains more than {} JSON values", allowed.values);
-        return Err(EngineError::new(Code::BodyTooLarge, message));
+        return Err(EngineError::new(ErrorCode::BodyTooLarge, message));
     }
     reserved.add(values * VALUE_BYTES).map_err(|_| busy())?;
     Ok(Bytes::from_owner(BudgetedBody { bytes, _reserved: reserved }))
 }
 
 fn busy() -> EngineError {
-    EngineError::new(Code::ServerBusy, "the server is processing the maximum number of request bodies; try again later")
+    EngineError::new(
+        ErrorCode::ServerBusy,
+        "the server is processing the maximum number of request bodies; try again later",
+    )
 }
 
 /// Request body whose bytes count against the budget until it is dropped.
@@ -198,14 +201,14 @@ mod tests {
             assert_eq!(collected(pieces, 3).await.unwrap(), whole, "{pieces:?}");
         }
         for pieces in [&["abcd"][..], &["ab", "cd"], &["abc", "d"]] {
-            assert_eq!(collected(pieces, 3).await.unwrap_err().code, Code::BodyTooLarge, "{pieces:?}");
+            assert_eq!(collected(pieces, 3).await.unwrap_err().code, ErrorCode::BodyTooLarge, "{pieces:?}");
         }
     }
 
     #[tokio::test]
     async fn body_with_too_many_json_values_is_refused() {
         assert!(collected(&["[1,2,", "3,4]"], 100).await.is_ok());
-        assert_eq!(collected(&["[1,2,3,", "4,5]"], 100).await.unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(collected(&["[1,2,3,", "4,5]"], 100).await.unwrap_err().code, ErrorCode::BodyTooLarge);
     }
 
     #[tokio::test]
@@ -214,7 +217,7 @@ mod tests {
         let allowed = RequestBodyLimits { bytes: 1000, values: 5, account: BodyBudgetAccount::Identified };
         let read = async || collect(body(&["[0,0]"]), allowed, budget.open(allowed.account)).await;
         let first = read().await.unwrap();
-        assert_eq!(read().await.unwrap_err().code, Code::ServerBusy);
+        assert_eq!(read().await.unwrap_err().code, ErrorCode::ServerBusy);
         drop(first);
         assert!(read().await.is_ok());
     }

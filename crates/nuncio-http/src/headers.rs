@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, header};
-use nuncio_core::{Code, json};
+use nuncio_core::{ErrorCode, json};
 use nuncio_engine::EngineError;
 
 /// Refuses a request whose `Content-Type` is not JSON.
@@ -14,7 +14,7 @@ pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
     }
     let found = if declared.is_empty() { "no Content-Type" } else { declared };
     let message = format!("send the body as `Content-Type: application/json`; found {found}");
-    Err(EngineError::new(Code::UnsupportedMediaType, message))
+    Err(EngineError::new(ErrorCode::UnsupportedMediaType, message))
 }
 
 /// Value of `Idempotency-Key`, which must be 1 to 255 visible ASCII characters.
@@ -22,7 +22,7 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError>
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
         Ok(key) if !key.is_empty() && key.len() <= 255 => Ok(Some(key)),
-        _ => Err(EngineError::new(Code::BadHeader, "Idempotency-Key must be 1 to 255 visible ASCII characters")),
+        _ => Err(EngineError::new(ErrorCode::BadHeader, "Idempotency-Key must be 1 to 255 visible ASCII characters")),
     }
 }
 

@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct ServerErrorBody<'a> {
     pub error: &'a str,
-    pub code: Code,
+    pub code: ErrorCode,
 }
 
 /// Builds the error response of a path that belongs to the server itself.
@@ -29,5 +29,5 @@ pub fn refuse(error: &EngineError) -> Response {
 /// Error for a method that no route of the path supports.
 #[must_use]
 pub fn method_not_allowed() -> EngineError {
-    EngineError::new(Code::MethodNotAllowed, "this address does not support that method; see the Allow header")
+    EngineError::new(ErrorCode::MethodNotAllowed, "this address does not support that method; see the Allow header")
 }

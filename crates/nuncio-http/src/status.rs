@@ -1,73 +1,73 @@
 //! HTTP status of error codes, shared by all protocols.
 
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 
 /// Status of an error response with this code.
 #[must_use]
-pub fn status(code: Code) -> StatusCode {
+pub fn status(code: ErrorCode) -> StatusCode {
     match code {
-        Code::Unauthorized | Code::KeyExpired | Code::SkillAuthRequired | Code::DeviceRefused => {
+        ErrorCode::Unauthorized | ErrorCode::KeyExpired | ErrorCode::SkillAuthRequired | ErrorCode::DeviceRefused => {
             StatusCode::UNAUTHORIZED
         }
-        Code::CrossOriginRefused
-        | Code::HostRefused
-        | Code::ForwardedRefused
-        | Code::NotAdmitted
-        | Code::ScopeNotGranted
-        | Code::Denied
-        | Code::NotOwner
-        | Code::InviteInvalid
-        | Code::RelationRequired
-        | Code::PermissionDenied => StatusCode::FORBIDDEN,
-        Code::NotFound
-        | Code::SessionNotFound
-        | Code::HistoryNotOffered
-        | Code::TurnNotFound
-        | Code::ApprovalNotFound
-        | Code::SkillNotFound
-        | Code::ExecutionNotFound
-        | Code::PersonNotFound
-        | Code::DeviceNotFound
-        | Code::RelationNotFound
-        | Code::ConversationNotFound
-        | Code::MessageNotFound
-        | Code::StreamNotFound
-        | Code::KeysNotFound
-        | Code::BackupNotFound => StatusCode::NOT_FOUND,
-        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::TurnRunning
-        | Code::ApprovalClosed
-        | Code::ManifestStale
-        | Code::RelationExists
-        | Code::LimitReached
-        | Code::MessageClash
-        | Code::MessageClaimed => StatusCode::CONFLICT,
-        Code::BodyTooLarge | Code::ManifestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::IdempotencyMismatch
-        | Code::ManifestInvalid
-        | Code::ManifestScopeReserved
-        | Code::ManifestScopeUndeclared
-        | Code::ManifestToolDuplicate
-        | Code::ManifestSchemaInvalid
-        | Code::ManifestFallbackMissing
-        | Code::ManifestSensitivityBelowFloor
-        | Code::ScopeUnknown
-        | Code::ScopeRequired
-        | Code::ConsentForged
-        | Code::BundleRefused => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::ConsentUnsigned => StatusCode::PRECONDITION_REQUIRED,
-        Code::RateLimited | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
-        Code::ShuttingDown
-        | Code::StoreUnavailable
-        | Code::ServerBusy
-        | Code::ComputationQueueFull
-        | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
-        Code::Internal | Code::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::CrossOriginRefused
+        | ErrorCode::HostRefused
+        | ErrorCode::ForwardedRefused
+        | ErrorCode::NotAdmitted
+        | ErrorCode::ScopeNotGranted
+        | ErrorCode::Denied
+        | ErrorCode::NotOwner
+        | ErrorCode::InviteInvalid
+        | ErrorCode::RelationRequired
+        | ErrorCode::PermissionDenied => StatusCode::FORBIDDEN,
+        ErrorCode::NotFound
+        | ErrorCode::SessionNotFound
+        | ErrorCode::HistoryNotOffered
+        | ErrorCode::TurnNotFound
+        | ErrorCode::ApprovalNotFound
+        | ErrorCode::SkillNotFound
+        | ErrorCode::ExecutionNotFound
+        | ErrorCode::PersonNotFound
+        | ErrorCode::DeviceNotFound
+        | ErrorCode::RelationNotFound
+        | ErrorCode::ConversationNotFound
+        | ErrorCode::MessageNotFound
+        | ErrorCode::StreamNotFound
+        | ErrorCode::KeysNotFound
+        | ErrorCode::BackupNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        ErrorCode::TurnRunning
+        | ErrorCode::ApprovalClosed
+        | ErrorCode::ManifestStale
+        | ErrorCode::RelationExists
+        | ErrorCode::LimitReached
+        | ErrorCode::MessageClash
+        | ErrorCode::MessageClaimed => StatusCode::CONFLICT,
+        ErrorCode::BodyTooLarge | ErrorCode::ManifestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        ErrorCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorCode::IdempotencyMismatch
+        | ErrorCode::ManifestInvalid
+        | ErrorCode::ManifestScopeReserved
+        | ErrorCode::ManifestScopeUndeclared
+        | ErrorCode::ManifestToolDuplicate
+        | ErrorCode::ManifestSchemaInvalid
+        | ErrorCode::ManifestFallbackMissing
+        | ErrorCode::ManifestSensitivityBelowFloor
+        | ErrorCode::ScopeUnknown
+        | ErrorCode::ScopeRequired
+        | ErrorCode::ConsentForged
+        | ErrorCode::BundleRefused => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::ConsentUnsigned => StatusCode::PRECONDITION_REQUIRED,
+        ErrorCode::RateLimited | ErrorCode::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::ShuttingDown
+        | ErrorCode::StoreUnavailable
+        | ErrorCode::ServerBusy
+        | ErrorCode::ComputationQueueFull
+        | ErrorCode::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorCode::Internal | ErrorCode::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }
 }

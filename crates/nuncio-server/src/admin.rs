@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nuncio_anp::directory::{DirectoryIndex, RemoteDirectoryRegistrar};
 use nuncio_auth::NetworkExposure;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::grant::{GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
@@ -209,7 +209,7 @@ impl AdminApi {
     fn messages(&self) -> Result<&DirectMessageSender, OperatorError> {
         let message =
             "no server runs with this data directory to receive the answer; start it, and send the message again";
-        let server = self.server().ok_or_else(|| OperatorError::new(Code::NoMessageService, message))?;
+        let server = self.server().ok_or_else(|| OperatorError::new(ErrorCode::NoMessageService, message))?;
         Ok(&server.messages)
     }
 
@@ -257,7 +257,7 @@ impl AdminApi {
                 let term = match (until, once) {
                     (Some(_), true) => {
                         let message = "a grant is for once or until a time, not both";
-                        return Err(OperatorError::new(Code::BadRequest, message));
+                        return Err(OperatorError::new(ErrorCode::BadRequest, message));
                     }
                     (None, true) => GrantTerm::Once,
                     (Some(end), false) => GrantTerm::Until(end),
@@ -331,7 +331,8 @@ impl AdminApi {
                 reply(SentMessage { letter: engine.direct_messages().direct_message(&agent, &id).await? })
             }
             AdminCommand::DidLink { did, person } => {
-                let did = Did::parse(&did).map_err(|error| EngineError::new(Code::BadRequest, error.to_string()))?;
+                let did =
+                    Did::parse(&did).map_err(|error| EngineError::new(ErrorCode::BadRequest, error.to_string()))?;
                 reply(LinkedDid { link: engine.access().link_did(did.as_str(), person).await? })
             }
             AdminCommand::DidUnlink { did } => {
@@ -343,7 +344,7 @@ impl AdminApi {
             AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject).await?),
             AdminCommand::DidMove { .. } if self.server().is_some() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
-                Err(OperatorError::new(Code::DataDirInUse, message))
+                Err(OperatorError::new(ErrorCode::DataDirInUse, message))
             }
             AdminCommand::DidMove { to } => reply(self.dids.move_to(&to).await?),
             AdminCommand::AuditList { after, limit, filter } => {
@@ -372,7 +373,7 @@ impl AdminApi {
 
     /// Refuses a name by which a key could not be found again, and a scope that no served agent has.
     async fn check_new_key(&self, name: Option<&str>, scopes: &[ScopeId]) -> Result<(), OperatorError> {
-        let refused = |message: String| Err(OperatorError::new(Code::BadRequest, message));
+        let refused = |message: String| Err(OperatorError::new(ErrorCode::BadRequest, message));
         if let Some(name) = name {
             let length = name.chars().count();
             if length == 0 || length > MAX_KEY_NAME || name.trim() != name || name.chars().any(char::is_control) {
@@ -406,7 +407,7 @@ impl AdminApi {
             "" => format!("no agent of this server has the scope {unknown}; none has any scope"),
             known => format!("no agent of this server has the scope {unknown}; their scopes: {known}"),
         };
-        Err(OperatorError::new(Code::ScopeUnknown, message))
+        Err(OperatorError::new(ErrorCode::ScopeUnknown, message))
     }
 
     /// Refuses a grant that would never apply: to a key that does not exist, or until a past time.
@@ -415,7 +416,7 @@ impl AdminApi {
             let keys = self.engine.access().keys().await?;
             if !keys.iter().any(|key| key.id == *id && key.revoked_at.is_none()) {
                 let message = format!("there is no valid key {id}; `nuncio key list` shows the ids of all keys");
-                return Err(OperatorError::new(Code::KeyNotFound, message));
+                return Err(OperatorError::new(ErrorCode::KeyNotFound, message));
             }
         }
         if let Principal::Person(name) = principal {
@@ -425,13 +426,13 @@ impl AdminApi {
                     "there is no person {name} on this server; `nuncio user invite {name}` prints the link with which \
                      {name} enrols a device, and `nuncio user list` shows all people"
                 );
-                return Err(OperatorError::new(Code::PersonNotFound, message));
+                return Err(OperatorError::new(ErrorCode::PersonNotFound, message));
             }
         }
         match term {
             GrantTerm::Until(end) if *end <= self.engine.now() => {
                 let message = format!("{end} is in the past, so the grant would never apply; give a later time");
-                Err(OperatorError::new(Code::BadRequest, message))
+                Err(OperatorError::new(ErrorCode::BadRequest, message))
             }
             _ => Ok(()),
         }
@@ -450,8 +451,9 @@ impl AdminApi {
         let _unpruned = self.checkpoints.hold().await;
         let checkpoints = self.checkpoints.read()?;
         let proof = self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await?;
-        let AuditVerificationResult { head, pruned, checkpoints } = proof
-            .map_err(|broken| OperatorError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}")))?;
+        let AuditVerificationResult { head, pruned, checkpoints } = proof.map_err(|broken| {
+            OperatorError::new(ErrorCode::AuditBroken, format!("the audit chain is broken: {broken}"))
+        })?;
         let warning = "there is no signed checkpoint, so records removed from the end cannot be detected; the server \
                        writes one when it starts";
         Ok(AuditVerification {
@@ -467,5 +469,5 @@ impl AdminApi {
 
 /// Serialises a reply.
 fn reply(reply: impl Serialize) -> Result<Value, OperatorError> {
-    serde_json::to_value(reply).map_err(|error| OperatorError::new(Code::Internal, error.to_string()))
+    serde_json::to_value(reply).map_err(|error| OperatorError::new(ErrorCode::Internal, error.to_string()))
 }

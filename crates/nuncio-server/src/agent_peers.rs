@@ -13,7 +13,7 @@ use nuncio_a2h::client::{
 use nuncio_a2h::peer::{Peer, PeerConfig, SendError};
 use nuncio_backend::fetch::GuardedFetch;
 use nuncio_backend::runners::ConnectedAgentLookup;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, AgentName, DeviceId, PersonName};
@@ -89,7 +89,7 @@ impl AgentPeers {
         }
         let unusable = |why: &KeyStoreError| {
             let message = format!("the keys of agent {name} for people's devices cannot be used: {why}");
-            OperatorError::new(Code::DataDirUnusable, message)
+            OperatorError::new(ErrorCode::DataDirUnusable, message)
         };
         let relay = self.relay(name)?;
         let key_store = self.seals.open(name).map_err(|why| unusable(&why))?;
@@ -121,21 +121,21 @@ impl AgentPeers {
                 "agent {agent} is not connected to people's devices here: the name is wrong, no server runs in this data \
                  directory, or the agent has no tool with `run = {{ device = true }}`"
             );
-            OperatorError::new(Code::UnknownAgent, message)
+            OperatorError::new(ErrorCode::UnknownAgent, message)
         };
         let peer = self.peer(agent).ok_or_else(absent)?;
         let number = peer.keys().safety_number(&RelayParty::Person(person.clone())).await;
         let number = match number {
             Err(SendError::NoDevice(_) | SendError::Meet(_)) => None,
-            Err(SendError::Relay(RelayClientError::Refused { code: Code::PersonNotFound, .. })) => {
+            Err(SendError::Relay(RelayClientError::Refused { code: ErrorCode::PersonNotFound, .. })) => {
                 let message = format!("there is no person {person}, or they do not use agent {agent}");
-                return Err(OperatorError::new(Code::PersonNotFound, message));
+                return Err(OperatorError::new(ErrorCode::PersonNotFound, message));
             }
-            number => number.map_err(|error| OperatorError::new(Code::EndpointUnreachable, error.to_string()))?,
+            number => number.map_err(|error| OperatorError::new(ErrorCode::EndpointUnreachable, error.to_string()))?,
         };
         let none = || {
             let message = format!("{person} has no device with keys, so there is no safety number to compare yet");
-            OperatorError::new(Code::KeysNotFound, message)
+            OperatorError::new(ErrorCode::KeysNotFound, message)
         };
         number.ok_or_else(none)
     }
@@ -147,7 +147,7 @@ impl AgentPeers {
 
     /// Deletes the data that agents store about a person: keys, sessions and unhandled messages.
     pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), OperatorError> {
-        let unusable = |why: KeyStoreError| OperatorError::new(Code::DataDirUnusable, why.to_string());
+        let unusable = |why: KeyStoreError| OperatorError::new(ErrorCode::DataDirUnusable, why.to_string());
         let mut texts = vec![RelayParty::Person(name.clone()).to_string()];
         texts.extend(devices.iter().map(ToString::to_string));
         let open = self.peers.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nuncio_agent_file::ParsedAgentFile;
 use nuncio_backend::runners::ToolRunner;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
@@ -85,7 +85,7 @@ fn read(path: PathBuf) -> Result<AgentFileText, OperatorError> {
 }
 
 fn invalid(message: String) -> OperatorError {
-    OperatorError::new(Code::AgentFileInvalid, message)
+    OperatorError::new(ErrorCode::AgentFileInvalid, message)
 }
 
 /// Reads every agent of a source. An error lists the faults of all files.
@@ -114,7 +114,7 @@ fn parse(files: Vec<AgentFileText>) -> Result<Vec<(AgentFileText, ParsedAgentFil
                 other.display(),
                 file.path.display()
             );
-            return Err(OperatorError::new(Code::AgentNameTaken, message));
+            return Err(OperatorError::new(ErrorCode::AgentNameTaken, message));
         }
     }
     Ok(declared)

@@ -12,7 +12,7 @@ use nuncio_anp::client::AgentSignerLookup;
 use nuncio_anp::server::{
     AnpIdentityService, AuthenticationResult, DirectMessageDeliveryFailure, OutgoingDirectMessage,
 };
-use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, RpcError};
+use nuncio_anp::wire::{AnpErrorCode, AnpRequest, AnpResponse, RpcError};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_auth::{DidAuthenticationResult, DidAuthenticator, RequestHead};
 use nuncio_core::digest::Digest;
@@ -114,10 +114,10 @@ impl AnpIdentityService for AnpIdentities {
     async fn check_origin(&self, request: &AnpRequest) -> Result<String, RpcError> {
         self.origin(request).await.map_err(|fault| {
             let code = match fault {
-                DidAuthError::Superseded { .. } => ErrorCode::DidSuperseded,
-                DidAuthError::ForbiddenDid(_) => ErrorCode::Forbidden,
-                DidAuthError::Busy => ErrorCode::TemporarilyUnavailable,
-                _ => ErrorCode::Unauthorized,
+                DidAuthError::Superseded { .. } => AnpErrorCode::DidSuperseded,
+                DidAuthError::ForbiddenDid(_) => AnpErrorCode::Forbidden,
+                DidAuthError::Busy => AnpErrorCode::TemporarilyUnavailable,
+                _ => AnpErrorCode::Unauthorized,
             };
             RpcError::new(code).with_message(fault.to_string()).with_details(json!({"reason": fault.error_code()}))
         })
@@ -174,7 +174,7 @@ impl AnpIdentityService for AnpIdentities {
             AnpResponse::Result { .. } => Ok(()),
             AnpResponse::Error { error, .. } => {
                 // A receiver that restarted refuses older proofs; the next attempt has a new proof.
-                let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
+                let again = |code: AnpErrorCode| code.is_retryable() || code == AnpErrorCode::Unauthorized;
                 Err(DirectMessageDeliveryFailure {
                     later: error.known_code().is_none_or(again),
                     why: error.to_string(),

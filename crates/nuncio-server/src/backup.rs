@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::secret_cipher::SecretCipher;
@@ -57,7 +57,7 @@ pub async fn back_up(
     let mut store = SqliteSnapshot::open(&database)?;
     if store.schema_version() < SCHEMA_VERSION {
         let message = "an earlier version of Nuncio wrote the store; start the server once, and then back up";
-        return Err(OperatorError::new(Code::StoreUnavailable, message));
+        return Err(OperatorError::new(ErrorCode::StoreUnavailable, message));
     }
     let partial = partial_name(to);
     let written = write(&mut store, &partial, &beside, clock.now()).await;
@@ -144,12 +144,12 @@ fn size(file: &Path) -> u64 {
 }
 
 fn unwritable(file: &Path, why: &str) -> OperatorError {
-    OperatorError::new(Code::StoreBackupInvalid, format!("the backup {} cannot be written: {why}", file.display()))
+    OperatorError::new(ErrorCode::StoreBackupInvalid, format!("the backup {} cannot be written: {why}", file.display()))
 }
 
 fn invalid(file: &Path, why: &str) -> OperatorError {
     let message = format!("{} cannot be restored: {why}; nothing was changed", file.display());
-    OperatorError::new(Code::StoreBackupInvalid, message)
+    OperatorError::new(ErrorCode::StoreBackupInvalid, message)
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, OperatorError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::ChainHead;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -142,7 +142,7 @@ impl AuditCheckpoints {
         let checkpoints = self.read()?;
         if let Err(broken) = engine.records().verify_audit(&checkpoints, self.public_key()).await? {
             let message = format!("the audit chain is broken, so nothing was pruned: {broken}");
-            return Err(OperatorError::new(Code::AuditBroken, message));
+            return Err(OperatorError::new(ErrorCode::AuditBroken, message));
         }
         let Some(through) = engine.records().last_audit_before(before).await? else { return Ok(0) };
         let pruned = AuditCheckpoint::sign_pruned(through, engine.now(), &self.key);

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -27,7 +27,7 @@ pub struct CommandSocket<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum CommandReply {
     Done(Value),
-    Failed { code: Code, message: String },
+    Failed { code: ErrorCode, message: String },
     Usage { message: String },
 }
 

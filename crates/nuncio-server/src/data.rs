@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::secret_cipher::KEY_BYTES;
 use ring::signature::Ed25519KeyPair;
@@ -76,7 +76,7 @@ impl DataDir {
                 return full(path);
             }
             let message = format!("the data directory {} cannot be used: {what}: {error}", path.display());
-            OperatorError::new(Code::DataDirUnusable, message)
+            OperatorError::new(ErrorCode::DataDirUnusable, message)
         };
         fs::create_dir_all(path).map_err(|error| unusable("creating it", &error))?;
         let path = path.canonicalize().map_err(|error| unusable("finding it", &error))?;
@@ -96,7 +96,7 @@ impl DataDir {
                     "another process uses the data directory {}; stop it, or choose another with --data",
                     path.display()
                 );
-                Err(OperatorError::new(Code::DataDirInUse, message))
+                Err(OperatorError::new(ErrorCode::DataDirInUse, message))
             }
             Err(fs::TryLockError::Error(error)) => Err(unusable("locking it", &error)),
         }
@@ -127,13 +127,13 @@ impl DataDir {
         let mut lock_tries = 0;
         for tries in 0_u64.. {
             let wait = match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
-                Err(error) if error.code == Code::DiskFull => {
+                Err(error) if error.code == ErrorCode::DiskFull => {
                     if tries % TRIES_PER_WARNING == 0 {
                         tracing::warn!(code = %error.code, "{error}");
                     }
                     DISK_CHECK_INTERVAL
                 }
-                Err(error) if error.code == Code::DataDirInUse => {
+                Err(error) if error.code == ErrorCode::DataDirInUse => {
                     lock_tries += 1;
                     if lock_tries > LOCK_TRIES || admin::is_served(path).await {
                         return Err(error);
@@ -182,7 +182,7 @@ impl DataDir {
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], OperatorError> {
         let files = self.private_files();
         let incomplete =
-            |what: &str| OperatorError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
+            |what: &str| OperatorError::new(ErrorCode::DataDirIncomplete, format!("{} {what}", self.path.display()));
         let is_here = self.store.is_in_data_directory();
         let has_database = is_here && fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
         if let Some(key) = self.secret_key.read()? {
@@ -199,7 +199,7 @@ impl DataDir {
                      this store",
                     self.path.display()
                 );
-                return Err(OperatorError::new(Code::SecretKeyWrong, message));
+                return Err(OperatorError::new(ErrorCode::SecretKeyWrong, message));
             }
             return Ok(key);
         }
@@ -277,7 +277,7 @@ impl DataDir {
     pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, OperatorError> {
         let path = path.canonicalize().map_err(|error| {
             let message = format!("there is no data directory {}: {error}; name one with --data", path.display());
-            OperatorError::new(Code::DataDirUnusable, message)
+            OperatorError::new(ErrorCode::DataDirUnusable, message)
         })?;
         Ok(PrivateFiles::new(&path))
     }
@@ -300,7 +300,7 @@ fn full(path: &Path) -> OperatorError {
         "the disk of the data directory {0} is full; the server starts once there is space (see `df -h {0}`)",
         path.display()
     );
-    OperatorError::new(Code::DiskFull, message)
+    OperatorError::new(ErrorCode::DiskFull, message)
 }
 
 /// Options for a file that only its owner may read and write.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AgentSignerLookup, KeySigner, RequestSigner};
 use nuncio_auth::did::{DidOwnership, HostDids};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentName;
 use nuncio_core::opaque_debug;
 use nuncio_engine::EngineError;
@@ -98,7 +98,7 @@ impl Dids {
             (Err(why), Some(before)) if before.chosen == PublicUrlSource::ByOperator => {
                 let message =
                     format!("the DIDs here were made for {0}; start with `--public-url {0}`: {why}", before.base);
-                return Err(OperatorError::new(Code::PublicUrlChanged, message));
+                return Err(OperatorError::new(ErrorCode::PublicUrlChanged, message));
             }
             (Err(why), _) => {
                 tracing::warn!("this server and its agents have no DIDs: {why}");
@@ -245,8 +245,9 @@ impl Dids {
     /// Signs a request with the DID of an agent.
     pub fn sign(&self, agent: &AgentName, outgoing: &mut FetchRequest) -> Result<(), EngineError> {
         let signed = self.signer(&DidSubject::Agent(agent.clone()))?.sign(outgoing, None, &[]);
-        signed
-            .map_err(|why| EngineError::new(Code::BadRequest, format!("{} cannot be signed for: {why}", outgoing.url)))
+        signed.map_err(|why| {
+            EngineError::new(ErrorCode::BadRequest, format!("{} cannot be signed for: {why}", outgoing.url))
+        })
     }
 
     /// Returns a signer with the current key of a subject.
@@ -258,7 +259,7 @@ impl Dids {
 
     fn unavailable(&self, subject: &DidSubject) -> EngineError {
         let why = self.why_none().unwrap_or("it has never been served here; `nuncio did show` lists the existing DIDs");
-        EngineError::new(Code::DidUnavailable, format!("{subject} has no DID: {why}"))
+        EngineError::new(ErrorCode::DidUnavailable, format!("{subject} has no DID: {why}"))
     }
 }
 
@@ -280,7 +281,7 @@ pub fn signer_of(
     let stored = stored_keys(data, secret_key, &*clock)?;
     let unavailable = |why: &str| {
         let message = format!("{subject} has no DID: {why}; `nuncio did show` lists the existing DIDs");
-        OperatorError::new(Code::DidUnavailable, message)
+        OperatorError::new(ErrorCode::DidUnavailable, message)
     };
     last_base(&stored)?.map_err(|why| unavailable(&why))?;
     let entry = subject.entry();

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ impl ListenAddress {
     pub fn parse(text: &str) -> Result<Self, OperatorError> {
         let wrong = || {
             let message = format!("{text:?} is not HOST:PORT, such as localhost:7400 or 0.0.0.0:7400");
-            OperatorError::new(Code::ListenFailed, message)
+            OperatorError::new(ErrorCode::ListenFailed, message)
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -48,7 +48,7 @@ pub struct TlsFiles {
 pub(crate) async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, OperatorError> {
     let failed = |address: &str, error: &std::io::Error| {
         let message = format!("cannot listen on {address}: {error}; choose another address with --listen");
-        OperatorError::new(Code::ListenFailed, message)
+        OperatorError::new(ErrorCode::ListenFailed, message)
     };
     let is_localhost = on.host.eq_ignore_ascii_case("localhost");
     let host = if is_localhost { "127.0.0.1" } else { &on.host };
@@ -69,18 +69,20 @@ pub(crate) async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, Operato
 }
 
 pub(crate) fn listen_failed(error: &std::io::Error) -> OperatorError {
-    OperatorError::new(Code::ListenFailed, format!("cannot listen: {error}"))
+    OperatorError::new(ErrorCode::ListenFailed, format!("cannot listen: {error}"))
 }
 
 /// Reads a certificate or key file.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, OperatorError> {
-    std::fs::read(path)
-        .map_err(|error| OperatorError::new(Code::TlsInvalid, format!("{} cannot be read: {error}", path.display())))
+    std::fs::read(path).map_err(|error| {
+        OperatorError::new(ErrorCode::TlsInvalid, format!("{} cannot be read: {error}", path.display()))
+    })
 }
 
 pub(crate) fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, OperatorError> {
-    let invalid =
-        |path: &Path, why: &dyn Display| OperatorError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
+    let invalid = |path: &Path, why: &dyn Display| {
+        OperatorError::new(ErrorCode::TlsInvalid, format!("{}: {why}", path.display()))
+    };
     let pem = read_file(&tls.certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

@@ -1,6 +1,6 @@
 //! The error of a server that cannot start or a command that cannot run.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::ports::store::StoreError;
@@ -10,13 +10,13 @@ use nuncio_engine::ports::store::StoreError;
 #[error("{message}")]
 pub struct OperatorError {
     /// Error code, for `nuncio explain`.
-    pub code: Code,
+    pub code: ErrorCode,
     pub message: String,
 }
 
 impl OperatorError {
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
@@ -35,6 +35,6 @@ impl From<ConsentError> for OperatorError {
 
 impl From<StoreError> for OperatorError {
     fn from(error: StoreError) -> Self {
-        Self::new(Code::StoreUnavailable, error.to_string())
+        Self::new(ErrorCode::StoreUnavailable, error.to_string())
     }
 }

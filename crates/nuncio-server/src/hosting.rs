@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nuncio_auth::TrustedIssuers;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_skill::project::{OAuthEndpoints, SkillHostInfo};
@@ -70,7 +70,7 @@ impl HostDescription {
     pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), OperatorError> {
         self.files
             .read(&self.host.base, agent, folder)
-            .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
+            .map_err(|why| OperatorError::new(ErrorCode::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
         check_documents(agent, &self.presets)?;
         for (tool, skill) in nuncio_skill::project::skills(agent) {
             self.admit_skill(agent, tool, skill).await?;
@@ -81,7 +81,7 @@ impl HostDescription {
     async fn admit_skill(&self, agent: &Agent, tool: Option<&Tool>, skill: &Skill) -> Result<(), OperatorError> {
         let wrong = |why: String| {
             let message = format!("agent {}: the skill {} cannot be described: {why}", agent.name, skill.id);
-            OperatorError::new(Code::AgentFileInvalid, message)
+            OperatorError::new(ErrorCode::AgentFileInvalid, message)
         };
         let oauth = match &skill.auth {
             SkillAuth::OAuth2 { issuer } => Some(self.find_endpoints(issuer.as_ref()).await.map_err(wrong)?),
@@ -108,5 +108,5 @@ impl HostDescription {
 pub(crate) fn check_documents(agent: &Agent, presets: &ScopePresets) -> Result<(), OperatorError> {
     fronts()
         .try_for_each(|front| front.check(agent, presets))
-        .map_err(|why| OperatorError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))
+        .map_err(|why| OperatorError::new(ErrorCode::AgentFileInvalid, format!("agent {}: {why}", agent.name)))
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
 use nuncio_auth::Authenticator;
 use nuncio_console::Console;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::pages::Language;
@@ -75,7 +75,7 @@ impl MiddlewareState {
             }
             None => "there is nothing at this address; /openapi.json lists the addresses of this server".to_owned(),
         };
-        owner.refuse(&EngineError::new(Code::NotFound, message))
+        owner.refuse(&EngineError::new(ErrorCode::NotFound, message))
     }
 }
 
@@ -243,7 +243,7 @@ fn host_refusal(shared: &MiddlewareState, request: &Request) -> Option<Response>
         (None, _) | (Some(_), None) => return None,
         (Some(_), Some(_)) => "the request has more than one Host header; send one",
     };
-    Some(shared.refuse(request.uri().path(), &EngineError::new(Code::BadHeader, message)))
+    Some(shared.refuse(request.uri().path(), &EngineError::new(ErrorCode::BadHeader, message)))
 }
 
 /// Whether a `Host` header is one name or address, with or without a port.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::{Code, opaque_debug};
+use nuncio_core::{ErrorCode, opaque_debug};
 use nuncio_engine::ports::Store;
 use nuncio_engine::ports::store::{Conflict, KeyringChange, KeyringEntry, StoreError};
 use nuncio_engine::rekey::keyring_place;
@@ -66,7 +66,7 @@ impl ServerKeyring {
             return Ok(found);
         }
         self.create(vec![(name, create())]).await?;
-        let missing = || OperatorError::new(Code::Internal, format!("the new key {name} is not in the store"));
+        let missing = || OperatorError::new(ErrorCode::Internal, format!("the new key {name} is not in the store"));
         self.read(name).await?.ok_or_else(missing)
     }
 
@@ -88,7 +88,7 @@ impl ServerKeyring {
             Ok(()) => Ok(revision + 1),
             Err(StoreError::Conflict(_)) => {
                 let message = format!("another process changed the key {name} at the same time; try again");
-                Err(OperatorError::new(Code::StoreUnavailable, message))
+                Err(OperatorError::new(ErrorCode::StoreUnavailable, message))
             }
             Err(error) => Err(error.into()),
         }
@@ -125,7 +125,7 @@ fn open_entry(cipher: &SecretCipher, entry: &KeyringEntry) -> Result<StoredKey, 
         None if entry.name == CHECK => {
             let message = "the secret key is not the one of this store; name the right one with --secret-key or \
                            NUNCIO_SECRET_KEY, or restore secret.key";
-            Err(OperatorError::new(Code::SecretKeyWrong, message))
+            Err(OperatorError::new(ErrorCode::SecretKeyWrong, message))
         }
         None => Err(damaged(&entry.name, "it cannot be decrypted")),
     }
@@ -133,7 +133,10 @@ fn open_entry(cipher: &SecretCipher, entry: &KeyringEntry) -> Result<StoredKey, 
 
 /// The error of a key that cannot be read. It is never replaced, because others know the server by it.
 pub(crate) fn damaged(name: &str, why: &str) -> OperatorError {
-    OperatorError::new(Code::StoreDamaged, format!("the key {name} in the store is damaged: {why}; restore a backup"))
+    OperatorError::new(
+        ErrorCode::StoreDamaged,
+        format!("the key {name} in the store is damaged: {why}; restore a backup"),
+    )
 }
 
 opaque_debug!(ServerKeyring);
@@ -178,7 +181,7 @@ mod tests {
         keyring.signing_key(WEBHOOK_KEY).await.unwrap();
         let before = store.keyring().await.unwrap();
         let error = ServerKeyring::open(Arc::clone(&store), cipher(2)).await.unwrap_err();
-        assert_eq!(error.code, Code::SecretKeyWrong);
+        assert_eq!(error.code, ErrorCode::SecretKeyWrong);
         assert_eq!(store.keyring().await.unwrap(), before);
     }
 
@@ -191,7 +194,7 @@ mod tests {
         let entry = store.keyring_entry(WEBHOOK_KEY).await.unwrap().unwrap();
         let moved = KeyringEntry { name: PEOPLE_KEY.to_owned(), ..entry };
         store.commit(vec![KeyringChange::Create(moved).into()]).await.unwrap();
-        assert_eq!(keyring.signing_key(PEOPLE_KEY).await.unwrap_err().code, Code::StoreDamaged);
+        assert_eq!(keyring.signing_key(PEOPLE_KEY).await.unwrap_err().code, ErrorCode::StoreDamaged);
     }
 
     #[tokio::test(flavor = "multi_thread")]

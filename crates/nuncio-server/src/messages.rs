@@ -3,7 +3,7 @@
 use nuncio_anp::client::{AgentSignerLookup, AgentTarget, AnpClient, ClientError, RequestSigner as _};
 use nuncio_anp::server::{AnpServerState, OutgoingDirectMessage};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
@@ -33,7 +33,7 @@ impl DirectMessageSender {
         target: &str,
         text: String,
     ) -> Result<SentDirectMessage, OperatorError> {
-        let wrong = |message: String| OperatorError::new(Code::BadRequest, message);
+        let wrong = |message: String| OperatorError::new(ErrorCode::BadRequest, message);
         if text.trim().is_empty() || text.len() > MAX_TEXT {
             return Err(wrong(format!("a message must be a text of 1 to {MAX_TEXT} bytes")));
         }
@@ -63,7 +63,7 @@ impl DirectMessageSender {
         let client = self.client.clone().signed_by(AgentSignerLookup::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.ensure_trusted().map_err(refused)?;
-        let message = || OperatorError::new(Code::PeerUntrusted, "the target has no valid DID");
+        let message = || OperatorError::new(ErrorCode::PeerUntrusted, "the target has no valid DID");
         Ok(described.did().ok_or_else(message)?.to_string())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nuncio_anp::client::LocalDidUrlScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{McpServerTools, McpStartOptions, ServerReachability, ToolRunner, ToolRunnerConfig};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
 
@@ -55,7 +55,7 @@ pub async fn reach_servers(
 }
 
 fn unavailable(message: String) -> OperatorError {
-    OperatorError::new(Code::ToolUnavailable, message)
+    OperatorError::new(ErrorCode::ToolUnavailable, message)
 }
 
 /// Folder that is removed when it is dropped.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nuncio_backend::runners::resolve_allowed;
 use nuncio_confine::{ConfinementSupport, confinement};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 
 use crate::error::OperatorError;
@@ -45,7 +45,7 @@ impl ProgramRules {
                     around.display(),
                     agent.name
                 );
-                Err(OperatorError::new(Code::SecretKeyInvalid, message))
+                Err(OperatorError::new(ErrorCode::SecretKeyInvalid, message))
             }
         }
     }
@@ -96,7 +96,7 @@ fn refuse_approvers<'a>(
         agent.name,
         describe_confinement(confinement)
     );
-    Err(OperatorError::new(Code::ProgramsUnconfined, message))
+    Err(OperatorError::new(ErrorCode::ProgramsUnconfined, message))
 }
 
 /// Text for the operator about the confinement that this system supports.
@@ -194,7 +194,7 @@ mod tests {
         let import = "import = true\nhuman_authorization = true\n";
         let asks = agent("asks", &format!("[[mcp]]\nname = \"m\"\nurl = \"https://a.example/mcp\"\n{import}"));
         let refused = refuse_approvers([&program, &asks].into_iter(), NO_LANDLOCK).unwrap_err();
-        assert_eq!(refused.code, Code::ProgramsUnconfined);
+        assert_eq!(refused.code, ErrorCode::ProgramsUnconfined);
         for expected in ["agent asks", "`server` of agent runs", "no Landlock", "--unconfined"] {
             assert!(refused.message.contains(expected), "{}", refused.message);
         }
@@ -214,7 +214,7 @@ mod tests {
         let runs = agent("runs", program);
         let inside = rules(Some(file));
         let error = inside.check_secret_key(&runs, &folder.path().join("agent")).unwrap_err();
-        assert_eq!(error.code, Code::SecretKeyInvalid);
+        assert_eq!(error.code, ErrorCode::SecretKeyInvalid);
         assert!(error.message.contains("agent runs"), "{error}");
         assert_eq!(inside.check_secret_key(&agent("plain", ""), &folder.path().join("agent")), Ok(()));
         assert_eq!(inside.check_secret_key(&runs, &folder.path().join("elsewhere")), Ok(()));

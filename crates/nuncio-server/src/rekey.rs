@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::Entropy as _;
 use nuncio_engine::secret_cipher::KEY_BYTES;
@@ -84,7 +84,7 @@ pub(crate) async fn rekey(
     let file = file.ok_or_else(|| {
         let message = "the secret key comes from NUNCIO_SECRET_KEY, which cannot be replaced while the server runs; put \
                        the key into a file, start with --secret-key FILE, and repeat the command";
-        OperatorError::new(Code::SecretKeyInvalid, message)
+        OperatorError::new(ErrorCode::SecretKeyInvalid, message)
     })?;
     let _replacing = file.replacing.lock().await;
     let key = file.begin()?;
@@ -116,7 +116,7 @@ async fn reseal(engine: &Engine, peers: &AgentPeers, key: &[u8; KEY_BYTES]) -> R
             some => values += some,
         }
     }
-    let unusable = |why: KeyStoreError| OperatorError::new(Code::DataDirUnusable, why.to_string());
+    let unusable = |why: KeyStoreError| OperatorError::new(ErrorCode::DataDirUnusable, why.to_string());
     peers.change_secret_key(key).map_err(unusable)?;
     Ok(values)
 }

@@ -19,7 +19,7 @@ use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::manifest::ScopePresets;
-use nuncio_core::{Code, opaque_debug};
+use nuncio_core::{ErrorCode, opaque_debug};
 use nuncio_engine::jobs::JobHandlers;
 use nuncio_engine::nodes::AdoptedWorkReport;
 use nuncio_engine::ports::meter::NoopMeter;
@@ -167,7 +167,7 @@ async fn assemble(
     with: &EngineAssemblyOptions,
 ) -> Result<AssembledEngine, OperatorError> {
     install_crypto();
-    let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
+    let wrong = |message: String| OperatorError::new(ErrorCode::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let allow = AllowedAddresses::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
@@ -239,7 +239,7 @@ async fn refuse_moved(store: &dyn Store) -> Result<(), OperatorError> {
         }
         (None, None) => return Ok(()),
     };
-    Err(OperatorError::new(Code::StoreMoved, message))
+    Err(OperatorError::new(ErrorCode::StoreMoved, message))
 }
 
 /// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only
@@ -286,7 +286,7 @@ impl Server {
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(|error| listen_failed(&error))?;
         let issuers = TrustedIssuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
-            .map_err(|why| OperatorError::new(Code::ConfigInvalid, why))?;
+            .map_err(|why| OperatorError::new(ErrorCode::ConfigInvalid, why))?;
         for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
             tracing::warn!(
                 issuer = issuer.url.as_str(),
@@ -531,8 +531,8 @@ async fn refuse_damage(data: &DataDir) -> Result<(), OperatorError> {
     }
     let database = data.database();
     let checked = tokio::task::spawn_blocking(move || nuncio_store::quick_check(&database)).await;
-    let found =
-        checked.map_err(|error| OperatorError::new(Code::Internal, format!("the store check failed: {error}")))??;
+    let found = checked
+        .map_err(|error| OperatorError::new(ErrorCode::Internal, format!("the store check failed: {error}")))??;
     if !found.complete {
         tracing::info!(
             "the database is large, so only a part of it was checked; `nuncio store check` checks all of it"
@@ -543,7 +543,7 @@ async fn refuse_damage(data: &DataDir) -> Result<(), OperatorError> {
     let message = format!(
         "the store in {path} is damaged: {problem}. Copy the whole directory first; `nuncio store check --data {path}` lists all damage; then restore a backup"
     );
-    Err(OperatorError::new(Code::StoreDamaged, message))
+    Err(OperatorError::new(ErrorCode::StoreDamaged, message))
 }
 
 fn exposure(
@@ -568,7 +568,7 @@ fn exposure(
         (true, _) => Ok(NetworkExposure::Open),
         (false, true) => Ok(NetworkExposure::Network),
         (false, false) => Err(OperatorError::new(
-            Code::KeysRequired,
+            ErrorCode::KeysRequired,
             "listening beyond this machine needs a key: make one with `nuncio key create`, declare an [[issuer]] in \
              nuncio.toml, or pass --open to serve anyone",
         )),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nuncio_auth::settings::{IssuerSetting, RequestSignatureSettings};
 use nuncio_backend::runners::McpStartOptions;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
@@ -201,7 +201,7 @@ fn read_secret(
         other => other,
     }
     .map(Some)
-    .map_err(|message| OperatorError::new(Code::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
+    .map_err(|message| OperatorError::new(ErrorCode::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -336,7 +336,7 @@ fn keys() -> impl Iterator<Item = &'static str> {
 impl Settings {
     /// Reads the file, then the variables. A missing file is an error only if it is `required`.
     pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, OperatorError> {
-        let wrong = |message: String| OperatorError::new(Code::ConfigInvalid, message);
+        let wrong = |message: String| OperatorError::new(ErrorCode::ConfigInvalid, message);
         let mut table = match fs::read_to_string(file) {
             Ok(text) => text.parse::<Table>().map_err(|error| wrong(format!("{}: {error}", file.display())))?,
             Err(error) if error.kind() == ErrorKind::NotFound && !required => Table::new(),

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::info::MOVED_TO;
 use nuncio_store::dump::{
@@ -42,7 +42,7 @@ impl StoreAddress {
         match self {
             Self::DataDir(path) => Ok(path),
             Self::Postgres(_) => Err(OperatorError::new(
-                Code::StoreUnavailable,
+                ErrorCode::StoreUnavailable,
                 "this version of Nuncio cannot copy PostgreSQL stores; name two data directories",
             )),
         }
@@ -67,11 +67,11 @@ pub async fn copy(
     let (from, to) = (from.data_dir()?, to.data_dir()?);
     if !from.join(DataDir::DATABASE).exists() {
         let message = format!("there is no store in {}; name a data directory", from.display());
-        return Err(OperatorError::new(Code::DataDirUnusable, message));
+        return Err(OperatorError::new(ErrorCode::DataDirUnusable, message));
     }
     let source = open_source(from, secret_key, clock).await?;
     if to.canonicalize().is_ok_and(|to| to == source.path()) {
-        return Err(OperatorError::new(Code::BadRequest, "source and target are the same data directory"));
+        return Err(OperatorError::new(ErrorCode::BadRequest, "source and target are the same data directory"));
     }
     let target = DataDir::open(to)?.with_secret_key(secret_key.clone());
     let (origin, place) = (source.path().display().to_string(), target.path().display().to_string());
@@ -80,7 +80,7 @@ pub async fn copy(
     let mut marks = read_info(&mut snapshot, &tables).await?;
     if let Some(moved) = marks.get(MOVED_TO).filter(|moved| **moved != place) {
         let message = format!("this store was copied to {moved} and is used there; copy that one");
-        return Err(OperatorError::new(Code::StoreMoved, message));
+        return Err(OperatorError::new(ErrorCode::StoreMoved, message));
     }
     check_target(&source, &target)?;
     let mut copy = SqliteTarget::open(&target.database())?;
@@ -106,7 +106,7 @@ async fn open_source(
     let open = || Ok::<_, OperatorError>(DataDir::open(path)?.with_secret_key(secret_key.clone()));
     match open_engine(open()?, clock).await {
         // A moved source is copied again if the copy was interrupted after the mark.
-        Err(error) if error.code != Code::StoreMoved => return Err(error),
+        Err(error) if error.code != ErrorCode::StoreMoved => return Err(error),
         _ => {}
     }
     open()
@@ -116,8 +116,10 @@ fn copy_failed(error: CopyError, target: &DataDir) -> OperatorError {
     let message = format!("the store cannot be copied to {}: {error}", target.path().display());
     match error {
         CopyError::Store(error) => error.into(),
-        CopyError::NotEmpty => OperatorError::new(Code::StoreNotEmpty, message),
-        CopyError::OtherSchema { .. } | CopyError::Differs(_) => OperatorError::new(Code::StoreUnavailable, message),
+        CopyError::NotEmpty => OperatorError::new(ErrorCode::StoreNotEmpty, message),
+        CopyError::OtherSchema { .. } | CopyError::Differs(_) => {
+            OperatorError::new(ErrorCode::StoreUnavailable, message)
+        }
     }
 }
 
@@ -128,7 +130,7 @@ fn check_target(source: &DataDir, target: &DataDir) -> Result<(), OperatorError>
     let files = target.private_files();
     if files.read(SECRET_KEY)?.is_some_and(|own| own != key) {
         let message = format!("{} contains the secret.key of another store", target.path().display());
-        return Err(OperatorError::new(Code::SecretKeyWrong, message));
+        return Err(OperatorError::new(ErrorCode::SecretKeyWrong, message));
     }
     if target.database().exists() {
         return Ok(());
@@ -136,7 +138,7 @@ fn check_target(source: &DataDir, target: &DataDir) -> Result<(), OperatorError>
     for name in [AUDIT_KEY, CHECKPOINTS_FILE, SEALS] {
         if target.path().join(name).exists() {
             let message = format!("{} contains {name} of another store; name an empty folder", target.path().display());
-            return Err(OperatorError::new(Code::StoreNotEmpty, message));
+            return Err(OperatorError::new(ErrorCode::StoreNotEmpty, message));
         }
     }
     Ok(())

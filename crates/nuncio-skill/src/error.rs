@@ -1,11 +1,11 @@
 //! Maps error codes of the engine to the protocol's seven codes and HTTP statuses.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionState};
 use nuncio_engine::EngineError;
 use serde_json::{Map, Value, json};
 
-use crate::wire::{ErrorCode, ErrorResponse, ExecutionError, RetryAdvice};
+use crate::wire::{ErrorResponse, ExecutionError, RetryAdvice, SkillErrorCode};
 
 /// Default retry delay in error responses, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 1000;
@@ -19,27 +19,27 @@ pub(crate) const EXECUTION_FAILED: &str = "EXECUTION_FAILED";
 pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
     let status = match error.code {
         // The protocol does not define status 507.
-        Code::QuotaExceeded => 503,
+        ErrorCode::QuotaExceeded => 503,
         code => nuncio_http::status(code).as_u16(),
     };
     let code = of_status(status);
     let response = ErrorResponse::new(code, error.message.clone()).with_details(json!({"reason": error.code}));
     let response = match code {
-        ErrorCode::EndpointUnreachable => response.with_retry(RETRY_MS, RETRY_ATTEMPTS),
+        SkillErrorCode::EndpointUnreachable => response.with_retry(RETRY_MS, RETRY_ATTEMPTS),
         _ => response,
     };
     (status, response)
 }
 
 /// Error code of the protocol for an HTTP status (§8.1; other statuses by Nuncio's own choice).
-fn of_status(status: u16) -> ErrorCode {
+fn of_status(status: u16) -> SkillErrorCode {
     match status {
-        401 => ErrorCode::AuthRequired,
-        403 => ErrorCode::PermissionDenied,
-        404 => ErrorCode::SkillNotFound,
-        408 => ErrorCode::InvocationTimeout,
-        429 | 500.. => ErrorCode::EndpointUnreachable,
-        _ => ErrorCode::ValidationError,
+        401 => SkillErrorCode::AuthRequired,
+        403 => SkillErrorCode::PermissionDenied,
+        404 => SkillErrorCode::SkillNotFound,
+        408 => SkillErrorCode::InvocationTimeout,
+        429 | 500.. => SkillErrorCode::EndpointUnreachable,
+        _ => SkillErrorCode::ValidationError,
     }
 }
 
@@ -51,13 +51,13 @@ pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
     let ExecutionFailure { code, message } = failure;
     let timed_out = matches!(execution.state, ExecutionState::TimedOut { .. });
     let code_text = match code {
-        _ if timed_out => ErrorCode::InvocationTimeout.as_str(),
-        Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed => {
-            ErrorCode::PermissionDenied.as_str()
+        _ if timed_out => SkillErrorCode::InvocationTimeout.as_str(),
+        ErrorCode::ScopeNotGranted | ErrorCode::Denied | ErrorCode::ApprovalExpired | ErrorCode::ApprovalClosed => {
+            SkillErrorCode::PermissionDenied.as_str()
         }
-        Code::ToolUnavailable | Code::ToolBusy => ErrorCode::EndpointUnreachable.as_str(),
-        Code::SkillNotFound | Code::ToolNotFound => ErrorCode::SkillNotFound.as_str(),
-        Code::InvalidArguments => ErrorCode::ValidationError.as_str(),
+        ErrorCode::ToolUnavailable | ErrorCode::ToolBusy => SkillErrorCode::EndpointUnreachable.as_str(),
+        ErrorCode::SkillNotFound | ErrorCode::ToolNotFound => SkillErrorCode::SkillNotFound.as_str(),
+        ErrorCode::InvalidArguments => SkillErrorCode::ValidationError.as_str(),
         _ => EXECUTION_FAILED,
     };
     let mut details = Map::new();
@@ -71,7 +71,7 @@ pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
     } else {
         message.to_owned()
     };
-    let retryable = timed_out || code_text == ErrorCode::EndpointUnreachable.as_str();
+    let retryable = timed_out || code_text == SkillErrorCode::EndpointUnreachable.as_str();
     Some(ExecutionError {
         code: code_text.to_owned(),
         message,

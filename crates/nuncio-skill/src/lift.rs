@@ -1,7 +1,7 @@
 //! Parses an invocation request strictly, either into an `ExecutionRequest` for the engine or into a report of all
 //! faults.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Priority, TraceIds};
 use nuncio_core::json::pointer;
@@ -207,7 +207,7 @@ pub(crate) fn trace_id(traceparent: &str) -> Option<String> {
 
 /// Error for an invalid header value.
 pub(crate) fn bad_header(name: &str) -> EngineError {
-    EngineError::new(Code::BadHeader, format!("the header {name} is too long or not visible ASCII text"))
+    EngineError::new(ErrorCode::BadHeader, format!("the header {name} is too long or not visible ASCII text"))
 }
 
 #[cfg(test)]

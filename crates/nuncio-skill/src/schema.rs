@@ -39,7 +39,7 @@ pub(crate) fn error_schema() -> Value {
             "type": "object",
             "required": ["code", "message"],
             "properties": {
-                "code": {"enum": wire::ErrorCode::ALL},
+                "code": {"enum": wire::SkillErrorCode::ALL},
                 "message": {"type": "string"},
                 "details": {},
                 "retry": {

@@ -43,7 +43,7 @@ pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 pub use version::{IncompatibleProtocolVersion, ProtocolVersionRule, compatibility, declared_protocol};
 
 use crate::schema::{error_schema, json_definitions};
-use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
+use crate::wire::{ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillErrorCode, SkillIndex};
 
 /// Result of a validation (§9.3) with faults in the form of §8.3.1.
 pub type ValidationReport = nuncio_core::report::DocumentValidationReport<SkillDocumentType>;
@@ -51,7 +51,7 @@ pub type ValidationReport = nuncio_core::report::DocumentValidationReport<SkillD
 /// Creates the error body `VALIDATION_ERROR` with the faults as details.
 impl From<&ValidationReport> for ErrorResponse {
     fn from(report: &ValidationReport) -> Self {
-        Self::new(ErrorCode::ValidationError, format!("Invalid {} document", report.kind))
+        Self::new(SkillErrorCode::ValidationError, format!("Invalid {} document", report.kind))
             .with_details(json!(report.errors))
     }
 }

@@ -16,7 +16,7 @@ pub use descriptor::{
     ProtocolVersion, Provider, SkillDescriptor,
 };
 pub use enums::{AuthType, ExecutionStatus};
-pub use error::{ErrorBody, ErrorCode, ErrorResponse, RetryAdvice};
+pub use error::{ErrorBody, ErrorResponse, RetryAdvice, SkillErrorCode};
 pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
     Caller, ExecutionError, InvocationContext, InvocationCredentials, InvocationRequest, InvocationResponse, Timestamps,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstream::{eprintln, println};
 use nuncio_aap::client::ClientError as ChatError;
 use nuncio_anp::client::{ClientError, ClientErrorReason};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_server::OperatorError;
 use nuncio_skill::client::{ConsumerErrorReason, SkillConsumerError};
 use owo_colors::OwoColorize as _;
@@ -62,7 +62,7 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
         println!("{}", json!({"error": with_causes(error), "code": code}));
     } else {
         let advice = chat.and_then(chat_advice).map(|advice| ("try:", advice));
-        print_error(&with_causes(error), advice, code.map(Code::as_str));
+        print_error(&with_causes(error), advice, code.map(ErrorCode::as_str));
     }
     ExitCode::from(if error.is::<WrongUsageError>() { 2 } else { 1 })
 }
@@ -77,18 +77,18 @@ fn with_causes(error: &anyhow::Error) -> String {
     readable_error(&message)
 }
 
-fn chat_code(error: &ChatError) -> Code {
+fn chat_code(error: &ChatError) -> ErrorCode {
     match error {
-        ChatError::Unreachable(_) | ChatError::Broken(_) => Code::EndpointUnreachable,
-        ChatError::Refused { status, code, .. } => match (code.as_deref().and_then(Code::parse), status) {
+        ChatError::Unreachable(_) | ChatError::Broken(_) => ErrorCode::EndpointUnreachable,
+        ChatError::Refused { status, code, .. } => match (code.as_deref().and_then(ErrorCode::parse), status) {
             (Some(code), _) => code,
-            (None, 401) => Code::Unauthorized,
-            (None, 403) => Code::PermissionDenied,
-            (None, 404 | 405) => Code::NotFound,
-            (None, 400..500) => Code::BadRequest,
-            (None, _) => Code::EndpointUnreachable,
+            (None, 401) => ErrorCode::Unauthorized,
+            (None, 403) => ErrorCode::PermissionDenied,
+            (None, 404 | 405) => ErrorCode::NotFound,
+            (None, 400..500) => ErrorCode::BadRequest,
+            (None, _) => ErrorCode::EndpointUnreachable,
         },
-        ChatError::NotAap(_) | ChatError::TooLarge(_) => Code::ValidationError,
+        ChatError::NotAap(_) | ChatError::TooLarge(_) => ErrorCode::ValidationError,
     }
 }
 
@@ -153,7 +153,7 @@ fn print_error<'a>(message: &str, hints: impl IntoIterator<Item = (&'static str,
     }
 }
 
-pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
+pub(crate) fn fault(code: ErrorCode, message: impl Into<String>) -> anyhow::Error {
     OperatorError::new(code, message).into()
 }
 

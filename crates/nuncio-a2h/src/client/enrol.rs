@@ -1,6 +1,6 @@
 //! Enrols a device with an invite code at a server, after a check of the server's key.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::EnrolmentAssertion;
@@ -42,7 +42,8 @@ pub async fn enrol(
     key: PublicKey,
     sign: &SignFn,
 ) -> Result<EnrolledDevice, RelayClientError> {
-    let other = |message: &str| RelayClientError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
+    let other =
+        |message: &str| RelayClientError::Refused { code: ErrorCode::PeerUntrusted, message: message.to_owned() };
     let is_other = |server: &ServerIdentityView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };

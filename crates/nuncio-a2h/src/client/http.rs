@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
@@ -246,7 +246,7 @@ impl RelayClient for HttpRelayClient {
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayClientError> {
         let path = format!("/messages/{message}/claim");
         match self.send::<ToolCallClaimView>("POST", &path, &ToolCallClaimRequest::default()).await {
-            Err(RelayClientError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
+            Err(RelayClientError::Refused { code: ErrorCode::MessageClaimed, .. }) => Ok(false),
             other => other.map(|_| true),
         }
     }
@@ -283,17 +283,17 @@ pub(super) fn understood(answer: &FetchResponse) -> Result<Value, RelayClientErr
     }
     let error = &body["error"];
     let message = nuncio_core::text::plain(error["message"].as_str().unwrap_or("it does not say why"));
-    let code = error["code"].as_str().map(str::to_lowercase).and_then(|code| Code::parse(&code));
+    let code = error["code"].as_str().map(str::to_lowercase).and_then(|code| ErrorCode::parse(&code));
     Err(match (answer.status, code) {
         (429, _) => {
             let seconds = answer.header("retry-after").and_then(|text| text.parse().ok()).unwrap_or(1);
             RelayClientError::TooMany { seconds, message }
         }
         (500.., _) => RelayClientError::Unreachable(format!("it answered {}: {message}", answer.status)),
-        (_, Some(Code::ConsentUnsigned)) => RelayClientError::Unsigned(error["params"]["entry"].clone()),
+        (_, Some(ErrorCode::ConsentUnsigned)) => RelayClientError::Unsigned(error["params"]["entry"].clone()),
         (_, Some(code)) => RelayClientError::Refused { code, message },
         (status, None) => RelayClientError::Refused {
-            code: Code::EndpointUnreachable,
+            code: ErrorCode::EndpointUnreachable,
             message: format!("the relay answered {status}: {message}"),
         },
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
@@ -151,7 +151,7 @@ impl RelayClient for InProcessRelayClient {
 
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayClientError> {
         match self.engine.relay().claim_message(&self.caller, message).await {
-            Err(error) if error.code == Code::MessageClaimed => Ok(false),
+            Err(error) if error.code == ErrorCode::MessageClaimed => Ok(false),
             other => Ok(other.map(|_| true)?),
         }
     }
@@ -194,7 +194,9 @@ impl From<ConsentError> for RelayClientError {
 impl From<EngineError> for RelayClientError {
     fn from(error: EngineError) -> Self {
         match error.code {
-            Code::Internal | Code::ShuttingDown | Code::StoreUnavailable => Self::Unreachable(error.message),
+            ErrorCode::Internal | ErrorCode::ShuttingDown | ErrorCode::StoreUnavailable => {
+                Self::Unreachable(error.message)
+            }
             code => Self::Refused { code, message: error.message },
         }
     }

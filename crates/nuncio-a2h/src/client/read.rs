@@ -1,6 +1,6 @@
 //! Parses the JSON that a relay sends.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, SenderType, SubmittedMessage};
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
 use nuncio_core::notification::RelayParty;
@@ -14,7 +14,7 @@ use crate::wire::message::MessageView;
 
 pub(super) fn kind_of_two(one: &RelayParty, other: &RelayParty) -> Result<ConversationType, RelayClientError> {
     Conversation::type_of_two(one, other).ok_or_else(|| RelayClientError::Refused {
-        code: Code::BadRequest,
+        code: ErrorCode::BadRequest,
         message: "a conversation of two agents is not supported".to_owned(),
     })
 }

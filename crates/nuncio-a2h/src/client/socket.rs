@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::opaque_debug;
 use nuncio_engine::ports::WebSocketDialer;
 use nuncio_engine::ports::dial::{SocketFrame, TextSocket, WebSocketDialRequest};
@@ -125,7 +125,7 @@ fn read(frame: SocketFrame) -> Result<Value, RelayClientError> {
 }
 
 fn unauthorized(why: &str) -> RelayClientError {
-    RelayClientError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(why) }
+    RelayClientError::Refused { code: ErrorCode::Unauthorized, message: nuncio_core::text::plain(why) }
 }
 
 fn broken(code: Option<u16>) -> RelayClientError {

@@ -1,6 +1,6 @@
 //! Messages with a client message id chosen by the caller, and the confirmation that the relay has such a message.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{ContentType, ConversationMessage};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
@@ -42,7 +42,7 @@ impl SealedMessageOutbox {
             }
         };
         match self.send_sealed(&send_permit, &outgoing).await {
-            Err(SendError::Relay(RelayClientError::Refused { code: Code::MessageClash, .. })) => Ok(None),
+            Err(SendError::Relay(RelayClientError::Refused { code: ErrorCode::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }
     }

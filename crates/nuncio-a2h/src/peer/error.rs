@@ -1,6 +1,6 @@
 //! Errors of sending messages and of calling tools.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::{DeviceId, ToolName};
 use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStoreError, SealError, TrustError};
@@ -67,20 +67,20 @@ pub enum DeviceCallError {
 
 impl DeviceCallError {
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
             // If the person has no relation with the agent, the relay refuses before the call is sealed.
             Self::Denied(DenialReason::ScopeNotGranted)
-            | Self::Unsent(SendError::Relay(RelayClientError::Refused { code: Code::RelationRequired, .. })) => {
-                Code::ScopeNotGranted
+            | Self::Unsent(SendError::Relay(RelayClientError::Refused { code: ErrorCode::RelationRequired, .. })) => {
+                ErrorCode::ScopeNotGranted
             }
-            Self::Denied(DenialReason::ToolNotDeclared) | Self::Undeclared(_) => Code::ToolNotFound,
-            Self::Denied(DenialReason::UserTimeout) => Code::ApprovalExpired,
-            Self::Denied(DenialReason::UserRefused | DenialReason::ToolNotSupportedInGroup) => Code::Denied,
-            Self::Failed { code: ToolErrorCode::InvalidArguments, .. } => Code::InvalidArguments,
-            Self::Failed { code: ToolErrorCode::PlatformError, .. } => Code::ToolFailed,
-            Self::Failed { code: ToolErrorCode::Unavailable, .. } | Self::Unsent(_) => Code::ToolUnavailable,
-            Self::NoAnswer => Code::ToolTimeout,
+            Self::Denied(DenialReason::ToolNotDeclared) | Self::Undeclared(_) => ErrorCode::ToolNotFound,
+            Self::Denied(DenialReason::UserTimeout) => ErrorCode::ApprovalExpired,
+            Self::Denied(DenialReason::UserRefused | DenialReason::ToolNotSupportedInGroup) => ErrorCode::Denied,
+            Self::Failed { code: ToolErrorCode::InvalidArguments, .. } => ErrorCode::InvalidArguments,
+            Self::Failed { code: ToolErrorCode::PlatformError, .. } => ErrorCode::ToolFailed,
+            Self::Failed { code: ToolErrorCode::Unavailable, .. } | Self::Unsent(_) => ErrorCode::ToolUnavailable,
+            Self::NoAnswer => ErrorCode::ToolTimeout,
         }
     }
 }
@@ -98,7 +98,7 @@ fn no_device(owner: &RelayParty) -> String {
 /// The error, and what to do about a person who never allowed the agent anything.
 fn unsent(error: &SendError) -> String {
     match error {
-        SendError::Relay(RelayClientError::Refused { code: Code::RelationRequired, .. }) => {
+        SendError::Relay(RelayClientError::Refused { code: ErrorCode::RelationRequired, .. }) => {
             format!("{error}; the person can allow it on the agent's page of their device")
         }
         _ => error.to_string(),
@@ -140,7 +140,7 @@ mod tests {
     fn call_without_a_device_says_how_the_person_adds_one() {
         let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
         let error = DeviceCallError::from(SendError::NoDevice(ada));
-        assert_eq!(error.code(), Code::ToolUnavailable);
+        assert_eq!(error.code(), ErrorCode::ToolUnavailable);
         assert_eq!(
             error.to_string(),
             "the call was not sent: ada has no device with keys at the relay yet: `nuncio user invite ada` prints a \
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn call_that_no_device_answers_says_how_to_start_one() {
         let error = DeviceCallError::NoAnswer;
-        assert_eq!(error.code(), Code::ToolTimeout);
+        assert_eq!(error.code(), ErrorCode::ToolTimeout);
         assert_eq!(
             error.to_string(),
             "a person is linked, but none of their devices answered in time: start one with `nuncio device run`, then \

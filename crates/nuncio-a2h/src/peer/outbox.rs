@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::references::SealedMessageReference;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, MessageRef, MsgSubtype};
@@ -124,7 +124,7 @@ impl SealedMessageOutbox {
     ) -> Result<(), SendError> {
         match self.send_sealed(send_permit, outgoing).await {
             // The previous process has already sent the reply.
-            Err(SendError::Relay(RelayClientError::Refused { code: Code::MessageClash, .. })) => Ok(()),
+            Err(SendError::Relay(RelayClientError::Refused { code: ErrorCode::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
     }

@@ -85,7 +85,7 @@ impl SealKeyService {
             bundle.ok_or_else(|| SendError::Fault("this identity has no owner and device id yet".to_owned()))?;
         let have = match self.context.relay.register_keys(Some(bundle), Vec::new()).await {
             // The relay has a newer bundle: these keys were copied, or the clock was set back.
-            Err(RelayClientError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
+            Err(RelayClientError::Refused { code: nuncio_core::ErrorCode::BundleRefused, message }) => {
                 return Err(SendError::Fault(message));
             }
             other => other?,

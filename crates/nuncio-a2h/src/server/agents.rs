@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, PublishedManifest};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
@@ -177,7 +177,7 @@ impl A2hServerState {
             let patch = AgentAccountPatch { expected_revision, ..patch.clone() };
             match self.engine.accounts().update_agent(by, id, patch).await {
                 // The account changed after it was compared with `If-Match`, so it is compared again.
-                Err(error) if error.code == Code::ManifestStale => {}
+                Err(error) if error.code == ErrorCode::ManifestStale => {}
                 changed => break changed?,
             }
         };

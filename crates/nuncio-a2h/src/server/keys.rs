@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{KeyBackup, KeyBundle};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
@@ -40,7 +40,7 @@ pub(super) async fn register_device(
     match &by.authentication {
         AuthenticationMethod::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
         _ => Err(A2hError::new(
-            Code::PermissionDenied,
+            ErrorCode::PermissionDenied,
             "a device can publish only its own keys; use the token of that device",
         )),
     }
@@ -106,7 +106,7 @@ pub(super) async fn take_one(
 pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
-    let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
+    let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(ErrorCode::Internal, why.to_string()))?;
     let updated_at = a2h.engine.device_keys().put_backup(&name, content).await?;
     Ok(data(StatusCode::OK, KeyBackupView { backup, updated_at }))
 }
@@ -115,7 +115,8 @@ pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request)
 pub(super) async fn backup(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
-    let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
+    let unreadable =
+        |why: serde_json::Error| A2hError::new(ErrorCode::Internal, format!("the backup is unreadable: {why}"));
     let backup: KeyBackup = serde_json::from_str(&content).map_err(unreadable)?;
     Ok(data(StatusCode::OK, KeyBackupView { backup, updated_at }))
 }
@@ -134,7 +135,7 @@ pub(super) fn itself(request: &Request, id: &str) -> Result<(RelayParty, Caller)
     match me == RelayParty::Agent(id) && by.authentication == AuthenticationMethod::AgentToken {
         true => Ok((me, by)),
         false => Err(EngineError::new(
-            Code::PermissionDenied,
+            ErrorCode::PermissionDenied,
             "only the agent itself may send this request, with its own token",
         )),
     }
@@ -142,7 +143,7 @@ pub(super) fn itself(request: &Request, id: &str) -> Result<(RelayParty, Caller)
 
 fn recipient(text: &str) -> Result<RelayParty, EngineError> {
     let parsed = Principal::parse(text).and_then(|principal| RelayParty::try_from(principal).ok());
-    parsed.ok_or_else(|| EngineError::new(Code::BadRequest, "owner must be person:NAME or agent:ID"))
+    parsed.ok_or_else(|| EngineError::new(ErrorCode::BadRequest, "owner must be person:NAME or agent:ID"))
 }
 
 fn bundle_list(bundles: Vec<KeyBundle>) -> Response {

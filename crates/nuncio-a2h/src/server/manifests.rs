@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::PublishedManifest;
 use nuncio_http::{etag, unless_known};
 use serde_json::json;
@@ -49,7 +49,7 @@ pub(super) async fn version(
     };
     let Some(found) = found else {
         let message = format!("agent {} has no such version; it has 1 to {}", account.id, account.manifest_version);
-        return Err(A2hError::new(Code::NotFound, message));
+        return Err(A2hError::new(ErrorCode::NotFound, message));
     };
     let whole = ManifestView { capability_manifest: Some(written(&found)), ..view(&found) };
     let tag = etag(json!(whole).to_string().as_bytes());

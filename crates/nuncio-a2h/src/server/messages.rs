@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use http::{StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::ids::{ConversationId, MessageId};
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
@@ -69,7 +69,7 @@ pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): Path
         let message = format!(
             "a device can claim a call only for itself: the token belongs to {device}, but device_id is {named}"
         );
-        return Err(A2hError::new(Code::PermissionDenied, message));
+        return Err(A2hError::new(ErrorCode::PermissionDenied, message));
     }
     let message_id = MessageId::parse(&id).map_err(|_| not_found::tool_call(&id))?;
     let claim = a2h.engine.relay().claim_message(&by, &message_id).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_http::{CallerReporter, QueryParameters};
@@ -101,7 +101,7 @@ pub(super) async fn agent(State(a2h): State<A2hServerState>, request: Request) -
 fn open(a2h: A2hServerState, endpoint: SocketEndpointKind, mut request: Request) -> A2hResult {
     let upgrade = WebSocketUpgrade::of(&mut request).map_err(|why| {
         let message = format!("this address accepts only WebSocket connections (version 13, over HTTP/1.1): {why}");
-        A2hError::new(Code::BadRequest, message)
+        A2hError::new(ErrorCode::BadRequest, message)
     })?;
     let Some(permit) = a2h.sockets.open() else { return Ok(full()) };
     let report = request.extensions().get::<CallerReporter>().cloned();
@@ -111,7 +111,7 @@ fn open(a2h: A2hServerState, endpoint: SocketEndpointKind, mut request: Request)
 
 pub(super) fn full() -> Response {
     let message = "the limit of open connections is reached; try again later";
-    A2hError { retry_after: Some(30), ..A2hError::new(Code::QueueFull, message) }.into_response()
+    A2hError { retry_after: Some(30), ..A2hError::new(ErrorCode::QueueFull, message) }.into_response()
 }
 
 /// Serves one WebSocket connection from authentication to close.

@@ -1,6 +1,6 @@
 //! Body of error responses: `{"error": {code, message, i18n_key, params}}`.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub struct ErrorBody {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireError {
-    /// Error code for programs: [`Code`] in capitals, such as `MANIFEST_INVALID`.
+    /// Error code for programs: [`ErrorCode`] in capitals, such as `MANIFEST_INVALID`.
     pub code: String,
     pub message: String,
     /// Key under which a client looks up a translation of the message.
@@ -23,7 +23,7 @@ pub struct WireError {
 impl WireError {
     /// Error with empty `params`.
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code: code.as_str().to_ascii_uppercase(),
             message: message.into(),
@@ -34,8 +34,8 @@ impl WireError {
 
     /// The stable error code that `nuncio explain` knows.
     #[must_use]
-    pub fn code(&self) -> Option<Code> {
-        Code::parse(&self.code.to_ascii_lowercase())
+    pub fn code(&self) -> Option<ErrorCode> {
+        ErrorCode::parse(&self.code.to_ascii_lowercase())
     }
 }
 
@@ -45,11 +45,14 @@ mod tests {
 
     #[test]
     fn error_body_has_code_message_i18n_key_and_params() {
-        let body = ErrorBody { error: WireError::new(Code::ManifestInvalid, "no") };
+        let body = ErrorBody { error: WireError::new(ErrorCode::ManifestInvalid, "no") };
         let written = json!({"error": {
             "code": "MANIFEST_INVALID", "message": "no", "i18n_key": "errors.manifest_invalid", "params": {},
         }});
         assert_eq!(serde_json::to_value(&body).unwrap(), written);
-        assert_eq!(serde_json::from_value::<ErrorBody>(written).unwrap().error.code(), Some(Code::ManifestInvalid));
+        assert_eq!(
+            serde_json::from_value::<ErrorBody>(written).unwrap().error.code(),
+            Some(ErrorCode::ManifestInvalid)
+        );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Stream frames are not stored, so they have no event number `seq`; `stream_seq` numbers the pieces of a stream.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{SenderType, StreamId};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
@@ -118,6 +118,6 @@ impl RelayStreamFrame {
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {
         let message = format!("the stream was ended: {why}; the complete message is still delivered");
-        Self::Error { stream_id, error: WireError::new(Code::StreamNotFound, message) }
+        Self::Error { stream_id, error: WireError::new(ErrorCode::StreamNotFound, message) }
     }
 }

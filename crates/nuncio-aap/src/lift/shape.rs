@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::InvalidName;
 use nuncio_engine::EngineError;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ impl JsonLocation {
 
     /// Error about the value at this path.
     pub(super) fn wrong(&self, what: &str) -> EngineError {
-        EngineError::new(Code::BadRequest, format!("{self}: {what}"))
+        EngineError::new(ErrorCode::BadRequest, format!("{self}: {what}"))
     }
 
     fn expected(&self, wanted: &str, found: &Value) -> EngineError {
@@ -144,7 +144,7 @@ impl JsonObjectReader {
         let at = self.at;
         let text = |(key, value): (String, Value)| match value {
             Value::String(text) => Ok((key, text)),
-            other => Err(EngineError { code: Code::BadOption, ..at.key(&key).expected("a text", &other) }),
+            other => Err(EngineError { code: ErrorCode::BadOption, ..at.key(&key).expected("a text", &other) }),
         };
         self.map.into_iter().map(text).collect()
     }

@@ -1,7 +1,7 @@
 //! Reads the JSON bodies of AAP requests.
 
 use axum::extract::Request;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::IdempotencyKey;
@@ -21,7 +21,7 @@ pub(super) async fn read(
     let bytes = aap.bodies.read(&aap.engine, &parts.extensions, body, CredentialLocation::Header).await?;
     // `serde_json` limits nesting to 128 levels.
     let value = serde_json::from_slice(&bytes)
-        .map_err(|error| EngineError::new(Code::BadJson, format!("the body is not JSON: {error}")))?;
+        .map_err(|error| EngineError::new(ErrorCode::BadJson, format!("the body is not JSON: {error}")))?;
     let idempotency = key.map(|key| IdempotencyKey { key: key.to_owned(), body: Digest::of_bytes(&bytes) });
     Ok((value, idempotency))
 }

@@ -1,12 +1,12 @@
 //! Errors of the ANP client.
 
-use nuncio_core::{Code, string_enum};
+use nuncio_core::{ErrorCode, string_enum};
 use nuncio_engine::remote_error;
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::validate::AnpValidationReport;
-use crate::wire::{ErrorCode, RpcError};
+use crate::wire::{AnpErrorCode, RpcError};
 
 pub(crate) use nuncio_core::address::display_url;
 pub(crate) use nuncio_core::text::plain;
@@ -67,20 +67,20 @@ string_enum! {
 
 impl ClientErrorReason {
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::BadTarget | Self::WhichAgent => Code::BadRequest,
-            Self::WhichMethod => Code::ToolNotFound,
-            Self::Refused => Code::OutboundRefused,
-            Self::Unreachable | Self::TooSlow | Self::Redirected | Self::Answered => Code::EndpointUnreachable,
-            Self::TooLarge | Self::WrongType | Self::InvalidDocument => Code::ValidationError,
-            Self::BadDid | Self::Superseded | Self::Untrusted => Code::PeerUntrusted,
-            Self::BadArguments => Code::InvalidArguments,
-            Self::IdentityNeeded => Code::AuthRequired,
-            Self::CannotSign => Code::DidUnavailable,
-            Self::Forbidden => Code::PermissionDenied,
-            Self::Failed => Code::ToolFailed,
-            Self::NotAgreed | Self::BadAgreement | Self::Downgrade | Self::CannotUse => Code::NegotiationFailed,
+            Self::BadTarget | Self::WhichAgent => ErrorCode::BadRequest,
+            Self::WhichMethod => ErrorCode::ToolNotFound,
+            Self::Refused => ErrorCode::OutboundRefused,
+            Self::Unreachable | Self::TooSlow | Self::Redirected | Self::Answered => ErrorCode::EndpointUnreachable,
+            Self::TooLarge | Self::WrongType | Self::InvalidDocument => ErrorCode::ValidationError,
+            Self::BadDid | Self::Superseded | Self::Untrusted => ErrorCode::PeerUntrusted,
+            Self::BadArguments => ErrorCode::InvalidArguments,
+            Self::IdentityNeeded => ErrorCode::AuthRequired,
+            Self::CannotSign => ErrorCode::DidUnavailable,
+            Self::Forbidden => ErrorCode::PermissionDenied,
+            Self::Failed => ErrorCode::ToolFailed,
+            Self::NotAgreed | Self::BadAgreement | Self::Downgrade | Self::CannotUse => ErrorCode::NegotiationFailed,
         }
     }
 }
@@ -107,9 +107,9 @@ impl ClientError {
     /// Error for a JSON-RPC or ANP error response.
     pub(super) fn rpc_failure(url: &Url, error: RpcError) -> Self {
         let reason = match error.known_code() {
-            Some(ErrorCode::Unauthorized | ErrorCode::AuthorizationRequired) => ClientErrorReason::IdentityNeeded,
-            Some(ErrorCode::Forbidden) => ClientErrorReason::Forbidden,
-            Some(ErrorCode::InvalidParams) => ClientErrorReason::BadArguments,
+            Some(AnpErrorCode::Unauthorized | AnpErrorCode::AuthorizationRequired) => ClientErrorReason::IdentityNeeded,
+            Some(AnpErrorCode::Forbidden) => ClientErrorReason::Forbidden,
+            Some(AnpErrorCode::InvalidParams) => ClientErrorReason::BadArguments,
             Some(code) if (1600..=1608).contains(&code.code()) => ClientErrorReason::NotAgreed,
             _ => ClientErrorReason::Failed,
         };
@@ -136,18 +136,18 @@ impl ClientError {
         let stale = matches!(
             code,
             Some(
-                ErrorCode::MethodNotFound
-                    | ErrorCode::UnsupportedProfile
-                    | ErrorCode::UnsupportedSecurityProfile
-                    | ErrorCode::UnsupportedContentType
-                    | ErrorCode::TargetNotFound
-                    | ErrorCode::InvalidSecurityBinding
-                    | ErrorCode::InvalidTargetBinding
-                    | ErrorCode::NoMatchingInterface
-                    | ErrorCode::UnsupportedCandidateProfile
-                    | ErrorCode::UnsupportedCandidateSecurity
-                    | ErrorCode::UnsupportedCandidateContent
-                    | ErrorCode::NegotiationExpired
+                AnpErrorCode::MethodNotFound
+                    | AnpErrorCode::UnsupportedProfile
+                    | AnpErrorCode::UnsupportedSecurityProfile
+                    | AnpErrorCode::UnsupportedContentType
+                    | AnpErrorCode::TargetNotFound
+                    | AnpErrorCode::InvalidSecurityBinding
+                    | AnpErrorCode::InvalidTargetBinding
+                    | AnpErrorCode::NoMatchingInterface
+                    | AnpErrorCode::UnsupportedCandidateProfile
+                    | AnpErrorCode::UnsupportedCandidateSecurity
+                    | AnpErrorCode::UnsupportedCandidateContent
+                    | AnpErrorCode::NegotiationExpired
             )
         );
         stale || matches!(self.0.status, Some(404 | 405 | 410 | 415)) || self.0.reason == ClientErrorReason::WhichMethod

@@ -22,7 +22,7 @@ use super::describe::VerifiedAgentDescription;
 use super::error::{ClientError, ClientErrorReason, display_url, plain};
 use super::exchange::AuthTiming;
 use crate::wire::{
-    AnpRequest, CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RequestMeta,
+    AnpErrorCode, AnpRequest, CallerCapabilities, Constraints, Intent, NegotiateBody, NegotiationResult, RequestMeta,
     RequestTarget, RequestTargetKind, RpcError, method, profile, texts,
 };
 
@@ -183,7 +183,7 @@ impl AnpClient {
         let (endpoint, notes) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await;
         let code = |error: &ClientError| error.rpc_error.as_ref().and_then(RpcError::known_code);
-        if runtime.as_ref().is_err_and(|error| code(error) == Some(ErrorCode::MethodNotFound)) {
+        if runtime.as_ref().is_err_and(|error| code(error) == Some(AnpErrorCode::MethodNotFound)) {
             return nobody("its service did not return its capabilities");
         }
         let runtime = runtime?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -157,7 +157,7 @@ impl DirectoryIndex {
         let _alone = self.lock_host(target_authority(target).unwrap_or_default()).await;
         let Ok(_place) = inner.registration_slots.try_acquire() else {
             let message = "this directory is checking too many agents now; register again in a minute";
-            return Err(EngineError::new(Code::RateLimited, message));
+            return Err(EngineError::new(ErrorCode::RateLimited, message));
         };
         let verified = inner.check(target, by).await.map_err(|fault| fault.error)?;
         inner.may_list(&verified, by)?;
@@ -192,7 +192,7 @@ impl DirectoryIndex {
         if !entry.may_be_removed_by(by) {
             let message =
                 "an entry can be removed only by the caller who registered it, by the agent itself, or by an operator";
-            return Err(EngineError::new(Code::RegistrationRefused, message));
+            return Err(EngineError::new(ErrorCode::RegistrationRefused, message));
         }
         agents.drop_entry(&entry).await?;
         tracing::info!(url = %entry.url, %by, "an agent of another host was removed");
@@ -253,7 +253,7 @@ impl DirectoryIndexState {
 
     /// Checks whether the caller may register the target, before anything is fetched.
     fn may_register(&self, target: &AgentTarget, by: &Principal) -> Result<(), EngineError> {
-        let refused = |message: &str| Err(EngineError::new(Code::RegistrationRefused, message));
+        let refused = |message: &str| Err(EngineError::new(ErrorCode::RegistrationRefused, message));
         let here = self.options.here.as_ref().and_then(|here| Url::parse(here).ok());
         if here.is_some_and(|here| target_authority(target) == Some(authority(&here))) {
             return refused("the agents of this host are listed without being registered");
@@ -284,7 +284,7 @@ impl DirectoryIndexState {
             return Ok(());
         }
         let message = format!("{text} may register only itself, and {} is another agent", verified.did);
-        Err(EngineError::new(Code::RegistrationRefused, message))
+        Err(EngineError::new(ErrorCode::RegistrationRefused, message))
     }
 
     async fn check(&self, target: &AgentTarget, by: &Principal) -> Result<VerifiedAgent, ListingRefusal> {

@@ -1,7 +1,7 @@
 //! Decides whether a description may be listed in the directory: it must be valid, and its claims about author and
 //! location must be verified.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_identity::Did;
 use serde_json::Value;
@@ -66,12 +66,12 @@ pub(super) fn verify(described: &VerifiedAgentDescription) -> Result<VerifiedAge
         let more = if more > 0 { format!(", and {more} more faults") } else { String::new() };
         let (url, first) = (plain(described.url.as_str()), plain(&first.to_string()));
         let message = format!("{url} is not a valid description: {first}{more}; `nuncio validate` lists every fault");
-        return Err(fault(Code::ValidationError, message));
+        return Err(fault(ErrorCode::ValidationError, message));
     }
     let unverified = |subject: DescriptionClaim, why: &str| {
         let (url, subject) = (plain(described.url.as_str()), subject.as_str());
         let message = format!("{url} is not listed, since its {subject} could not be verified: {why}");
-        fault(Code::PeerUntrusted, message)
+        fault(ErrorCode::PeerUntrusted, message)
     };
     for subject in REQUIRED_CHECKS {
         match checks.of(subject) {

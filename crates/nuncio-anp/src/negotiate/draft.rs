@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::alternative;
 use crate::negotiation::{self as judge, InterfaceExecutionMode, SecurityProfile};
 use crate::wire::{
-    Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, InterfaceExecution, InterfaceSchemas, NegotiateBody,
+    Alternative, AnpErrorCode, ArtifactMethod, CandidateProtocol, InterfaceExecution, InterfaceSchemas, NegotiateBody,
     NegotiationResult, NegotiationStatus, ProtocolArtifact, RpcError, SelectedInterface, profile, read_digest, texts,
     write_digest,
 };
@@ -34,13 +34,13 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDraftDecisio
         _ => None,
     });
     let Some(fields) = described else { return Ok(None) };
-    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(message);
+    let wrong = |message: &str| RpcError::new(AnpErrorCode::InvalidParams).with_message(message);
     let id = fields.get("protocol_id").and_then(Value::as_str);
     let id = id.ok_or_else(|| wrong("candidateProtocols.protocol_id must be a text"))?.to_owned();
     let Some(digest) = fields.get("digest").and_then(Value::as_str) else {
         let missing = json!({"missing": ["candidateProtocols.digest"]});
         let message = "The document must be named by its digest";
-        return Err(RpcError::new(ErrorCode::MoreInformationRequired).with_message(message).with_details(missing));
+        return Err(RpcError::new(AnpErrorCode::MoreInformationRequired).with_message(message).with_details(missing));
     };
     let digest =
         read_digest(digest).ok_or_else(|| wrong("candidateProtocols.digest must be sha-256: and base64url"))?;
@@ -109,11 +109,11 @@ pub fn result(
         ProtocolDraftState::Accepted { .. } => (true, true),
         ProtocolDraftState::Expired { .. } => {
             let message = "Not both sides accepted the draft in time";
-            return Err(RpcError::new(ErrorCode::NegotiationExpired).with_message(message));
+            return Err(RpcError::new(AnpErrorCode::NegotiationExpired).with_message(message));
         }
         ProtocolDraftState::Rejected { side: ProtocolDraftSide::Us, .. } => {
             return Err(
-                RpcError::new(ErrorCode::NegotiationRejected).with_message("The agent's side rejected the draft")
+                RpcError::new(AnpErrorCode::NegotiationRejected).with_message("The agent's side rejected the draft")
             );
         }
         ProtocolDraftState::Rejected { side: ProtocolDraftSide::Them, .. } => (false, false),

@@ -106,7 +106,7 @@ fn accepted<'a>(offers: &'a PreparedInterfaceOffers, request: &InterfaceRequest)
     }
 }
 
-fn refused(offers: &PreparedInterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
+fn refused(offers: &PreparedInterfaceOffers, request: &InterfaceRequest) -> (AnpErrorCode, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -189,13 +189,13 @@ fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_f
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
     assert_eq!(lost, ["is a natural-language interface, and a protocol was requested", "does not satisfy intent"]);
     wanted.constraints.allow_natural_language_fallback = Some(false);
-    assert_eq!(refused(&offers, &wanted).0, ErrorCode::NoMatchingInterface);
+    assert_eq!(refused(&offers, &wanted).0, AnpErrorCode::NoMatchingInterface);
     // A caller that does not support drafting is refused with that reason.
     let talks = texts(&["direct_message", "direct_structured_call"]);
     let mut cannot = wanted.clone();
     cannot.constraints.allow_natural_language_fallback = None;
     cannot.caller.supported_execution_modes = Some(talks);
-    assert_eq!(refused(&offers, &cannot), (ErrorCode::NoMatchingInterface, vec!["supportedExecutionModes"]));
+    assert_eq!(refused(&offers, &cannot), (AnpErrorCode::NoMatchingInterface, vec!["supportedExecutionModes"]));
     // In the default mode, the natural-language interface is chosen instead of drafting.
     wanted.constraints.allow_natural_language_fallback = Some(true);
     wanted.mode = None;

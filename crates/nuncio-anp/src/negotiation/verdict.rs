@@ -6,7 +6,7 @@ use super::constraint::{NegotiationConstraint, NegotiationConstraintSet, SECURIT
 use super::offer::{InterfaceExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
 use super::score::InterfaceScore;
 use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
-use crate::wire::ErrorCode;
+use crate::wire::AnpErrorCode;
 
 pub const MAX_ALTERNATIVES: usize = 16;
 
@@ -113,7 +113,7 @@ fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> NotChose
 #[error("{message}")]
 pub struct NegotiationRefusal {
     /// One of the nine codes of ANP-06 for a negotiation without a result.
-    pub cause: ErrorCode,
+    pub cause: AnpErrorCode,
     pub message: String,
     /// Constraints that no interface satisfies.
     pub unsupported: NegotiationConstraintSet,
@@ -126,17 +126,17 @@ pub struct NegotiationRefusal {
 }
 
 /// Error codes for a single requirement that no interface satisfies, with the constraints that they report.
-pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[NegotiationConstraint])] = &[
+pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(AnpErrorCode, &[NegotiationConstraint])] = &[
     (
-        ErrorCode::UnsupportedCandidateProfile,
+        AnpErrorCode::UnsupportedCandidateProfile,
         &[NegotiationConstraint::CandidateProtocols, NegotiationConstraint::SupportedProfiles],
     ),
-    (ErrorCode::UnsupportedCandidateSecurity, &SECURITY_CONSTRAINTS),
-    (ErrorCode::UnsupportedCandidateContent, &[NegotiationConstraint::SupportedContentTypes]),
+    (AnpErrorCode::UnsupportedCandidateSecurity, &SECURITY_CONSTRAINTS),
+    (AnpErrorCode::UnsupportedCandidateContent, &[NegotiationConstraint::SupportedContentTypes]),
 ];
 
 impl NegotiationRefusal {
-    fn new(cause: ErrorCode, message: impl Into<String>) -> Self {
+    fn new(cause: AnpErrorCode, message: impl Into<String>) -> Self {
         Self {
             cause,
             message: message.into(),
@@ -151,38 +151,42 @@ impl NegotiationRefusal {
         let mode: String = mode.chars().take(80).collect();
         Self {
             supported: vec![NegotiationMode::StructuredSelection.as_str().to_owned()],
-            ..Self::new(ErrorCode::UnsupportedNegotiationMode, format!("The mode {mode:?} is not supported"))
+            ..Self::new(AnpErrorCode::UnsupportedNegotiationMode, format!("The mode {mode:?} is not supported"))
         }
     }
 
     pub(super) fn expired(created: Timestamp) -> Self {
         let message = format!("The request was created at {created}, more than {} seconds ago", MAX_AGE.as_secs());
-        Self::new(ErrorCode::NegotiationExpired, message)
+        Self::new(AnpErrorCode::NegotiationExpired, message)
     }
 
     pub(super) fn from_the_future(created: Timestamp) -> Self {
         let message = format!("The request was created at {created}, which is in the future");
-        Self::new(ErrorCode::NegotiationRejected, message)
+        Self::new(AnpErrorCode::NegotiationRejected, message)
     }
 
     pub(super) fn more_information() -> Self {
         Self {
             missing: vec!["intent.intentTags", "intent.description"],
-            ..Self::new(ErrorCode::MoreInformationRequired, "The intent has no words or tags that could be compared")
+            ..Self::new(AnpErrorCode::MoreInformationRequired, "The intent has no words or tags that could be compared")
         }
     }
 
     pub(super) fn authorization_required() -> Self {
         Self::new(
-            ErrorCode::AuthorizationRequired,
+            AnpErrorCode::AuthorizationRequired,
             "A suitable interface exists, but only for authenticated callers with its permission",
         )
     }
 
-    pub(super) fn unsupported(cause: ErrorCode, unsupported: NegotiationConstraintSet, supported: Vec<String>) -> Self {
+    pub(super) fn unsupported(
+        cause: AnpErrorCode,
+        unsupported: NegotiationConstraintSet,
+        supported: Vec<String>,
+    ) -> Self {
         let what = match cause {
-            ErrorCode::UnsupportedCandidateProfile => "profile",
-            ErrorCode::UnsupportedCandidateSecurity => "security profile",
+            AnpErrorCode::UnsupportedCandidateProfile => "profile",
+            AnpErrorCode::UnsupportedCandidateSecurity => "security profile",
             _ => "content type",
         };
         let there_is = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
@@ -195,6 +199,10 @@ impl NegotiationRefusal {
             Some(id) => format!("No matching interface; the nearest, {id}, lacks {}", unsupported.names().join(", ")),
             None => "No matching interface".to_owned(),
         };
-        Self { unsupported, nearest: nearest.map(str::to_owned), ..Self::new(ErrorCode::NoMatchingInterface, message) }
+        Self {
+            unsupported,
+            nearest: nearest.map(str::to_owned),
+            ..Self::new(AnpErrorCode::NoMatchingInterface, message)
+        }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::AnpServerState;
 use super::rpc::invalid_params;
-use crate::wire::{ErrorCode, RpcError};
+use crate::wire::{AnpErrorCode, RpcError};
 
 impl AnpServerState {
     /// Sends a message to the agent and waits for the agent's answer. Tools run on behalf of this caller, who cannot
@@ -53,6 +53,6 @@ impl AnpServerState {
         turn.finished().await;
         turn.answer()
             .map(|text| json!({"text": text, "session": session}))
-            .map_err(|failure| RpcError::new(ErrorCode::InternalError).with_message(failure.message))
+            .map_err(|failure| RpcError::new(AnpErrorCode::InternalError).with_message(failure.message))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::policy::Protocol;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::AnpServerState;
 use super::rpc::with_reason;
-use crate::wire::{AnpRequest, DirectMessageReceipt, ErrorCode, RequestTargetKind, RpcError};
+use crate::wire::{AnpErrorCode, AnpRequest, DirectMessageReceipt, RequestTargetKind, RpcError};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
 /// reply to each other without end.
@@ -29,9 +29,11 @@ impl AnpServerState {
         // Only an origin proof identifies the sender, because the message may have been forwarded.
         let sender = match caller.map(|caller| (caller.principal.clone(), caller)) {
             Some((Principal::Did(did), caller)) if request.auth.is_some() => (did, caller),
-            _ => return Err(RpcError::new(ErrorCode::Unauthorized).with_message("direct.send needs an origin proof")),
+            _ => {
+                return Err(RpcError::new(AnpErrorCode::Unauthorized).with_message("direct.send needs an origin proof"));
+            }
         };
-        let misshapen = |message: String| RpcError::new(ErrorCode::InvalidParamsShape).with_message(message);
+        let misshapen = |message: String| RpcError::new(AnpErrorCode::InvalidParamsShape).with_message(message);
         let needed = |field: &Option<String>, name: &str| {
             let short = field.clone().filter(|text| text.len() <= MAX_ID_BYTES);
             short.ok_or_else(|| misshapen(format!("params.meta.{name} must be a text of 1 to {MAX_ID_BYTES} bytes")))
@@ -45,7 +47,9 @@ impl AnpServerState {
         let text = text(request, &content_type)?;
         let served = self.addressee(request)?;
         if !served.agent.presence.conversation {
-            return Err(RpcError::new(ErrorCode::PolicyViolation).with_message("this agent does not accept messages"));
+            return Err(
+                RpcError::new(AnpErrorCode::PolicyViolation).with_message("this agent does not accept messages")
+            );
         }
         let accepted = json!(DirectMessageReceipt {
             accepted: true,
@@ -86,7 +90,7 @@ impl AnpServerState {
         let incoming = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
         let begun = self.engine.direct_messages().receive_direct_message(caller, served, incoming).await;
         begun.map_err(|error| match error.code {
-            Code::IdempotencyMismatch => with_reason(ErrorCode::IdempotencyConflict, error.message, error.code),
+            ErrorCode::IdempotencyMismatch => with_reason(AnpErrorCode::IdempotencyConflict, error.message, error.code),
             _ => error.into(),
         })
     }
@@ -94,11 +98,11 @@ impl AnpServerState {
 
 /// Text of a message: exactly one of the three body members, matching the content type (P3 §6).
 fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
-    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).with_message(message);
+    let wrong = |message: &str| RpcError::new(AnpErrorCode::InvalidPayloadShape).with_message(message);
     let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");
     let is_json = is_json(content_type);
     if !is_text && !is_json {
-        return Err(RpcError::new(ErrorCode::UnsupportedContentType)
+        return Err(RpcError::new(AnpErrorCode::UnsupportedContentType)
             .with_message("only the content type text/plain and JSON types are supported"));
     }
     let shapes = ["text", "payload", "payload_b64u"].map(|name| request.body.get(name));

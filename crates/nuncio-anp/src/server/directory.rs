@@ -4,7 +4,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::principal::Principal;
-use nuncio_core::{Code, json};
+use nuncio_core::{ErrorCode, json};
 use nuncio_engine::EngineError;
 use nuncio_engine::directory::{ListingId, not_registered};
 use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
@@ -25,7 +25,7 @@ pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) 
     let asked = QueryParameters::of(request.uri());
     let wanted = match DirectorySearchQuery::read(asked.pairs()) {
         Ok(wanted) => wanted,
-        Err(why) => return refuse(&EngineError::new(Code::BadRequest, why)),
+        Err(why) => return refuse(&EngineError::new(ErrorCode::BadRequest, why)),
     };
     let found = anp.directory.find(&anp.host, |agent| anp.identities.agent_did(agent), &wanted);
     let address = format!("{}{PATH}", anp.host.base);
@@ -41,11 +41,14 @@ pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) 
 impl RegistrationRequest {
     /// Parses the body of a registration, which names the agent.
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
-        let wrong = |why: String| EngineError::new(Code::BadRequest, why);
+        let wrong = |why: String| EngineError::new(ErrorCode::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
         let value = json::read(body, MAX_REGISTRATION_BYTES).map_err(|why| {
-            let code =
-                if matches!(why, json::JsonDocumentError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
+            let code = if matches!(why, json::JsonDocumentError::NotJson(_)) {
+                ErrorCode::BadJson
+            } else {
+                ErrorCode::BadRequest
+            };
             EngineError::new(code, format!("the body {why}; {form}"))
         })?;
         let registration: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
@@ -130,20 +133,21 @@ async fn finished<T: Send + 'static>(
 ) -> Result<T, EngineError> {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(EngineError::new(Code::Internal, "an internal error occurred; try again")),
+        Err(_) => Err(EngineError::new(ErrorCode::Internal, "an internal error occurred; try again")),
     }
 }
 
 fn refused(error: &EngineError) -> Response {
     let status = match error.code {
-        Code::RegistrationRefused => StatusCode::FORBIDDEN,
-        Code::NotRegistered => StatusCode::NOT_FOUND,
-        Code::DirectoryFull => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::RegistrationRefused => StatusCode::FORBIDDEN,
+        ErrorCode::NotRegistered => StatusCode::NOT_FOUND,
+        ErrorCode::DirectoryFull => StatusCode::TOO_MANY_REQUESTS,
         // The request is well formed, but the agent it names does not qualify.
-        Code::ValidationError | Code::PeerUntrusted | Code::OutboundRefused | Code::AuthRequired => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
-        Code::EndpointUnreachable => StatusCode::BAD_GATEWAY,
+        ErrorCode::ValidationError
+        | ErrorCode::PeerUntrusted
+        | ErrorCode::OutboundRefused
+        | ErrorCode::AuthRequired => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::EndpointUnreachable => StatusCode::BAD_GATEWAY,
         code => nuncio_http::status(code),
     };
     error_response(status, error)

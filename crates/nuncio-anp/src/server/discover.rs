@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use http::HeaderMap;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_engine::EngineError;
@@ -36,7 +36,7 @@ impl AnpServerState {
     ) -> Response {
         match self.document(name, write) {
             Some(document) => document.answer(headers, VARY),
-            None => refuse(&EngineError::new(Code::NotFound, missing)),
+            None => refuse(&EngineError::new(ErrorCode::NotFound, missing)),
         }
     }
 
@@ -68,7 +68,7 @@ pub(super) async fn agents(
     headers: HeaderMap,
 ) -> Response {
     let Ok(Query(PageQuery { page })) = asked else {
-        return refuse(&EngineError::new(Code::BadRequest, "page must be a number"));
+        return refuse(&EngineError::new(ErrorCode::BadRequest, "page must be a number"));
     };
     let page = page.unwrap_or(1);
     let agents = anp.engine.agents().list();
@@ -92,7 +92,7 @@ pub(super) async fn description(
     let form = match asked.as_ref().map(|Query(query)| query.proof.as_deref()) {
         Ok(None | Some("data_integrity")) => DescriptionProofForm::DataIntegrity,
         Ok(Some("literal")) => DescriptionProofForm::Literal,
-        _ => return refuse(&EngineError::new(Code::BadRequest, "proof must be data_integrity or literal")),
+        _ => return refuse(&EngineError::new(ErrorCode::BadRequest, "proof must be data_integrity or literal")),
     };
     // The cache name includes the DID, because a new key changes the DID and the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -18,7 +18,7 @@ use super::rpc::{invalid_params, tool_failed, with_reason};
 use crate::negotiate::draft::{self, CallerDraftDecision, ProtocolDraftLocations};
 use crate::negotiation::{MAX_AGE, SecurityProfile};
 use crate::project::{ToolDocumentKind, interface_id};
-use crate::wire::{Alternative, AnpRequest, ErrorCode, NegotiateBody, RpcError, read_digest};
+use crate::wire::{Alternative, AnpErrorCode, AnpRequest, NegotiateBody, RpcError, read_digest};
 
 impl AnpServerState {
     pub(super) async fn draft(
@@ -49,20 +49,20 @@ impl AnpServerState {
         decision: &CallerDraftDecision,
     ) -> Result<Value, RpcError> {
         if request.meta.created_at.is_some_and(|created| created.until(self.engine.now()) > MAX_AGE) {
-            return Err(RpcError::new(ErrorCode::NegotiationExpired));
+            return Err(RpcError::new(AnpErrorCode::NegotiationExpired));
         }
         let drafts = self.engine.drafts();
         if !drafts.can_draft(served) {
-            return Err(RpcError::new(ErrorCode::UnsupportedNegotiationMode));
+            return Err(RpcError::new(AnpErrorCode::UnsupportedNegotiationMode));
         }
         if request.meta.security_profile != SecurityProfile::TransportProtected {
-            return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
+            return Err(RpcError::new(AnpErrorCode::UnsupportedCandidateSecurity));
         }
         let caller = identified(caller)?;
         let answer = if decision.accepts { ProtocolDraftAnswer::Accept } else { ProtocolDraftAnswer::Reject };
         let draft = match drafts.answer_draft(caller, served, &decision.id, &decision.digest, answer).await {
             // The result for the final state of the draft is more informative than the error.
-            Err(error) if error.code == Code::DraftNotAccepted => {
+            Err(error) if error.code == ErrorCode::DraftNotAccepted => {
                 let draft = drafts.draft(caller, served, &decision.id).await.map_err(refused)?;
                 if draft.digest != decision.digest {
                     return Err(refused(error));
@@ -103,10 +103,10 @@ impl AnpServerState {
         let call = read_call(call)?;
         let made = self.engine.drafts().call_drafted(caller, served, call).await;
         let value = made.map_err(|error| match error.code {
-            Code::DraftNotFound | Code::DraftNotAccepted => {
-                with_reason(ErrorCode::Forbidden, error.message, error.code)
+            ErrorCode::DraftNotFound | ErrorCode::DraftNotAccepted => {
+                with_reason(AnpErrorCode::Forbidden, error.message, error.code)
             }
-            Code::InvalidOutput | Code::BrainFailed => tool_failed(error.message, error.code, true),
+            ErrorCode::InvalidOutput | ErrorCode::BrainFailed => tool_failed(error.message, error.code, true),
             _ => error.into(),
         })?;
         Ok(json!({"response": value}))
@@ -139,18 +139,18 @@ pub(super) fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> Stri
 /// Returns the authenticated caller; an error without one, because drafts require authentication.
 fn identified(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
     caller.filter(|caller| caller.principal != Principal::Anonymous).ok_or_else(|| {
-        RpcError::new(ErrorCode::AuthorizationRequired).with_message("Drafting a protocol requires authentication")
+        RpcError::new(AnpErrorCode::AuthorizationRequired).with_message("Drafting a protocol requires authentication")
     })
 }
 
 /// Maps engine errors about drafts to error codes of ANP.
 fn refused(error: EngineError) -> RpcError {
     let code = match error.code {
-        Code::DraftFailed => ErrorCode::NoMatchingInterface,
-        Code::DraftNotFound => ErrorCode::UnsupportedCandidateProfile,
-        Code::DraftNotAccepted => ErrorCode::NegotiationRejected,
-        Code::QueueFull => ErrorCode::RateLimited,
-        Code::IdempotencyMismatch => ErrorCode::IdempotencyConflict,
+        ErrorCode::DraftFailed => AnpErrorCode::NoMatchingInterface,
+        ErrorCode::DraftNotFound => AnpErrorCode::UnsupportedCandidateProfile,
+        ErrorCode::DraftNotAccepted => AnpErrorCode::NegotiationRejected,
+        ErrorCode::QueueFull => AnpErrorCode::RateLimited,
+        ErrorCode::IdempotencyMismatch => AnpErrorCode::IdempotencyConflict,
         _ => return error.into(),
     };
     with_reason(code, error.message, error.code)

@@ -1,6 +1,6 @@
 //! Messages that local agents send.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
@@ -86,7 +86,7 @@ impl AnpServerState {
             .map_err(|it| DirectMessageDeliveryFailure::permanent(it.1.message))?;
         let taken = Box::pin(self.dispatch(None, request)).await;
         taken.map(drop).map_err(|error| {
-            let later = error.known_code().is_none_or(crate::wire::ErrorCode::is_retryable);
+            let later = error.known_code().is_none_or(crate::wire::AnpErrorCode::is_retryable);
             DirectMessageDeliveryFailure { why: error.message, later }
         })
     }
@@ -96,7 +96,7 @@ impl AnpServerState {
         let sent =
             self.engine.direct_messages().record_direct_message(&message.agent, &message.id, &message.to).await?;
         self.send(message).await.map_err(|failed| {
-            EngineError::new(Code::EndpointUnreachable, format!("the message could not be sent: {}", failed.why))
+            EngineError::new(ErrorCode::EndpointUnreachable, format!("the message could not be sent: {}", failed.why))
         })?;
         Ok(sent)
     }

@@ -14,7 +14,7 @@ use super::operations::NegotiationOperationKey;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
 use crate::negotiation::{AcceptedInterfaceOrDraft, NegotiationMode, PreparedInterfaceOffers};
 use crate::project::{ConversationInterfaceState, InterfaceOfferContext, ToolOfferState};
-use crate::wire::{AnpRequest, ErrorCode, RequestTargetKind, RpcError};
+use crate::wire::{AnpErrorCode, AnpRequest, RequestTargetKind, RpcError};
 
 pub(super) const RESULT_VALIDITY: Duration = Duration::from_secs(600);
 
@@ -78,8 +78,8 @@ impl AnpServerState {
     /// Agent that a request addresses by its DID. A request to the message service itself needs a host with exactly one
     /// agent.
     pub(super) fn addressee(&self, request: &AnpRequest) -> Result<Arc<PublishedAgent>, RpcError> {
-        let wrong = |message: &str| RpcError::new(ErrorCode::InvalidTargetBinding).with_message(message);
-        let missing = || RpcError::new(ErrorCode::TargetNotFound);
+        let wrong = |message: &str| RpcError::new(AnpErrorCode::InvalidTargetBinding).with_message(message);
+        let missing = || RpcError::new(AnpErrorCode::TargetNotFound);
         let named = request.meta.target.as_ref();
         let target = named.ok_or_else(|| wrong("meta.target must name the agent to negotiate with"))?;
         let is_target = |did: Option<String>| did.as_ref() == Some(&target.did);

@@ -8,7 +8,7 @@ use nuncio_engine::Caller;
 use serde_json::{Value, json};
 
 use super::negotiate::RESULT_VALIDITY;
-use crate::wire::{AnpRequest, ErrorCode, RpcError};
+use crate::wire::{AnpErrorCode, AnpRequest, RpcError};
 
 const MAX_OPERATIONS: usize = 4096;
 
@@ -60,7 +60,7 @@ impl NegotiationResultCache {
     pub(super) fn result_of(&self, key: &NegotiationOperationKey, now: Timestamp) -> Result<Option<Value>, RpcError> {
         match self.0.get(&key.operation, now) {
             Some(earlier) if earlier.request == key.request => Ok(Some(earlier.result)),
-            Some(_) => Err(RpcError::new(ErrorCode::IdempotencyConflict)),
+            Some(_) => Err(RpcError::new(AnpErrorCode::IdempotencyConflict)),
             None => Ok(None),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Content;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{AnpResult, AnpServerState, refuse};
 use crate::project::chat_method;
-use crate::wire::{AnpResponse, ErrorCode, RpcError};
+use crate::wire::{AnpErrorCode, AnpResponse, RpcError};
 
 const MAX_BATCH: usize = 32;
 
@@ -26,10 +26,10 @@ const TOOL_FAILED: i64 = -32000;
 /// Handles `POST /agents/{name}/rpc`.
 pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
-    let missing = |error: EngineError| refuse(&EngineError { code: Code::NotFound, ..error });
+    let missing = |error: EngineError| refuse(&EngineError { code: ErrorCode::NotFound, ..error });
     let served = anp.engine.agents().agent(&name).map_err(missing)?;
     let Some(caller) = asked.caller.clone() else {
-        let refused = || refuse(&EngineError::new(Code::Unauthorized, "authentication is required"));
+        let refused = || refuse(&EngineError::new(ErrorCode::Unauthorized, "authentication is required"));
         return Err(asked.challenge.take().unwrap_or_else(refused));
     };
     let refused = |code, message| {
@@ -37,9 +37,9 @@ pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<Str
         Some(AnpResponse::error(None::<Value>, error).to_json())
     };
     let answer = match nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES) {
-        Err(unreadable) => refused(ErrorCode::ParseError, format!("Parse error: {unreadable}")),
+        Err(unreadable) => refused(AnpErrorCode::ParseError, format!("Parse error: {unreadable}")),
         Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > MAX_BATCH => {
-            refused(ErrorCode::InvalidRequest, format!("a batch has 1 to {MAX_BATCH} requests"))
+            refused(AnpErrorCode::InvalidRequest, format!("a batch has 1 to {MAX_BATCH} requests"))
         }
         Ok(Value::Array(requests)) => {
             let calls = requests.into_iter().map(|request| one(&anp, &served, &caller, request));
@@ -69,7 +69,7 @@ async fn one(anp: &AnpServerState, served: &Arc<PublishedAgent>, caller: &Caller
 /// Parses method name and arguments; the arguments are `None` if they are not given by name.
 fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError> {
     let invalid =
-        |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(format!("Invalid request: {message}"));
+        |message: &str| RpcError::new(AnpErrorCode::InvalidRequest).with_message(format!("Invalid request: {message}"));
     let Value::Object(mut members) = request else { return Err(invalid("it is not an object")) };
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` must be \"2.0\""));
@@ -102,7 +102,7 @@ async fn run(
         caller: caller.clone(),
         protocol: Protocol::Anp,
         served: Arc::clone(served),
-        tool: ToolName::parse(method).map_err(|_| RpcError::new(ErrorCode::MethodNotFound))?,
+        tool: ToolName::parse(method).map_err(|_| RpcError::new(AnpErrorCode::MethodNotFound))?,
         arguments,
         trace: TraceIds::default(),
     };
@@ -128,12 +128,16 @@ fn from_text(content: Content) -> Value {
 /// Maps the failure of a tool to a JSON-RPC error.
 fn of_failure(ExecutionFailure { code: reason, message, .. }: ExecutionFailure) -> RpcError {
     let code = match reason {
-        Code::ToolNotFound => ErrorCode::MethodNotFound,
-        Code::InvalidArguments => ErrorCode::InvalidParams,
-        Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed | Code::Refused => {
-            ErrorCode::Forbidden
+        ErrorCode::ToolNotFound => AnpErrorCode::MethodNotFound,
+        ErrorCode::InvalidArguments => AnpErrorCode::InvalidParams,
+        ErrorCode::ScopeNotGranted
+        | ErrorCode::Denied
+        | ErrorCode::ApprovalExpired
+        | ErrorCode::ApprovalClosed
+        | ErrorCode::Refused => AnpErrorCode::Forbidden,
+        ErrorCode::ToolTimeout | ErrorCode::ToolBusy | ErrorCode::ToolUnavailable => {
+            AnpErrorCode::TemporarilyUnavailable
         }
-        Code::ToolTimeout | Code::ToolBusy | Code::ToolUnavailable => ErrorCode::TemporarilyUnavailable,
         _ => return tool_failed(message, reason, false),
     };
     with_reason(code, message, reason)
@@ -143,30 +147,30 @@ fn of_failure(ExecutionFailure { code: reason, message, .. }: ExecutionFailure) 
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
         let code = match error.code {
-            Code::ShuttingDown
-            | Code::StoreUnavailable
-            | Code::ComputationQueueFull
-            | Code::QuotaExceeded
-            | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
-            Code::Internal => ErrorCode::InternalError,
-            Code::Unauthorized => ErrorCode::Unauthorized,
-            Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,
-            _ => ErrorCode::InvalidParams,
+            ErrorCode::ShuttingDown
+            | ErrorCode::StoreUnavailable
+            | ErrorCode::ComputationQueueFull
+            | ErrorCode::QuotaExceeded
+            | ErrorCode::TurnRunning => AnpErrorCode::TemporarilyUnavailable,
+            ErrorCode::Internal => AnpErrorCode::InternalError,
+            ErrorCode::Unauthorized => AnpErrorCode::Unauthorized,
+            ErrorCode::ScopeNotGranted | ErrorCode::Denied => AnpErrorCode::Forbidden,
+            _ => AnpErrorCode::InvalidParams,
         };
         with_reason(code, error.message, error.code)
     }
 }
 
 /// Builds a JSON-RPC error whose data also names the code of the engine's error.
-pub(super) fn with_reason(code: ErrorCode, message: String, reason: Code) -> RpcError {
+pub(super) fn with_reason(code: AnpErrorCode, message: String, reason: ErrorCode) -> RpcError {
     RpcError::new(code).with_message(message).with_details(json!({"reason": reason}))
 }
 
-pub(super) fn tool_failed(message: String, reason: Code, retryable: bool) -> RpcError {
+pub(super) fn tool_failed(message: String, reason: ErrorCode, retryable: bool) -> RpcError {
     let data = json!({"retryable": retryable, "details": {"reason": reason}});
     RpcError { code: TOOL_FAILED, message, data: Some(data) }
 }
 
 pub(super) fn invalid_params(message: &str) -> RpcError {
-    RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"))
+    RpcError::new(AnpErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"))
 }

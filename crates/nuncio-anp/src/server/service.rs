@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{AnpResult, AnpServerState};
 use crate::negotiation::SecurityProfile;
 use crate::wire::{
-    AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError, ServiceCapabilities, method, profile, texts,
+    AnpErrorCode, AnpRequest, AnpResponse, MAX_REQUEST_BYTES, RpcError, ServiceCapabilities, method, profile, texts,
 };
 
 /// Handles `POST /anp`.
@@ -30,22 +30,22 @@ pub(super) async fn answer(State(anp): State<AnpServerState>, request: Request) 
 impl AnpServerState {
     pub(super) async fn dispatch(&self, caller: Option<Caller>, request: AnpRequest) -> Result<Value, RpcError> {
         if self.engine.is_closing() {
-            return Err(RpcError::new(ErrorCode::TemporarilyUnavailable));
+            return Err(RpcError::new(AnpErrorCode::TemporarilyUnavailable));
         }
         let expected = match request.method.as_str() {
             method::GET_CAPABILITIES => profile::CORE_BINDING,
             method::NEGOTIATE => profile::NEGOTIATION,
             method::DIRECT_SEND => profile::DIRECT,
-            _ => return Err(RpcError::new(ErrorCode::MethodNotFound)),
+            _ => return Err(RpcError::new(AnpErrorCode::MethodNotFound)),
         };
         if request.meta.profile != expected {
             let details = json!({"supported": [expected]});
-            return Err(RpcError::new(ErrorCode::UnsupportedProfile).with_details(details));
+            return Err(RpcError::new(AnpErrorCode::UnsupportedProfile).with_details(details));
         }
         // A request under another security profile is refused here, except for negotiation, which reports this itself.
         if expected != profile::NEGOTIATION && request.meta.security_profile != SecurityProfile::TransportProtected {
             let details = json!({"supported": [SecurityProfile::TransportProtected.as_str()]});
-            return Err(RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(details));
+            return Err(RpcError::new(AnpErrorCode::UnsupportedSecurityProfile).with_details(details));
         }
         let caller = self.sender(caller, &request).await?;
         match request.method.as_str() {
@@ -70,7 +70,7 @@ impl AnpServerState {
             && claimed != shown
         {
             let message = "meta.sender_did is not the DID that signed";
-            return Err(RpcError::new(ErrorCode::Unauthorized).with_message(message));
+            return Err(RpcError::new(AnpErrorCode::Unauthorized).with_message(message));
         }
         let Some(did) = by_proof else { return Ok(caller) };
         let request = caller.and_then(|caller| caller.request);

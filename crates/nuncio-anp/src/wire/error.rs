@@ -1,6 +1,6 @@
 //! Errors of the core binding and its profiles: JSON-RPC error objects with an additional machine-readable code.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,11 +10,11 @@ macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $word:literal, $message:literal, $retry:ident;)*) => {
         /// All errors that Nuncio sends or recognises.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum ErrorCode {
+        pub enum AnpErrorCode {
             $($(#[doc = $doc])* $name,)*
         }
 
-        impl ErrorCode {
+        impl AnpErrorCode {
             /// All error codes: those of JSON-RPC, then those of ANP ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
@@ -105,7 +105,7 @@ codes! {
     SecurityModeRequired = 2004, "direct.security_mode_required", "A stronger security mode is required", never;
 }
 
-impl ErrorCode {
+impl AnpErrorCode {
     #[must_use]
     pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.code() == code)
@@ -120,7 +120,7 @@ pub struct HttpErrorBody<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HttpError<'a> {
-    pub code: Code,
+    pub code: ErrorCode,
     pub message: &'a str,
 }
 
@@ -137,7 +137,7 @@ pub struct RpcError {
 impl RpcError {
     /// An RPC error with the default message of its code.
     #[must_use]
-    pub fn new(code: ErrorCode) -> Self {
+    pub fn new(code: AnpErrorCode) -> Self {
         let data = code.anp_code().map(|word| json!({"anp_code": word, "retryable": code.is_retryable()}));
         Self { code: code.code(), message: code.message().to_owned(), data }
     }
@@ -166,10 +166,10 @@ impl RpcError {
     /// The error by its number or, if the number is another implementation's own, by its machine-readable code
     /// (ANP-06 §11).
     #[must_use]
-    pub fn known_code(&self) -> Option<ErrorCode> {
-        ErrorCode::from_code(self.code).or_else(|| {
+    pub fn known_code(&self) -> Option<AnpErrorCode> {
+        AnpErrorCode::from_code(self.code).or_else(|| {
             let word = self.anp_code()?;
-            ErrorCode::ALL.iter().copied().find(|it| it.anp_code() == Some(word))
+            AnpErrorCode::ALL.iter().copied().find(|it| it.anp_code() == Some(word))
         })
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn error_is_recognised_by_its_number_or_by_its_machine_readable_code() {
         let known = |error: Value| serde_json::from_value::<RpcError>(error).unwrap().known_code();
-        let outdated = Some(ErrorCode::UnsupportedCandidateProfile);
+        let outdated = Some(AnpErrorCode::UnsupportedCandidateProfile);
         let data = json!({"anp_code": "meta.unsupported_candidate_profile"});
         assert_eq!(known(json!({"code": 1603, "message": "x"})), outdated);
         assert_eq!(known(json!({"code": -32000, "message": "x", "data": data})), outdated);

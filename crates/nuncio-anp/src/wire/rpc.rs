@@ -10,7 +10,7 @@ use nuncio_identity::rfc3339;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{ErrorCode, RpcError, method, profile};
+use super::{AnpErrorCode, RpcError, method, profile};
 use crate::negotiation::SecurityProfile;
 
 pub const MAX_REQUEST_BYTES: usize = 1 << 20;
@@ -108,7 +108,7 @@ impl AnpRequest {
     pub fn read(bytes: &[u8]) -> Result<Self, Box<RequestRejection>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
         let Value::Object(mut members) = value else {
-            let code = if value.is_array() { ErrorCode::BatchNotSupported } else { ErrorCode::InvalidRequest };
+            let code = if value.is_array() { AnpErrorCode::BatchNotSupported } else { AnpErrorCode::InvalidRequest };
             return Err(Box::new((None, RpcError::new(code))));
         };
         let id = read_id(&members).map_err(|error| Box::new((None, error)))?;
@@ -134,8 +134,8 @@ fn to_object(value: &impl Serialize) -> Map<String, Value> {
 
 fn unread(unreadable: &JsonDocumentError) -> RpcError {
     let code = match unreadable {
-        JsonDocumentError::NotJson(_) => ErrorCode::ParseError,
-        _ => ErrorCode::InvalidRequest,
+        JsonDocumentError::NotJson(_) => AnpErrorCode::ParseError,
+        _ => AnpErrorCode::InvalidRequest,
     };
     RpcError::new(code).with_message(format!("{}: {unreadable}", code.message()))
 }
@@ -143,13 +143,13 @@ fn unread(unreadable: &JsonDocumentError) -> RpcError {
 fn read_id(members: &Map<String, Value>) -> Result<String, RpcError> {
     match members.get("id") {
         Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_ID => Ok(id.clone()),
-        _ => Err(RpcError::new(ErrorCode::InvalidRequestId)
+        _ => Err(RpcError::new(AnpErrorCode::InvalidRequestId)
             .with_details(json!({"expected": format!("a string of 1 to {MAX_ID} bytes")}))),
     }
 }
 
 fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest, RpcError> {
-    let invalid = |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(message);
+    let invalid = |message: &str| RpcError::new(AnpErrorCode::InvalidRequest).with_message(message);
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("jsonrpc must be \"2.0\""));
     }
@@ -231,7 +231,7 @@ impl RequestMeta {
         let needed = |name: &str| text(name)?.ok_or_else(|| shape_error(&format!("params.meta.{name}"), "a profile"));
         let profile = needed("profile")?;
         let security_profile = SecurityProfile::parse(&needed("security_profile")?).ok_or_else(|| {
-            RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(json!({
+            RpcError::new(AnpErrorCode::UnsupportedSecurityProfile).with_details(json!({
                 "field": "params.meta.security_profile",
                 "expected": SecurityProfile::ALL.map(SecurityProfile::as_str),
             }))
@@ -273,12 +273,12 @@ fn refuse_unknown_members(
     if unknown.is_empty() {
         return Ok(());
     }
-    let error = RpcError::new(ErrorCode::InvalidParamsShape).with_message(format!("{path} has unknown fields"));
+    let error = RpcError::new(AnpErrorCode::InvalidParamsShape).with_message(format!("{path} has unknown fields"));
     Err(error.with_details(json!({"field": path, "unexpected_fields": unknown})))
 }
 
 fn shape_error(field: &str, expected: &str) -> RpcError {
-    let error = RpcError::new(ErrorCode::InvalidParamsShape).with_message(format!("{field} must be {expected}"));
+    let error = RpcError::new(AnpErrorCode::InvalidParamsShape).with_message(format!("{field} must be {expected}"));
     error.with_details(json!({"field": field, "expected": expected}))
 }
 

@@ -13,7 +13,7 @@ use nuncio_anp::client::{
     RemoteMethod,
 };
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
+use nuncio_anp::wire::{AnpErrorCode, NegotiationResult, RpcError};
 use serde_json::{Map, Value, json};
 
 use crate::client_fixtures::{
@@ -172,7 +172,7 @@ async fn folder_that_cannot_be_written_does_not_stop_the_call() {
 
 #[tokio::test]
 async fn call_answered_1603_is_renegotiated_once_and_repeated() {
-    let refusal = || RpcError::new(ErrorCode::UnsupportedCandidateProfile);
+    let refusal = || RpcError::new(AnpErrorCode::UnsupportedCandidateProfile);
     let hotel = grand_hotel(move |request, before| {
         (request.line() == RPC && before == 1).then(|| rpc(request, Err(refusal())))
     })
@@ -198,7 +198,7 @@ async fn call_answered_1603_is_renegotiated_once_and_repeated() {
     assert_eq!((refusing.asked(NEGOTIATE), refusing.hits(RPC)), (2, 2));
     let unwilling = grand_hotel(move |request, _| {
         let negotiates = request.line() == "POST /anp" && request.json()["method"] == NEGOTIATE;
-        negotiates.then(|| rpc(request, Err(RpcError::new(ErrorCode::NoMatchingInterface))))
+        negotiates.then(|| rpc(request, Err(RpcError::new(AnpErrorCode::NoMatchingInterface))))
     })
     .await;
     assert_eq!(run(&unwilling, &file).await.0.unwrap_err().reason, ClientErrorReason::NotAgreed);

@@ -5,7 +5,7 @@ use nuncio_anp::client::{
     VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
+use nuncio_anp::wire::{AnpErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
@@ -44,15 +44,15 @@ fn invocation() -> Invocation {
 #[tokio::test]
 async fn each_negotiation_error_is_reported_and_no_method_is_called() {
     let nine = [
-        (ErrorCode::NegotiationRejected, 1600, "meta.negotiation_rejected"),
-        (ErrorCode::NoMatchingInterface, 1601, "meta.no_matching_interface"),
-        (ErrorCode::UnsupportedNegotiationMode, 1602, "meta.unsupported_negotiation_mode"),
-        (ErrorCode::UnsupportedCandidateProfile, 1603, "meta.unsupported_candidate_profile"),
-        (ErrorCode::UnsupportedCandidateSecurity, 1604, "meta.unsupported_security_profile"),
-        (ErrorCode::UnsupportedCandidateContent, 1605, "meta.unsupported_content_type"),
-        (ErrorCode::MoreInformationRequired, 1606, "meta.more_information_required"),
-        (ErrorCode::AuthorizationRequired, 1607, "meta.authorization_required"),
-        (ErrorCode::NegotiationExpired, 1608, "meta.negotiation_expired"),
+        (AnpErrorCode::NegotiationRejected, 1600, "meta.negotiation_rejected"),
+        (AnpErrorCode::NoMatchingInterface, 1601, "meta.no_matching_interface"),
+        (AnpErrorCode::UnsupportedNegotiationMode, 1602, "meta.unsupported_negotiation_mode"),
+        (AnpErrorCode::UnsupportedCandidateProfile, 1603, "meta.unsupported_candidate_profile"),
+        (AnpErrorCode::UnsupportedCandidateSecurity, 1604, "meta.unsupported_security_profile"),
+        (AnpErrorCode::UnsupportedCandidateContent, 1605, "meta.unsupported_content_type"),
+        (AnpErrorCode::MoreInformationRequired, 1606, "meta.more_information_required"),
+        (AnpErrorCode::AuthorizationRequired, 1607, "meta.authorization_required"),
+        (AnpErrorCode::NegotiationExpired, 1608, "meta.negotiation_expired"),
     ];
     for (code, number, decision) in nine {
         let hotel =
@@ -117,7 +117,7 @@ fn with_bearer(mut world: TestClient, token: &str) -> TestClient {
 
 #[tokio::test]
 async fn forbidden_or_unauthorized_call_discards_the_agreement_and_is_not_repeated() {
-    for code in [ErrorCode::Forbidden, ErrorCode::Unauthorized] {
+    for code in [AnpErrorCode::Forbidden, AnpErrorCode::Unauthorized] {
         let hotel = grand_hotel(move |request, before| {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
         })

@@ -8,7 +8,7 @@ use nuncio_anp::client::{
     AgentTarget, ChosenBy, ClientErrorReason, Invocation, MethodChoice, NegotiationRequest, VerifiedAgentDescription,
 };
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
+use nuncio_anp::wire::{AnpErrorCode, NegotiationResult, RpcError};
 use nuncio_identity::origin_proof::{OriginProof, OriginProofInput, verify_origin};
 use nuncio_identity::{DidDocument, K1ProofRule, NewDidDocument, SignaturePolicy};
 use serde_json::{Value, json};
@@ -255,7 +255,7 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
     })
     .await;
     let mute = grand_hotel(|request, _| {
-        is(request, CAPABILITIES).then(|| rpc(request, Err(RpcError::new(ErrorCode::MethodNotFound))))
+        is(request, CAPABILITIES).then(|| rpc(request, Err(RpcError::new(AnpErrorCode::MethodNotFound))))
     })
     .await;
     let rows = [
@@ -358,12 +358,12 @@ async fn changed_did_document_discards_the_agreement() {
 #[tokio::test]
 async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_repeated() {
     for code in [
-        ErrorCode::MethodNotFound,
-        ErrorCode::UnsupportedProfile,
-        ErrorCode::UnsupportedSecurityProfile,
-        ErrorCode::UnsupportedContentType,
-        ErrorCode::UnsupportedCandidateProfile,
-        ErrorCode::NegotiationExpired,
+        AnpErrorCode::MethodNotFound,
+        AnpErrorCode::UnsupportedProfile,
+        AnpErrorCode::UnsupportedSecurityProfile,
+        AnpErrorCode::UnsupportedContentType,
+        AnpErrorCode::UnsupportedCandidateProfile,
+        AnpErrorCode::NegotiationExpired,
     ] {
         // The first call succeeds, and the second is refused.
         let hotel = grand_hotel(move |request, before| {
@@ -382,7 +382,7 @@ async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_rep
     }
     // A call that failed for another reason is not repeated, because it may have been executed.
     let failing = grand_hotel(|request, _| {
-        (request.line() == RPC).then(|| rpc(request, Err(RpcError::new(ErrorCode::InternalError))))
+        (request.line() == RPC).then(|| rpc(request, Err(RpcError::new(AnpErrorCode::InternalError))))
     })
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &failing)]);

@@ -1,7 +1,7 @@
 //! Tests of requests and responses of the core binding, and of the error code for each invalid request.
 
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError};
+use nuncio_anp::wire::{AnpErrorCode, AnpRequest, AnpResponse, MAX_REQUEST_BYTES, RpcError};
 use serde_json::{Value, json};
 
 fn request() -> Value {
@@ -26,7 +26,7 @@ fn request() -> Value {
     })
 }
 
-fn refused(request: &str) -> (Option<String>, Option<ErrorCode>) {
+fn refused(request: &str) -> (Option<String>, Option<AnpErrorCode>) {
     let (id, error) = *AnpRequest::read(request.as_bytes()).unwrap_err();
     assert_eq!(error.anp_code(), error.known_code().unwrap().anp_code());
     (id, error.known_code())
@@ -60,44 +60,48 @@ fn each_malformed_request_gets_its_error_code() {
     };
     let known = Some("req-1".to_owned());
     for (request, id, code) in [
-        ("{".to_owned(), None, ErrorCode::ParseError),
-        (" ".repeat(MAX_REQUEST_BYTES + 1), None, ErrorCode::InvalidRequest),
-        (r#"{"id":"a","id":"b"}"#.to_owned(), None, ErrorCode::InvalidRequest),
-        ("7".to_owned(), None, ErrorCode::InvalidRequest),
-        (json!([request()]).to_string(), None, ErrorCode::BatchNotSupported),
-        ("[]".to_owned(), None, ErrorCode::BatchNotSupported),
-        (change("/id", json!(1)), None, ErrorCode::InvalidRequestId),
-        (change("/id", json!("")), None, ErrorCode::InvalidRequestId),
-        (change("/id", json!(null)), None, ErrorCode::InvalidRequestId),
-        (without("/id"), None, ErrorCode::InvalidRequestId),
-        (change("/jsonrpc", json!("1.0")), known.clone(), ErrorCode::InvalidRequest),
-        (change("/extra", json!(1)), known.clone(), ErrorCode::InvalidRequest),
-        (change("/method", json!("rpc.discover")), known.clone(), ErrorCode::InvalidRequest),
-        (change("/method", json!("Anp.Negotiate")), known.clone(), ErrorCode::InvalidRequest),
-        (change("/method", json!("anp..negotiate")), known.clone(), ErrorCode::InvalidRequest),
-        (change("/method", json!(1)), known.clone(), ErrorCode::InvalidRequest),
-        (change("/params", json!([1])), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params"), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/more", json!(1)), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params/meta"), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params/body"), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/body", json!("{}")), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params/meta/profile"), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/meta/profile", json!("")), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params/meta/security_profile"), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/meta/security_profile", json!("none")), known.clone(), ErrorCode::UnsupportedSecurityProfile),
-        (change("/params/meta/unknown", json!(1)), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/meta/sender_did", json!("a.example")), known.clone(), ErrorCode::InvalidParamsShape),
+        ("{".to_owned(), None, AnpErrorCode::ParseError),
+        (" ".repeat(MAX_REQUEST_BYTES + 1), None, AnpErrorCode::InvalidRequest),
+        (r#"{"id":"a","id":"b"}"#.to_owned(), None, AnpErrorCode::InvalidRequest),
+        ("7".to_owned(), None, AnpErrorCode::InvalidRequest),
+        (json!([request()]).to_string(), None, AnpErrorCode::BatchNotSupported),
+        ("[]".to_owned(), None, AnpErrorCode::BatchNotSupported),
+        (change("/id", json!(1)), None, AnpErrorCode::InvalidRequestId),
+        (change("/id", json!("")), None, AnpErrorCode::InvalidRequestId),
+        (change("/id", json!(null)), None, AnpErrorCode::InvalidRequestId),
+        (without("/id"), None, AnpErrorCode::InvalidRequestId),
+        (change("/jsonrpc", json!("1.0")), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/extra", json!(1)), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/method", json!("rpc.discover")), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/method", json!("Anp.Negotiate")), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/method", json!("anp..negotiate")), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/method", json!(1)), known.clone(), AnpErrorCode::InvalidRequest),
+        (change("/params", json!([1])), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params"), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/more", json!(1)), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params/meta"), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params/body"), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/body", json!("{}")), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params/meta/profile"), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/meta/profile", json!("")), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params/meta/security_profile"), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (
+            change("/params/meta/security_profile", json!("none")),
+            known.clone(),
+            AnpErrorCode::UnsupportedSecurityProfile,
+        ),
+        (change("/params/meta/unknown", json!(1)), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/meta/sender_did", json!("a.example")), known.clone(), AnpErrorCode::InvalidParamsShape),
         (
             change("/params/meta/target", json!({"kind": "robot", "did": "did:wba:b"})),
             known.clone(),
-            ErrorCode::InvalidParamsShape,
+            AnpErrorCode::InvalidParamsShape,
         ),
-        (change("/params/meta/target/more", json!(1)), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/meta/created_at", json!("today")), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/meta/operation_id", json!(7)), known.clone(), ErrorCode::InvalidParamsShape),
-        (change("/params/auth/more", json!(1)), known.clone(), ErrorCode::InvalidParamsShape),
-        (without("/params/auth/origin_proof"), known, ErrorCode::InvalidParamsShape),
+        (change("/params/meta/target/more", json!(1)), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/meta/created_at", json!("today")), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/meta/operation_id", json!(7)), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (change("/params/auth/more", json!(1)), known.clone(), AnpErrorCode::InvalidParamsShape),
+        (without("/params/auth/origin_proof"), known, AnpErrorCode::InvalidParamsShape),
     ] {
         let cut: String = request.chars().take(300).collect();
         assert_eq!(refused(&request), (id, Some(code)), "{cut}");
@@ -152,11 +156,11 @@ fn numbers_and_names_of_error_codes_match_the_specification() {
         (2003, "direct.conversation_conflict"),
         (2004, "direct.security_mode_required"),
     ] {
-        let error = RpcError::new(ErrorCode::from_code(code).unwrap());
+        let error = RpcError::new(AnpErrorCode::from_code(code).unwrap());
         assert_eq!((error.code, error.anp_code()), (code, Some(word)));
         assert!(error.data.unwrap()["retryable"].is_boolean());
     }
-    let error = RpcError::new(ErrorCode::MethodNotFound);
+    let error = RpcError::new(AnpErrorCode::MethodNotFound);
     assert_eq!(serde_json::to_value(&error).unwrap(), json!({"code": -32601, "message": "Method not found"}));
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
-    AgentDescription, AnpRequest, AnpResponse, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult,
+    AgentDescription, AnpErrorCode, AnpRequest, AnpResponse, Intent, Interface, NegotiateBody, NegotiationResult,
     NegotiationStatus, OpenRpc, Product, ProtocolArtifact, SecurityDefinition, SecurityLocation, SecurityReferences,
     ServiceCapabilities,
 };
@@ -130,6 +130,6 @@ fn request_and_response_examples_round_trip() {
     let read = AnpResponse::read(error.to_string().as_bytes(), 10_000, &json!("req-neg-001")).unwrap();
     assert_eq!(read.to_json(), error);
     let AnpResponse::Error { error, .. } = read else { panic!("{read:?}") };
-    assert_eq!(error.known_code(), Some(ErrorCode::NoMatchingInterface));
+    assert_eq!(error.known_code(), Some(AnpErrorCode::NoMatchingInterface));
     assert_eq!(error.anp_code(), Some("meta.no_matching_interface"));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{OnceLock, Weak};
 
 use nuncio_a2h::peer::{DeviceCallError, DeviceCallOptions, Peer};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::runner::{AuthorizedToolCall, NO_LINKED_PERSON, ToolOutput, ToolRunError};
@@ -33,8 +33,8 @@ impl DeviceToolRunner {
         call_tool(&agent, person, call).await.map(ToolOutput::json).map_err(|error| {
             let message = error.to_string();
             match error.code() {
-                Code::ToolUnavailable => ToolRunError::Unavailable(message),
-                Code::ToolFailed => ToolRunError::Failed(message),
+                ErrorCode::ToolUnavailable => ToolRunError::Unavailable(message),
+                ErrorCode::ToolFailed => ToolRunError::Failed(message),
                 code => ToolRunError::Refused { code, message },
             }
         })

@@ -9,7 +9,7 @@ use nuncio_core::agent::{Agent, McpServerSpec};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_engine::ports::runner::{AuthorizedToolCall, ToolOutput, ToolRunError};
 use rmcp::ServiceError;
-use rmcp::model::ErrorCode;
+use rmcp::model::ErrorCode as McpErrorCode;
 
 use super::{McpServerTools, RunnerAndBrainServices};
 use crate::within;
@@ -70,7 +70,7 @@ impl McpConnections {
             }
             Err(ServiceError::McpError(error)) => {
                 slot.reset_failures();
-                let suspicious = matches!(error.code, ErrorCode::INVALID_PARAMS | ErrorCode::METHOD_NOT_FOUND);
+                let suspicious = matches!(error.code, McpErrorCode::INVALID_PARAMS | McpErrorCode::METHOD_NOT_FOUND);
                 Err(content::McpCallFailure {
                     text: format!("the MCP server `{server}` refused the call: {}", error.message),
                     suspicious,

@@ -11,7 +11,7 @@ use nuncio_skill::client::{
     ConsumerErrorReason, ConsumerFailureCode, RemoteExecution, SecretString, SkillCall, SkillConsumer,
     SkillConsumerError, SkillConsumerOptions, SkillInvocationCredential, SkillTarget,
 };
-use nuncio_skill::wire::{ErrorCode, InvocationContext};
+use nuncio_skill::wire::{InvocationContext, SkillErrorCode};
 use serde_json::json;
 
 use super::secrets::SecretValues;
@@ -127,7 +127,7 @@ fn failure(secrets: &SecretValues, error: &SkillConsumerError) -> ToolRunError {
     let message = secrets.redact(&format!("{}: {}", error.code, error.message));
     match (error.reason, error.code) {
         (ConsumerErrorReason::Unreachable | ConsumerErrorReason::TooSlow, _) => ToolRunError::Unavailable(message),
-        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable)) => {
+        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(SkillErrorCode::EndpointUnreachable)) => {
             ToolRunError::Unavailable(message)
         }
         _ => ToolRunError::Failed(message),

@@ -1,6 +1,6 @@
 //! Data for the scripts of the home page: the shown agent, the texts of the scripts, whether to ask for a key.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{AapCapabilities, Agent, OptionValueType};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn faults(language: Language) -> Value {
     match language {
         Language::English => json!({}),
         Language::Chinese => {
-            Code::ALL.iter().filter_map(|code| Some((code.as_str(), fault_texts::chinese(*code)?))).collect()
+            ErrorCode::ALL.iter().filter_map(|code| Some((code.as_str(), fault_texts::chinese(*code)?))).collect()
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, StatusCode};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::{CallerCheckResult, EngineError};
 use nuncio_http::CredentialLocation;
 use nuncio_http::pages::sender::{form_fields, is_form, is_from_elsewhere, is_from_here};
@@ -93,7 +93,7 @@ impl PageRequest {
 
     pub(super) fn error_page(&self, visitor: Option<PageVisitor>, error: &EngineError) -> Response {
         let texts = &Texts::of(self.language).inbox;
-        if error.code == Code::TaskNotFound {
+        if error.code == ErrorCode::TaskNotFound {
             return self.message(visitor, StatusCode::NOT_FOUND, &texts.not_found, &texts.not_found_why);
         }
         tracing::error!(code = %error.code, %error, "a page of the inbox failed");

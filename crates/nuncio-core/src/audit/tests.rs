@@ -23,7 +23,7 @@ pub(crate) fn record(n: i64) -> AuditRecord {
 
 #[test]
 fn audit_record_serialises_to_canonical_json_and_parses_back() {
-    let refused = AuditDecision::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
+    let refused = AuditDecision::Refused { by: "key:k\u{1}\"é".to_owned(), code: ErrorCode::Denied };
     let full = AuditRecord {
         scope: Some(ScopeId::parse("a:b").unwrap()),
         session: Some(SessionId::parse("s").unwrap()),
@@ -33,7 +33,8 @@ fn audit_record_serialises_to_canonical_json_and_parses_back() {
         references: AuditReferences { rule: Some(references::PermissionSource::Key), ..AuditReferences::default() },
         ..record(2)
     };
-    let outcomes = [AuditOutcome::Completed, AuditOutcome::NotRun, AuditOutcome::Failed { code: Code::Interrupted }];
+    let outcomes =
+        [AuditOutcome::Completed, AuditOutcome::NotRun, AuditOutcome::Failed { code: ErrorCode::Interrupted }];
     for (outcome, decision) in
         outcomes.into_iter().flat_map(|it| [(it.clone(), refused.clone()), (it, record(1).decision)])
     {

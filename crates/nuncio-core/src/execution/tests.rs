@@ -23,7 +23,7 @@ fn order() -> AcceptedInvocation {
     }
 }
 
-fn failure(code: Code) -> ExecutionFailure {
+fn failure(code: ErrorCode) -> ExecutionFailure {
     ExecutionFailure { code, message: "it broke".to_owned() }
 }
 
@@ -58,8 +58,8 @@ proptest! {
             let done = match step {
                 LifecycleStep::Begin => execution.begin(at),
                 LifecycleStep::Complete => execution.end(ExecutionState::Completed { output: json!(1) }, at),
-                LifecycleStep::Fail => execution.end(ExecutionState::Failed { failure: failure(Code::ToolFailed) }, at),
-                LifecycleStep::TimeOut => execution.end(ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }, at),
+                LifecycleStep::Fail => execution.end(ExecutionState::Failed { failure: failure(ErrorCode::ToolFailed) }, at),
+                LifecycleStep::TimeOut => execution.end(ExecutionState::TimedOut { failure: failure(ErrorCode::ToolTimeout) }, at),
                 LifecycleStep::GoBack => execution.end(ExecutionState::Accepted, at),
             };
             prop_assert!(execution.updated_at >= before.updated_at);
@@ -94,10 +94,10 @@ fn low_priority_execution_precedes_a_high_priority_one_five_minutes_newer() {
 
 #[test]
 fn only_timeout_codes_end_an_execution_as_timed_out() {
-    for code in [Code::ToolTimeout, Code::TurnDeadline] {
+    for code in [ErrorCode::ToolTimeout, ErrorCode::TurnDeadline] {
         assert_eq!(ExecutionState::of_failure(failure(code)).as_str(), "timeout");
     }
-    for code in [Code::Cancelled, Code::ToolFailed, Code::Denied, Code::ApprovalExpired] {
+    for code in [ErrorCode::Cancelled, ErrorCode::ToolFailed, ErrorCode::Denied, ErrorCode::ApprovalExpired] {
         assert_eq!(ExecutionState::of_failure(failure(code)).as_str(), "failed");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::text::join_lines;
-use crate::{Code, string_enum};
+use crate::{ErrorCode, string_enum};
 
 /// Limit of reported faults, and of warnings, per manifest; further ones are dropped.
 const MAX_FAULTS: usize = 256;
@@ -80,14 +80,14 @@ string_enum! {
 impl ManifestRule {
     /// The error code of a manifest in which only this rule is broken.
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::TooLarge => Code::ManifestTooLarge,
-            Self::ToolDuplicate => Code::ManifestToolDuplicate,
-            Self::ScopeReserved => Code::ManifestScopeReserved,
-            Self::ScopeUndeclared => Code::ManifestScopeUndeclared,
-            Self::SensitivityBelowFloor => Code::ManifestSensitivityBelowFloor,
-            Self::FallbackMissing => Code::ManifestFallbackMissing,
+            Self::TooLarge => ErrorCode::ManifestTooLarge,
+            Self::ToolDuplicate => ErrorCode::ManifestToolDuplicate,
+            Self::ScopeReserved => ErrorCode::ManifestScopeReserved,
+            Self::ScopeUndeclared => ErrorCode::ManifestScopeUndeclared,
+            Self::SensitivityBelowFloor => ErrorCode::ManifestSensitivityBelowFloor,
+            Self::FallbackMissing => ErrorCode::ManifestFallbackMissing,
             Self::SchemaNotObject
             | Self::SchemaInvalid
             | Self::SchemaDraft
@@ -95,8 +95,8 @@ impl ManifestRule {
             | Self::SchemaTooLarge
             | Self::SchemaPattern
             | Self::SchemaReference
-            | Self::SchemaRebased => Code::ManifestSchemaInvalid,
-            _ => Code::ManifestInvalid,
+            | Self::SchemaRebased => ErrorCode::ManifestSchemaInvalid,
+            _ => ErrorCode::ManifestInvalid,
         }
     }
 }
@@ -123,7 +123,7 @@ pub struct ManifestFault {
     pub pointer: String,
     pub rule: ManifestRule,
     /// The error code of the broken rule.
-    pub code: Code,
+    pub code: ErrorCode,
     /// What is wrong in the manifest and what its author should do.
     pub message: String,
 }
@@ -156,12 +156,12 @@ impl ManifestFaults {
     /// Error code for the whole manifest: the code for size if it is among them, the faults' code if all have the same,
     /// otherwise the general one.
     #[must_use]
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ErrorCode {
         let has = |code| self.0.iter().any(|fault| fault.code == code);
         match self.0.first() {
-            _ if has(Code::ManifestTooLarge) => Code::ManifestTooLarge,
+            _ if has(ErrorCode::ManifestTooLarge) => ErrorCode::ManifestTooLarge,
             Some(first) if self.0.iter().all(|fault| fault.code == first.code) => first.code,
-            _ => Code::ManifestInvalid,
+            _ => ErrorCode::ManifestInvalid,
         }
     }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Code;
+use crate::ErrorCode;
 
 /// The example manifest of the specification (§2.2).
 const EXAMPLE: &str = r#"{ "schema_version": "1.0", "agent_version": "1.0.0", "tools": [ { "name": "read_file",
@@ -348,7 +348,7 @@ fn all_manifest_faults_are_reported_together() {
         ("wrong_type", "/capability_flags/supports_voice"),
     ];
     assert_eq!(rules_and_locations(&faults), wanted, "{faults}");
-    assert_eq!(faults.code(), Code::ManifestInvalid);
+    assert_eq!(faults.code(), ErrorCode::ManifestInvalid);
     let json = serde_json::to_value(&faults.faults()[6]).unwrap();
     assert_eq!(json["code"], "manifest_sensitivity_below_floor");
     assert_eq!(json["message"], r#"shell:exec must be at least "high", found "low""#);
@@ -372,12 +372,12 @@ fn manifest_size_limit_and_warning_count_canonical_bytes() {
     assert_eq!(most.canonical.len(), 131_072);
     assert!(large(&most));
     let faults = of_size(MAX_BYTES + 1).unwrap_err();
-    assert_eq!(faults.code(), Code::ManifestTooLarge);
+    assert_eq!(faults.code(), ErrorCode::ManifestTooLarge);
     // The size is reported before all other faults.
     let mut both = with(&[("/x", json!("x".repeat(MAX_BYTES)))]);
     both["agent_version"] = json!("x");
     let faults = check(&both).unwrap_err();
-    assert_eq!((faults.faults().len(), faults.code()), (2, Code::ManifestTooLarge));
+    assert_eq!((faults.faults().len(), faults.code()), (2, ErrorCode::ManifestTooLarge));
 }
 
 #[test]
@@ -515,7 +515,7 @@ fn operator_presets_add_scopes_languages_and_minimum_sensitivities() {
     assert_eq!(presets.floor("payment:send"), Some(Sensitivity::High));
     // Added presets apply when a manifest is checked.
     let faults = Manifest::check(example(), &presets).unwrap_err();
-    assert_eq!(faults.code(), Code::ManifestSensitivityBelowFloor);
+    assert_eq!(faults.code(), ErrorCode::ManifestSensitivityBelowFloor);
     let calendar = writing_scope(&[
         ("id", json!("calendar:read")),
         ("sensitivity", json!("medium")),

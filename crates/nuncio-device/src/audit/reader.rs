@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::MessageId;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl AuditReader {
             let _lock = context.state_lock();
             context.audit_log().page(&filter, before, limit)
         });
-        read.await.map_err(|_| DeviceError::new(Code::Internal, "reading the audit log was aborted"))
+        read.await.map_err(|_| DeviceError::new(ErrorCode::Internal, "reading the audit log was aborted"))
     }
 
     /// Whether the arguments of calls are kept, outside the audit log.
@@ -75,6 +75,6 @@ impl AuditReader {
     pub async fn lines(&self) -> Result<String, DeviceError> {
         let log = self.context.audit_log();
         let read = tokio::task::spawn_blocking(move || log.lines());
-        read.await.map_err(|_| DeviceError::new(Code::Internal, "reading the audit log was aborted"))
+        read.await.map_err(|_| DeviceError::new(ErrorCode::Internal, "reading the audit log was aborted"))
     }
 }

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use http::StatusCode;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::text::plain;
@@ -234,7 +234,7 @@ pub(super) async fn back_up(State(pages): State<DevicePages>, SignedInForm { vis
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
     let Ok(file) = file else {
-        let error = DeviceError::new(Code::Internal, "the backup could not be written");
+        let error = DeviceError::new(ErrorCode::Internal, "the backup could not be written");
         return visit.failed(&error);
     };
     let name = format!("nuncio-{}.backup.json", pages.device.identity().device);

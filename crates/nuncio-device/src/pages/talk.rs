@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, ClientMessageId};
 use nuncio_core::notification::RelayParty;
@@ -81,7 +81,7 @@ pub(super) async fn show(
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     match page(&pages, &visit, &agent, wanted.before(), None).await {
         Ok(page) => written(StatusCode::OK, &page),
-        Err(error) if error.code == Code::UnknownAgent => unknown(&visit),
+        Err(error) if error.code == ErrorCode::UnknownAgent => unknown(&visit),
         Err(error) => visit.failed(&error),
     }
 }
@@ -205,9 +205,9 @@ pub(super) async fn send(State(pages): State<DevicePages>, Path(id): Path<String
 fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
     let text = &visit.text.talk;
     Some(match error.code {
-        Code::BadRequest => text.empty.clone(),
-        Code::BodyTooLarge => text.too_long.replace("{size}", &(MAX_TEXT / 1024).to_string()),
-        Code::LimitReached => text.too_many.clone(),
+        ErrorCode::BadRequest => text.empty.clone(),
+        ErrorCode::BodyTooLarge => text.too_long.replace("{size}", &(MAX_TEXT / 1024).to_string()),
+        ErrorCode::LimitReached => text.too_many.clone(),
         _ => return None,
     })
 }

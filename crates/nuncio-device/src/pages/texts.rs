@@ -166,14 +166,14 @@ mod tests {
     #[test]
     fn error_texts_have_existing_codes_and_codes_without_text_show_plain_message() {
         for code in Texts::of(Language::Chinese).trouble.keys() {
-            assert!(nuncio_core::Code::parse(code).is_some(), "{code}");
+            assert!(nuncio_core::ErrorCode::parse(code).is_some(), "{code}");
         }
-        let far = DeviceError::new(nuncio_core::Code::EndpointUnreachable, "tcp connect error (os error 111)");
+        let far = DeviceError::new(nuncio_core::ErrorCode::EndpointUnreachable, "tcp connect error (os error 111)");
         assert_eq!(
             Texts::of(Language::Chinese).trouble(&far),
             "无法连接服务器。请检查地址和网络，然后重试。 (endpoint_unreachable)"
         );
-        let odd = DeviceError::new(nuncio_core::Code::Internal, "odd\u{202e}");
+        let odd = DeviceError::new(nuncio_core::ErrorCode::Internal, "odd\u{202e}");
         assert_eq!(Texts::of(Language::English).trouble(&odd), "odd ");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_a2h::peer::{InboundMessage, IncomingStreamEvent, IncomingStreamEventKind, UnopenableMessage};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
@@ -197,7 +197,7 @@ impl AgentMessageService {
                 }
                 Ok(false)
             }
-            Err(error) if matches!(error.code, Code::EndpointUnreachable | Code::RateLimited) => Err(error),
+            Err(error) if matches!(error.code, ErrorCode::EndpointUnreachable | ErrorCode::RateLimited) => Err(error),
             Err(_) => Ok(false),
         }
     }

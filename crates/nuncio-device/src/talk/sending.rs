@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_a2h::peer::SentMessageConfirmation;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ClientMessageId};
@@ -41,7 +41,7 @@ impl AgentMessageService {
     /// Creates the client message id of the next message.
     pub fn new_id(&self) -> Result<ClientMessageId, DeviceError> {
         let name = timed_name(self.context.entropy(), "m_", self.context.now());
-        ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
+        ClientMessageId::parse(&name).map_err(|why| DeviceError::new(ErrorCode::Internal, why.to_string()))
     }
 
     /// Stores a message to an agent and queues it for sending; the same client message id is sent only once.
@@ -52,10 +52,10 @@ impl AgentMessageService {
         let (text, cut) = sanitise(text.trim_end());
         if cut {
             let message = format!("a message has at most {} KB: split it", MAX_TEXT / 1024);
-            return Err(DeviceError::new(Code::BodyTooLarge, message));
+            return Err(DeviceError::new(ErrorCode::BodyTooLarge, message));
         }
         if text.trim().is_empty() {
-            return Err(DeviceError::new(Code::BadRequest, "the message is empty"));
+            return Err(DeviceError::new(ErrorCode::BadRequest, "the message is empty"));
         }
         {
             let _lock = self.context.state_lock();
@@ -66,7 +66,7 @@ impl AgentMessageService {
             }
             if waiting.len() >= MAX_UNSENT {
                 let message = format!("{MAX_UNSENT} messages are unsent: retry or delete them first");
-                return Err(DeviceError::new(Code::LimitReached, message));
+                return Err(DeviceError::new(ErrorCode::LimitReached, message));
             }
             let mut summary = AgentChatState::load(records, agent)?;
             summary.begun = true;

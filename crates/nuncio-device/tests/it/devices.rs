@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
@@ -25,7 +25,7 @@ async fn seen(by: &RunningDevice, other: &DeviceId) -> OwnDevice {
     devices.into_iter().find(|device| device.id == *other).unwrap()
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> Code {
+fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> ErrorCode {
     result.unwrap_err().code
 }
 
@@ -81,7 +81,7 @@ async fn device_invite_works_once_expires_and_gives_no_trust_without_introductio
     assert_eq!(seen(&stranger, id(&laptop)).await.standing, OwnDeviceTrust::Waiting);
     // A key other than the compared one is not trusted.
     let other = seen(&laptop, id(&laptop)).await.fingerprint;
-    assert_eq!(code(laptop.device.own_devices().trust(id(&stranger), Some(&other)).await), Code::DeviceUntrusted);
+    assert_eq!(code(laptop.device.own_devices().trust(id(&stranger), Some(&other)).await), ErrorCode::DeviceUntrusted);
     assert_eq!(seen(&laptop, id(&stranger)).await.standing, OwnDeviceTrust::Waiting);
 
     let again = nuncio_a2h::client::DeviceInvitation {
@@ -90,11 +90,11 @@ async fn device_invite_works_once_expires_and_gives_no_trust_without_introductio
         code: invited.code,
         fingerprint: Some(invited.fingerprint),
     };
-    assert_eq!(code(Device::enrol(scene.machine().config(), &again, "twice").await), Code::InviteInvalid);
+    assert_eq!(code(Device::enrol(scene.machine().config(), &again, "twice").await), ErrorCode::InviteInvalid);
     let late = laptop.device.own_devices().invite().await.unwrap();
     scene.clock.jump(Duration::from_secs(601));
     let late = nuncio_a2h::client::DeviceInvitation { code: late.code, ..again };
-    assert_eq!(code(Device::enrol(scene.machine().config(), &late, "late").await), Code::InviteInvalid);
+    assert_eq!(code(Device::enrol(scene.machine().config(), &late, "late").await), ErrorCode::InviteInvalid);
     // Agents cannot invite devices.
     let refused = scene.server.send(Method::POST, "/users/me/devices", Some(&scene.token), Some(&json!({}))).await;
     assert_eq!(refused.refusal(), (401, "UNAUTHORIZED"));
@@ -125,9 +125,9 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     // Agents are notified that the keys changed.
     assert_eq!(told().await, already + 1);
     // The relay accepts neither the current token nor a new login of the removed device.
-    assert_eq!(code(phone.device.own_devices().list().await), Code::Unauthorized);
+    assert_eq!(code(phone.device.own_devices().list().await), ErrorCode::Unauthorized);
     scene.clock.jump(Duration::from_secs(400));
-    assert_eq!(code(phone.device.own_devices().list().await), Code::DeviceRefused);
+    assert_eq!(code(phone.device.own_devices().list().await), ErrorCode::DeviceRefused);
     assert_eq!(seen(&laptop, id(&phone)).await.standing, OwnDeviceTrust::Removed);
     // The grant that the removed device signed before still counts.
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": before.0 + 1})));
@@ -146,9 +146,9 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
 
     // Removing twice is harmless; a device cannot remove itself.
     laptop.device.own_devices().remove(id(&phone)).await.unwrap();
-    assert_eq!(code(laptop.device.own_devices().remove(id(&laptop)).await), Code::BadRequest);
+    assert_eq!(code(laptop.device.own_devices().remove(id(&laptop)).await), ErrorCode::BadRequest);
     let nobody = DeviceId::parse("dev_nobody").unwrap();
-    assert_eq!(code(laptop.device.own_devices().remove(&nobody).await), Code::DeviceNotFound);
+    assert_eq!(code(laptop.device.own_devices().remove(&nobody).await), ErrorCode::DeviceNotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +156,7 @@ async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed
     let scene = RelayAndAgentFixture::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
-    assert_eq!(code(ada.device.backups().create("too short").await), Code::BadRequest);
+    assert_eq!(code(ada.device.backups().create("too short").await), ErrorCode::BadRequest);
     let file = ada.device.backups().create(PHRASE).await.unwrap();
     let written = serde_json::to_string(&file).unwrap();
     let file: DeviceBackupFile = serde_json::from_str(&written).unwrap();
@@ -168,13 +168,13 @@ async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed
     // A wrong passphrase changes nothing.
     let machine = scene.machine();
     let wrong = Device::restore(machine.config(), &file, "correct horse batterx").await.unwrap_err();
-    assert_eq!(wrong.code, Code::BackupUnreadable);
+    assert_eq!(wrong.code, ErrorCode::BackupUnreadable);
     assert!(wrong.message.contains("passphrase"), "{wrong}");
     assert_eq!(machine.records(), 0);
     // A backup file with a changed URL is refused.
     let mut elsewhere = file.clone();
     elsewhere.device.url = "https://evil.example".parse().unwrap();
-    assert_eq!(code(Device::restore(machine.config(), &elsewhere, PHRASE).await), Code::BackupUnreadable);
+    assert_eq!(code(Device::restore(machine.config(), &elsewhere, PHRASE).await), ErrorCode::BackupUnreadable);
     assert_eq!(machine.records(), 0);
 
     // The restored device has the same identity.
@@ -187,12 +187,12 @@ async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed
     // A data directory that already holds a device is refused.
     let used = scene.machine();
     Device::restore(used.config(), &file, PHRASE).await.unwrap();
-    assert_eq!(code(Device::restore(used.config(), &file, PHRASE).await), Code::DataDirInUse);
+    assert_eq!(code(Device::restore(used.config(), &file, PHRASE).await), ErrorCode::DataDirInUse);
     // A removed device cannot be restored and leaves no records.
     let phone = scene.enrolled(invite(&scene.gateway, "ada").await, SensitivityFloors::new()).await;
     phone.device.own_devices().remove(id(&back)).await.unwrap();
     let machine = scene.machine();
-    assert_eq!(code(Device::restore(machine.config(), &file, PHRASE).await), Code::DeviceRefused);
+    assert_eq!(code(Device::restore(machine.config(), &file, PHRASE).await), ErrorCode::DeviceRefused);
     assert_eq!(machine.records(), 0);
 }
 
@@ -209,7 +209,7 @@ async fn recovery_from_backup_makes_grants_of_a_lost_device_count_on_the_new_dev
         known.standing(&phone.device.identity().person).is_some()
     };
     assert!(!standing().await, "no known device endorses the device that signed it");
-    assert_eq!(code(phone.device.backups().recover("correct horse batterx").await), Code::BackupUnreadable);
+    assert_eq!(code(phone.device.backups().recover("correct horse batterx").await), ErrorCode::BackupUnreadable);
     assert!(!standing().await);
     assert_eq!(phone.device.backups().recover(PHRASE).await.unwrap(), *id(&lost));
     assert!(standing().await);
@@ -225,6 +225,6 @@ async fn recovery_from_backup_makes_grants_of_a_lost_device_count_on_the_new_dev
     assert_eq!(lost.device.peer().keys().safety_number(&agent).await.ok().flatten(), None);
     // Without a backup there is nothing to recover.
     let ben = scene.device("ben").await;
-    assert_eq!(code(ben.device.backups().recover(PHRASE).await), Code::BackupNotFound);
+    assert_eq!(code(ben.device.backups().recover(PHRASE).await), ErrorCode::BackupNotFound);
     eventually("it is in order", async || phone.device.audit().verify().is_ok().then_some(())).await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ClientMessageId};
@@ -141,14 +141,14 @@ async fn empty_too_long_and_too_many_unsent_messages_are_refused() {
         ada.device.messages().send(&scene.id, &named(name), words).map_err(|error| error.code)
     };
     for nothing in ["", " \n\t ", "\u{0}\u{202e}"] {
-        assert_eq!(say("m_1", nothing), Err(Code::BadRequest));
+        assert_eq!(say("m_1", nothing), Err(ErrorCode::BadRequest));
     }
-    assert_eq!(say("m_1", &"x".repeat(MAX_TEXT + 1)), Err(Code::BodyTooLarge));
+    assert_eq!(say("m_1", &"x".repeat(MAX_TEXT + 1)), Err(ErrorCode::BodyTooLarge));
     assert!(transcript(&ada, &scene.id).is_empty());
     for number in 0..MAX_UNSENT {
         say(&format!("m_{number}"), "x").unwrap();
     }
-    assert_eq!(say("m_more", "x"), Err(Code::LimitReached));
+    assert_eq!(say("m_more", "x"), Err(ErrorCode::LimitReached));
 }
 
 #[tokio::test(flavor = "multi_thread")]

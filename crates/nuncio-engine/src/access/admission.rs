@@ -1,7 +1,7 @@
 //! Which callers the app protocols (AAP, MCP) serve for an agent. Protocols between agents decide by the tool's scope
 //! alone.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
@@ -14,7 +14,7 @@ impl AccessControl {
     /// grant; DIDs and agents need a grant.
     ///
     /// # Errors
-    /// [`Code::NotAdmitted`], or [`Code::Unauthorized`] for a kind of principal that app protocols never serve.
+    /// [`ErrorCode::NotAdmitted`], or [`ErrorCode::Unauthorized`] for a kind of principal that app protocols never serve.
     pub fn admit_app(&self, caller: &Caller, agent: &Agent) -> Result<(), EngineError> {
         match Self::admits_by_kind(caller)? {
             true => Ok(()),
@@ -44,7 +44,7 @@ impl AccessControl {
             Principal::Did(_) | Principal::Agent(_) => Ok(false),
             Principal::Person(_) => {
                 let message = "a device's token is valid only for A2H; send an API key or an access token";
-                Err(EngineError::new(Code::Unauthorized, message))
+                Err(EngineError::new(ErrorCode::Unauthorized, message))
             }
         }
     }
@@ -64,5 +64,5 @@ fn not_admitted(caller: &Caller, agent: Option<&Agent>) -> EngineError {
         ),
         _ => format!("{principal} has no grant for {of}; the operator can create one with `nuncio grant create`"),
     };
-    EngineError::new(Code::NotAdmitted, message)
+    EngineError::new(ErrorCode::NotAdmitted, message)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{KeyId, PersonName};
@@ -36,7 +36,7 @@ pub fn key_expired(at: Timestamp) -> EngineError {
     let message = format!(
         "the key expired at {at}; the operator of this server can renew it with `nuncio key rotate ID_OR_NAME`"
     );
-    EngineError::new(Code::KeyExpired, message)
+    EngineError::new(ErrorCode::KeyExpired, message)
 }
 
 impl AccessControl {
@@ -154,7 +154,7 @@ impl AccessControl {
         let change = AccessChange::RotateKey { key: key.clone(), replaced };
         if !self.context.commit_one(change).await.made_unless(Conflict::Moved)? {
             let message = format!("the key {} was rotated or revoked in the meantime; see `nuncio key list`", key.id);
-            return Err(EngineError::new(Code::KeyNotFound, message));
+            return Err(EngineError::new(ErrorCode::KeyNotFound, message));
         }
         self.access_changed().await?;
         Ok((key, secret))
@@ -186,12 +186,12 @@ impl AccessControl {
             Ok([key]) => Ok(key),
             Err(none) if none.is_empty() => {
                 let message = format!("no valid key has the id or name {which:?}; `nuncio key list` shows them");
-                Err(EngineError::new(Code::KeyNotFound, message))
+                Err(EngineError::new(ErrorCode::KeyNotFound, message))
             }
             Err(several) => {
                 let ids: Vec<_> = several.iter().map(|key| key.id.as_str()).collect();
                 let message = format!("several keys are named {which:?}; {action} one by its id: {}", ids.join(", "));
-                Err(EngineError::new(Code::KeyNotFound, message))
+                Err(EngineError::new(ErrorCode::KeyNotFound, message))
             }
         }
     }
@@ -216,7 +216,7 @@ impl AccessControl {
         let message = format!(
             "there are {MAX_SIGNING_KEYS} valid signing keys, the maximum; revoke one with `nuncio key revoke`"
         );
-        Err(EngineError::new(Code::BadRequest, message))
+        Err(EngineError::new(ErrorCode::BadRequest, message))
     }
 }
 
@@ -230,7 +230,7 @@ fn check_no_earlier_overlap(key: &ApiKey, now: Timestamp) -> Result<(), EngineEr
          after that time, or without --overlap, which ends both old secrets at once",
         key.id
     );
-    Err(EngineError::new(Code::BadRequest, message))
+    Err(EngineError::new(ErrorCode::BadRequest, message))
 }
 
 /// Expiry of a secret created now; an error if the expiry is already past.
@@ -247,5 +247,5 @@ fn end_after(term: KeyExpiry, now: Timestamp) -> Result<Timestamp, EngineError> 
             format!("{end} is in the past, so the key would have expired already; give a later time with `--expires`")
         }
     };
-    Err(EngineError::new(Code::BadRequest, message))
+    Err(EngineError::new(ErrorCode::BadRequest, message))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
@@ -53,7 +53,7 @@ impl AccessControl {
         let change = AccessChange::UnlinkPerson(Principal::Did(did.to_owned()));
         if !self.context.commit_one(change).await.made_unless(Conflict::Missing)? {
             let message = format!("{did} is not linked to a person; `nuncio did links` lists the linked DIDs");
-            return Err(EngineError::new(Code::NotFound, message));
+            return Err(EngineError::new(ErrorCode::NotFound, message));
         }
         self.access_changed().await
     }

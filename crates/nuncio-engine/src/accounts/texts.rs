@@ -1,6 +1,6 @@
 //! Validation of texts shown to people, and search words of agents.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::AgentAccount;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const MAX_QUERY_WORDS: usize = 8;
 /// Validates a one-line text: not empty, at most `most` characters, no control or invisible ones. Returns it trimmed.
 pub(crate) fn one_line(what: &str, text: &str, most: usize) -> Result<String, ConsentError> {
     let text = text.trim();
-    let wrong = |why: String| Err(ConsentError::new(Code::BadRequest, format!("{what} {why}")));
+    let wrong = |why: String| Err(ConsentError::new(ErrorCode::BadRequest, format!("{what} {why}")));
     if text.is_empty() || text.chars().count() > most {
         return wrong(format!("must have 1 to {most} characters"));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Tool;
 use nuncio_core::approval::{ApprovalQuestion, Approver};
 use nuncio_core::audit::AuditReferences;
@@ -36,7 +36,7 @@ pub(super) struct AdmittedCall {
 }
 
 impl CallAdmissionResult {
-    fn refused_by_policy(code: Code, message: impl Into<String>) -> Self {
+    fn refused_by_policy(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Refused(CallRefusal::new("policy", ExecutionFailure { code, message: message.into() }))
     }
 }
@@ -54,7 +54,7 @@ impl CallInProgress<'_> {
                 call.turn.is_some() && agent.tool(call.tool.as_str()).is_some_and(|tool| tool.on_device());
             let why = if call.offered && is_on_device { format!(": {NO_LINKED_PERSON}") } else { String::new() };
             return Ok(CallAdmissionResult::refused_by_policy(
-                Code::ToolNotFound,
+                ErrorCode::ToolNotFound,
                 format!("Tool not found: {}{why}", call.tool),
             ));
         };
@@ -71,12 +71,12 @@ impl CallInProgress<'_> {
                 faults.join("; ")
             };
             return Ok(CallAdmissionResult::refused_by_policy(
-                Code::InvalidArguments,
+                ErrorCode::InvalidArguments,
                 format!("Invalid arguments: {why}"),
             ));
         }
         if let ClientDecision::No { reason } = &call.client {
-            let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };
+            let failure = ExecutionFailure { code: ErrorCode::Denied, message: denial(reason.as_deref()) };
             return Ok(CallAdmissionResult::Refused(CallRefusal::new("client", failure)));
         }
 
@@ -91,7 +91,7 @@ impl CallInProgress<'_> {
                 PolicyDecision::Ask(Approver::Client) => return Ok(CallAdmissionResult::AskClient),
                 PolicyDecision::Ask(_) if permit.is_some() => {
                     return Ok(CallAdmissionResult::refused_by_policy(
-                        Code::Denied,
+                        ErrorCode::Denied,
                         denial(Some("someone other than the caller must approve it")),
                     ));
                 }
@@ -185,7 +185,7 @@ impl CallInProgress<'_> {
             ),
         };
         let message = denial(Some(&why));
-        CallRefusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
+        CallRefusal::new("policy", ExecutionFailure { code: ErrorCode::ScopeNotGranted, message })
     }
 
     /// The caller's permission to use the tool now.

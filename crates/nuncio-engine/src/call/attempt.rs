@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{ExecutionFailure, ExecutionState};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
@@ -21,10 +21,10 @@ pub(super) fn ending(
     match result {
         Ok(output) => Some(ExecutionState::Completed { output: output.value() }),
         // The server stopped the call, not the caller: the execution resumes at the next start.
-        Err(failure) if stops && failure.code == Code::Cancelled => None,
-        Err(failure) if stored_attempt.may_retry && failure.code == Code::ToolUnavailable => None,
+        Err(failure) if stops && failure.code == ErrorCode::Cancelled => None,
+        Err(failure) if stored_attempt.may_retry && failure.code == ErrorCode::ToolUnavailable => None,
         // The deadline passed before the call was allowed to begin.
-        Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
+        Err(failure) if late && matches!(failure.code, ErrorCode::ApprovalExpired | ErrorCode::ToolBusy) => {
             Some(ExecutionState::TimedOut { failure: failure.clone() })
         }
         Err(failure) => Some(ExecutionState::of_failure(failure.clone())),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Tool;
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::backoff::Backoff;
@@ -69,7 +69,9 @@ impl CallInProgress<'_> {
             match stored.map_err(EngineError::from) {
                 // The tool has run: only the commit is repeated, never the tool. After a restart the call counts as
                 // interrupted.
-                Err(error) if error.code == Code::StoreUnavailable && started_at.is_some() && self.is_execution() => {
+                Err(error)
+                    if error.code == ErrorCode::StoreUnavailable && started_at.is_some() && self.is_execution() =>
+                {
                     tracing::error!(%error, call = %self.call.id, "the end of a call could not be stored; it is \
                                                                    retried");
                     let context = &self.calls.context;

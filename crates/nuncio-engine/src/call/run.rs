@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Tool, ToolRunSpec};
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::call_source::CallSource;
@@ -59,7 +59,7 @@ impl CallInProgress<'_> {
     }
 
     /// Waits for a free slot of the tool, at most until the deadline of the call; then the call fails with
-    /// [`Code::ToolBusy`]. An execution that is not stored yet is stored before the wait. Human work and fixed answers
+    /// [`ErrorCode::ToolBusy`]. An execution that is not stored yet is stored before the wait. Human work and fixed answers
     /// need no slot.
     async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, ExecutionFailure>, EngineError> {
         if self.call.cancel.is_cancelled() {
@@ -79,7 +79,7 @@ impl CallInProgress<'_> {
             pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
             () = self.calls.context.clock.sleep_until(self.call.deadline) => {
                 let message = format!("too many calls of {} at once", tool.name);
-                Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
+                Ok(Err(ExecutionFailure { code: ErrorCode::ToolBusy, message }))
             }
         }
     }
@@ -141,7 +141,7 @@ impl CallInProgress<'_> {
                 }
                 Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
                     let failure = ExecutionFailure {
-                        code: Code::ApprovalClosed,
+                        code: ErrorCode::ApprovalClosed,
                         message: denial(Some("the approval was already used")),
                     };
                     return Ok(Err(CallRefusal::new("policy", failure)));
@@ -175,7 +175,7 @@ impl CallInProgress<'_> {
                 () = self.call.cancel.cancelled() => return Ok(Err(cancelled())),
                 () = async { self.calls.context.clock.sleep_until(deadline).await } => {
                     let message = "it took longer than its time limit".to_owned();
-                    return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
+                    return Ok(Err(ExecutionFailure { code: ErrorCode::ToolTimeout, message }));
                 }
                 never = self.record_program_start() => match never {},
             }

@@ -1,6 +1,6 @@
 //! Creation of an agent account together with its first manifest.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection, MAX_DISPLAY_NAME};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::{AgentId, PersonName};
@@ -93,9 +93,9 @@ impl ManifestService {
 fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
     match &by.principal {
         Principal::Person(name) => Ok(name),
-        Principal::Agent(_) => Err(ConsentError::new(Code::NotOwner, "an agent cannot own agents; people can")),
+        Principal::Agent(_) => Err(ConsentError::new(ErrorCode::NotOwner, "an agent cannot own agents; people can")),
         _ => Err(ConsentError::new(
-            Code::Unauthorized,
+            ErrorCode::Unauthorized,
             "only a person may do this: send the access token of one of their devices",
         )),
     }

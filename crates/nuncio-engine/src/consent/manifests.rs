@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AgentAccount, MAX_CHANGE_NOTE, PublishedManifest};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
@@ -277,5 +277,5 @@ pub(super) fn stale(account: &AgentAccount) -> ConsentError {
         account.id, account.manifest_version
     );
     let details = ConsentErrorDetails::Stale { version: account.manifest_version, hash: account.manifest_hash };
-    ConsentError::with(Code::ManifestStale, message, details)
+    ConsentError::with(ErrorCode::ManifestStale, message, details)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::AgentAccount;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
@@ -74,7 +74,7 @@ impl ConsentService {
     /// Creates a relation between a person and an agent.
     ///
     /// # Errors
-    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
+    /// [`ErrorCode::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn establish_relation(&self, by: &Caller, new: NewRelation) -> Result<Relation, ConsentError> {
         let (person, device) = self.people.on_device(by).await?;
         let _turn = self.locks.enter(&new.agent).await;
@@ -83,7 +83,11 @@ impl ConsentService {
             if let Some(known) = self.store.relation_between(&person, &new.agent).await? {
                 let message =
                     format!("{person} already has a relation with agent {}: change relation {}", new.agent, known.id);
-                return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(known.id)));
+                return Err(ConsentError::with(
+                    ErrorCode::RelationExists,
+                    message,
+                    ConsentErrorDetails::Relation(known.id),
+                ));
             }
             self.has_room(&person).await?;
             let asked = self.check_scope_requests(&account, &new.consent).await?;
@@ -115,7 +119,11 @@ impl ConsentService {
                     let known = self.store.relation_between(&person, &new.agent).await?;
                     let id = known.map_or(relation.id, |known| known.id);
                     let message = format!("relation {id} already exists; repeat the request without a signature");
-                    return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(id)));
+                    return Err(ConsentError::with(
+                        ErrorCode::RelationExists,
+                        message,
+                        ConsentErrorDetails::Relation(id),
+                    ));
                 }
                 other => {
                     other?;
@@ -129,7 +137,7 @@ impl ConsentService {
     ///
     /// # Errors
     ///
-    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
+    /// [`ErrorCode::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn change_relation(
         &self,
         by: &Caller,
@@ -170,7 +178,7 @@ impl ConsentService {
     /// Revokes a relation for good.
     ///
     /// # Errors
-    /// [`Code::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
+    /// [`ErrorCode::ConsentUnsigned`], with the ledger entry to sign, when the request has no signature.
     pub async fn revoke_relation(
         &self,
         by: &Caller,
@@ -253,7 +261,7 @@ impl ConsentService {
         let devices = self.person_store.devices(&relation.person).await?;
         let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519Verifier);
         let broken =
-            |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} is not valid: {why}"));
+            |why: String| ConsentError::new(ErrorCode::LedgerBroken, format!("the ledger of {id} is not valid: {why}"));
         let mut after = 0;
         loop {
             let entries = self.store.ledger(id, after, MAX_PAGE_SIZE).await?;
@@ -335,14 +343,14 @@ impl ConsentService {
         let strange: Vec<_> = wishes.keys().filter(|scope| !levels.contains_key(*scope)).cloned().collect();
         if !strange.is_empty() {
             let message = format!("agent {} does not request {}", account.id, list(&strange));
-            return Err(ConsentError::with(Code::ScopeUnknown, message, ConsentErrorDetails::Scopes(strange)));
+            return Err(ConsentError::with(ErrorCode::ScopeUnknown, message, ConsentErrorDetails::Scopes(strange)));
         }
         let required: BTreeSet<_> =
             manifest.iter().flat_map(|it| &it.tools).filter(|tool| tool.required).map(|tool| &tool.scope).collect();
         let missing: Vec<_> = required.into_iter().filter(|scope| !wishes.contains_key(*scope)).cloned().collect();
         if !missing.is_empty() {
             let message = format!("agent {} requires {}", account.id, list(&missing));
-            return Err(ConsentError::with(Code::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
+            return Err(ConsentError::with(ErrorCode::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
         }
         let now = self.context.now();
         let over: Vec<_> = wishes
@@ -352,7 +360,7 @@ impl ConsentService {
             .collect();
         if !over.is_empty() {
             let message = format!("the end of the permission for {} is in the past", list(&over));
-            return Err(ConsentError::with(Code::BadRequest, message, ConsentErrorDetails::Scopes(over)));
+            return Err(ConsentError::with(ErrorCode::BadRequest, message, ConsentErrorDetails::Scopes(over)));
         }
         let wishes = wishes.into_iter().map(|(scope, term)| ScopeToGrant { scope, term }).collect();
         let manifest = ManifestRef { version: account.manifest_version, hash: account.manifest_hash };
@@ -420,5 +428,5 @@ fn list(scopes: &[ScopeId]) -> String {
 
 /// Error for a signed entry that does not fit; cannot happen, because the entry was drafted from this relation.
 fn impossible(error: RelationChangeError) -> ConsentError {
-    ConsentError::new(Code::Internal, format!("the signed entry cannot be added: {error}"))
+    ConsentError::new(ErrorCode::Internal, format!("the signed entry cannot be added: {error}"))
 }

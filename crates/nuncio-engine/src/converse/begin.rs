@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::event::TurnEventLog;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::{Content, Message};
@@ -200,7 +200,7 @@ impl ConversationService {
         }
         let missing = || {
             let message = format!("session {} has had {} turns; there is no turn {number}", session.id, session.turns);
-            EngineError::new(Code::TurnNotFound, message)
+            EngineError::new(ErrorCode::TurnNotFound, message)
         };
         let turn = self.store.turn(&session.id, number).await?.ok_or_else(missing)?;
         if turn.state == TurnState::Running {
@@ -208,7 +208,7 @@ impl ConversationService {
         }
         let bytes = self.store.turn_events(&session.id, number).await?.ok_or_else(missing)?;
         let log = TurnEventLog::from_bytes(&bytes)
-            .ok_or_else(|| EngineError::new(Code::Internal, "the stored events of this turn are damaged"))?;
+            .ok_or_else(|| EngineError::new(ErrorCode::Internal, "the stored events of this turn are damaged"))?;
         Ok(Arc::new(LiveTurn::with_log(session.id.clone(), number, turn.mode, log)))
     }
 }
@@ -234,7 +234,7 @@ fn open(session: &Session, input: TurnInput) -> Result<CheckedTurnInput, EngineE
 
 /// Matches answers with pending calls: each call exactly once, with the expected kind, all in one request.
 fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<CheckedTurnInput, EngineError> {
-    let wrong = |message: String| Err(EngineError::new(Code::BadAnswer, message));
+    let wrong = |message: String| Err(EngineError::new(ErrorCode::BadAnswer, message));
     let mut waiting: BTreeMap<&str, &PendingCall> = pending.iter().map(|call| (call.call.id.as_str(), call)).collect();
     if waiting.is_empty() {
         return wrong("no tool call is waiting for an answer; send a user message".to_owned());
@@ -282,5 +282,5 @@ fn check_mode(agent: &nuncio_core::agent::Agent, mode: StreamMode) -> Result<(),
     }
     let message =
         format!("agent {} does not offer the stream mode {:?}; see its capabilities", agent.name, mode.as_str());
-    Err(EngineError::new(Code::CapabilityMissing, message))
+    Err(EngineError::new(ErrorCode::CapabilityMissing, message))
 }

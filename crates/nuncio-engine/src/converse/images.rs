@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::message::{Block, Message};
 use url::Url;
@@ -41,10 +41,10 @@ pub(crate) fn check<'a>(agent: &Agent, messages: impl IntoIterator<Item = &'a Me
 }
 
 fn check_address(agent: &Agent, address: &str) -> Result<(), EngineError> {
-    let bad = |why: &str| Err(EngineError::new(Code::BadImage, format!("image: {why}")));
+    let bad = |why: &str| Err(EngineError::new(ErrorCode::BadImage, format!("image: {why}")));
     let undeclared = |what: &str| {
         let message = format!("agent {} does not accept images by {what}; see its capabilities", agent.name);
-        Err(EngineError::new(Code::CapabilityMissing, message))
+        Err(EngineError::new(ErrorCode::CapabilityMissing, message))
     };
     let scheme = address.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref() {

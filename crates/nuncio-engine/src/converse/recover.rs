@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{ModelOutputKind, TurnEventLog};
@@ -30,7 +30,7 @@ impl ConversationService {
         let calls = self.call_store.started_calls(node).await?;
         for turn in &turns {
             let message = "the server stopped while the turn was running; what was done is in the history";
-            let stop = failed(&turn.session, turn.number, None, Code::Interrupted, message);
+            let stop = failed(&turn.session, turn.number, None, ErrorCode::Interrupted, message);
             let calls = calls.iter().filter(|call| call.belongs_to(turn)).collect();
             unless_closed(self.close_turn(turn, calls, stop, None).await)?;
         }
@@ -49,7 +49,7 @@ impl ConversationService {
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
-        let outcome = AuditOutcome::Failed { code: Code::Interrupted };
+        let outcome = AuditOutcome::Failed { code: ErrorCode::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.context.now(), ..call.record.clone() };
         let mut changes = vec![AuditChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
         if let Some(place) = call.target.as_ref().and_then(ResultTarget::message) {
@@ -83,7 +83,7 @@ impl ConversationService {
             decision: AuditDecision::Allowed { by: authorization.by.clone() },
             ended_at: self.context.now(),
             outcome: if authorization.started {
-                AuditOutcome::Failed { code: Code::Interrupted }
+                AuditOutcome::Failed { code: ErrorCode::Interrupted }
             } else {
                 AuditOutcome::NotRun
             },
@@ -113,7 +113,7 @@ impl ConversationService {
             turn: Some(turn.number),
             request: None,
             arguments_digest: Digest::of_json(&Value::Object(call.input.clone())),
-            decision: AuditDecision::Refused { by: "policy".to_owned(), code: Code::Interrupted },
+            decision: AuditDecision::Refused { by: "policy".to_owned(), code: ErrorCode::Interrupted },
             outcome: AuditOutcome::NotRun,
             asked_at: turn.started_at,
             started_at: None,

@@ -1,6 +1,6 @@
 //! Sessions: creation, reading, listing and deletion. For anyone but its owner a session does not exist.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
@@ -91,7 +91,7 @@ impl ConversationService {
                 let before = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await?;
                 before
                     .map(|it| it.session)
-                    .ok_or_else(|| EngineError::new(Code::Internal, "the session id is already used"))
+                    .ok_or_else(|| EngineError::new(ErrorCode::Internal, "the session id is already used"))
             }
             Err(error) => Err(error.into()),
         }
@@ -143,7 +143,7 @@ impl ConversationService {
                     session.agent
                 ),
             };
-            return Err(EngineError::new(Code::HistoryNotOffered, message));
+            return Err(EngineError::new(ErrorCode::HistoryNotOffered, message));
         }
         let need = match (kind, &served) {
             (HistoryKind::Compacted, Ok(served)) => served.brain.history_need(&[]),
@@ -171,7 +171,7 @@ impl ConversationService {
         let before = self.store.idempotency_record(&caller.principal, request, &idempotency.key).await?;
         if before.as_ref().is_some_and(|before| before.body != idempotency.body) {
             let message = "this Idempotency-Key was already used with another body; use a new key for a new request";
-            return Err(EngineError::new(Code::IdempotencyMismatch, message));
+            return Err(EngineError::new(ErrorCode::IdempotencyMismatch, message));
         }
         Ok(before)
     }
@@ -197,5 +197,5 @@ pub(crate) fn remember(
 
 fn read_cursor(text: &str) -> Result<SessionCursor, EngineError> {
     let message = "`after` is not a cursor of this server; pass the `next` of a page, or leave it out";
-    SessionCursor::parse(text).ok_or_else(|| EngineError::new(Code::BadCursor, message))
+    SessionCursor::parse(text).ok_or_else(|| EngineError::new(ErrorCode::BadCursor, message))
 }

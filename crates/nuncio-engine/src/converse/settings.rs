@@ -6,7 +6,7 @@ use std::fmt;
 use nuncio_core::agent::{Agent, OptionValueType};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::session::{ClientTool, EnabledTool, SessionSettings, StoredOptionValue};
-use nuncio_core::{Code, schema};
+use nuncio_core::{ErrorCode, schema};
 
 use crate::converse::ConversationService;
 use crate::error::EngineError;
@@ -60,14 +60,14 @@ impl ConversationService {
             let Some(option) = agent.option(&name) else {
                 let names: Vec<_> = agent.options.iter().map(|option| option.name.as_str()).collect();
                 let message = format!("agent {} has no option {name:?}; it has: {}", agent.name, listed(&names));
-                return Err(EngineError::new(Code::BadOption, message));
+                return Err(EngineError::new(ErrorCode::BadOption, message));
             };
             let value = match &option.kind {
                 OptionValueType::Text => StoredOptionValue::Plain(value),
                 OptionValueType::Select(allowed) if allowed.contains(&value) => StoredOptionValue::Plain(value),
                 OptionValueType::Select(allowed) => {
                     let message = format!("option {name:?} takes one of {}, not {value:?}", listed(allowed));
-                    return Err(EngineError::new(Code::BadOption, message));
+                    return Err(EngineError::new(ErrorCode::BadOption, message));
                 }
                 OptionValueType::Secret if value == REDACTED => continue,
                 OptionValueType::Secret => {
@@ -114,11 +114,11 @@ fn check_tools(agent: &Agent, tools: &[EnabledTool]) -> Result<(), EngineError> 
         if !agent.exposed_tools().any(|exposed| exposed.name == tool.name) {
             let names: Vec<_> = agent.exposed_tools().map(|tool| tool.name.as_str()).collect();
             let message = format!("agent {} has no tool {}; it has: {}", agent.name, tool.name, listed(&names));
-            return Err(EngineError::new(Code::UnknownTool, message));
+            return Err(EngineError::new(ErrorCode::UnknownTool, message));
         }
         if !seen.insert(&tool.name) {
             let message = format!("tool {} is listed twice; list it once", tool.name);
-            return Err(EngineError::new(Code::ToolNameTaken, message));
+            return Err(EngineError::new(ErrorCode::ToolNameTaken, message));
         }
     }
     Ok(())
@@ -127,17 +127,17 @@ fn check_tools(agent: &Agent, tools: &[EnabledTool]) -> Result<(), EngineError> 
 fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineError> {
     if !agent.capabilities.application_tools && !tools.is_empty() {
         let message = format!("agent {} does not accept tools from its clients", agent.name);
-        return Err(EngineError::new(Code::CapabilityMissing, message));
+        return Err(EngineError::new(ErrorCode::CapabilityMissing, message));
     }
     if tools.len() > MAX_CLIENT_TOOLS {
         let message = format!("{} tools are too many; send at most {MAX_CLIENT_TOOLS}", tools.len());
-        return Err(EngineError::new(Code::BadRequest, message));
+        return Err(EngineError::new(ErrorCode::BadRequest, message));
     }
     let mut seen = HashSet::new();
     for tool in tools {
         if !seen.insert(&tool.name) {
             let message = format!("two tools are named {}; give each its own name", tool.name);
-            return Err(EngineError::new(Code::ToolNameTaken, message));
+            return Err(EngineError::new(ErrorCode::ToolNameTaken, message));
         }
         // Only the size of a client tool's schema is checked, because the client runs the tool.
         if schema::depth(&tool.parameters) > schema::MAX_DEPTH
@@ -149,7 +149,7 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
                 schema::MAX_DEPTH,
                 schema::MAX_SCHEMA_BYTES
             );
-            return Err(EngineError::new(Code::BadToolSchema, message));
+            return Err(EngineError::new(ErrorCode::BadToolSchema, message));
         }
     }
     Ok(())
@@ -166,7 +166,7 @@ fn check_names(agent: &Agent, settings: &SessionSettings) -> Result<(), EngineEr
             ),
             _ => continue,
         };
-        return Err(EngineError::new(Code::ToolNameTaken, message));
+        return Err(EngineError::new(ErrorCode::ToolNameTaken, message));
     }
     Ok(())
 }

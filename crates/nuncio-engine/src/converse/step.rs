@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::event::ModelOutputKind;
 use nuncio_core::execution::TraceIds;
@@ -67,7 +67,7 @@ impl RunningTurn {
         self.store_external_results(std::mem::take(&mut output.results)).await?;
         match thought {
             Ok(Ok(thought)) if thought.stop == StopReason::Error => {
-                Ok(Some(TurnEnding::error(Code::BrainFailed, "the agent's brain stopped with an error")))
+                Ok(Some(TurnEnding::error(ErrorCode::BrainFailed, "the agent's brain stopped with an error")))
             }
             Ok(Ok(thought)) => {
                 if let Some(counted) = thought.usage {
@@ -81,8 +81,8 @@ impl RunningTurn {
                     tracing::warn!(%session, turn, agent = %self.served.agent.name, "the agent's program failed: {details}");
                 }
                 let code = match &error {
-                    BrainError::Failed(_) | BrainError::ProgramFailed { .. } => Code::BrainFailed,
-                    BrainError::TooMuch(_) => Code::TurnTooLarge,
+                    BrainError::Failed(_) | BrainError::ProgramFailed { .. } => ErrorCode::BrainFailed,
+                    BrainError::TooMuch(_) => ErrorCode::TurnTooLarge,
                 };
                 Ok(Some(TurnEnding::error(code, error.to_string())))
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{PendingCall, Session};
@@ -68,7 +68,7 @@ impl TurnEnding {
         Self { reason, cancelled: false, error: None, pending: Vec::new(), last: None }
     }
 
-    pub(super) fn error(code: Code, message: impl Into<String>) -> Self {
+    pub(super) fn error(code: ErrorCode, message: impl Into<String>) -> Self {
         let error = Some(TurnError { code, message: message.into() });
         Self { reason: StopReason::Error, cancelled: false, error, pending: Vec::new(), last: None }
     }
@@ -114,9 +114,9 @@ impl RunningTurn {
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
             // Deleting the session cancels its turn.
-            Err(error) if error.code == Code::SessionNotFound => TurnEnding::cancelled(),
+            Err(error) if error.code == ErrorCode::SessionNotFound => TurnEnding::cancelled(),
             // Calls may have started whose results are not in the history; they are closed with the turn.
-            Err(error) if error.code == Code::StoreUnavailable => return Some(self.end_unstored(usage)),
+            Err(error) if error.code == ErrorCode::StoreUnavailable => return Some(self.end_unstored(usage)),
             Err(error) => TurnEnding::error(error.code, error.message),
         };
         let (conversations, turn) = (Arc::clone(&self.conversations), Arc::clone(&self.turn));
@@ -147,7 +147,7 @@ impl RunningTurn {
             }
         }
         let message = format!("the turn took {} steps and did not end", self.conversations.context.limits.steps);
-        Ok(TurnEnding::error(Code::TooManySteps, message))
+        Ok(TurnEnding::error(ErrorCode::TooManySteps, message))
     }
 
     async fn answer_permission(
@@ -161,7 +161,9 @@ impl RunningTurn {
             BrainStepCallOutcome::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
-            BrainStepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+            BrainStepCallOutcome::AskClient(_) => {
+                Err(EngineError::new(ErrorCode::Internal, "a decided call asked again"))
+            }
         }
     }
 
@@ -176,14 +178,14 @@ impl RunningTurn {
     /// Ending of a cancelled turn: by its client, or because the server stops.
     pub(super) fn stopped(&self) -> TurnEnding {
         match self.conversations.context.closed.is_cancelled() {
-            true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn ended; try again"),
+            true => TurnEnding::error(ErrorCode::ShuttingDown, "the server stopped before the turn ended; try again"),
             false => TurnEnding::cancelled(),
         }
     }
 
     pub(super) fn out_of_time(&self) -> TurnEnding {
         let message = format!("the turn took longer than {} seconds", self.conversations.context.limits.turn.as_secs());
-        TurnEnding::error(Code::TurnDeadline, message)
+        TurnEnding::error(ErrorCode::TurnDeadline, message)
     }
 
     /// Commits the end of the turn, then reports it to the readers and caches the conversation. Returns the remaining
@@ -234,7 +236,7 @@ impl RunningTurn {
         let Self { conversations, turn, served, began, .. } = self;
         let message = "the server's store is unavailable, so the end of the turn could not be stored; the history \
                        contains what was stored before";
-        let stop = failed(&turn.session, turn.number, usage, Code::StoreUnavailable, message);
+        let stop = failed(&turn.session, turn.number, usage, ErrorCode::StoreUnavailable, message);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
         conversations.context.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.context.now()));
         turn.write(|log| log.stopped(&stop));
@@ -274,7 +276,7 @@ pub(super) fn failed(
     session: &SessionId,
     number: u64,
     usage: Option<TokenUsage>,
-    code: Code,
+    code: ErrorCode,
     message: &str,
 ) -> TurnOutcome {
     TurnOutcome {
@@ -287,5 +289,5 @@ pub(super) fn failed(
 }
 
 pub(super) fn too_large(full: nuncio_core::event::TurnEventLogFullError) -> EngineError {
-    EngineError::new(Code::TurnTooLarge, full.to_string())
+    EngineError::new(ErrorCode::TurnTooLarge, full.to_string())
 }

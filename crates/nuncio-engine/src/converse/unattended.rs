@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::ToolRunSpec;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::SessionId;
@@ -62,7 +62,7 @@ impl LiveTurn {
         let failed = |code, message| Err(ExecutionFailure { code, message });
         let (stop, messages) = self.read(|log| (log.stop(), log.messages()));
         let Some(stop) = stop else {
-            return failed(Code::BrainFailed, "the agent did not finish".to_owned());
+            return failed(ErrorCode::BrainFailed, "the agent did not finish".to_owned());
         };
         if stop.stop_reason == StopReason::EndTurn {
             let said = messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
@@ -70,7 +70,7 @@ impl LiveTurn {
         }
         match stop.error {
             Some(error) => failed(error.code, error.message),
-            None => failed(Code::BrainFailed, format!("the agent stopped: {}", stop.stop_reason.as_str())),
+            None => failed(ErrorCode::BrainFailed, format!("the agent stopped: {}", stop.stop_reason.as_str())),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value, json};
@@ -41,12 +41,12 @@ impl ProtocolDraftService {
         let Some(method) = draft.definition.method(&call.method).cloned() else {
             let names: Vec<_> = draft.definition.methods.iter().map(|method| method.name.as_str()).collect();
             let message = format!("the protocol has no such method; it has {}", names.join(", "));
-            return Err(EngineError::new(Code::InvalidArguments, message));
+            return Err(EngineError::new(ErrorCode::InvalidArguments, message));
         };
         let params = Value::Object(call.params);
         method.request_schema.check(&params).map_err(|faults| {
             let message = format!("the request does not match the schema of {}: {}", method.name, list_faults(&faults));
-            EngineError::new(Code::InvalidArguments, message)
+            EngineError::new(ErrorCode::InvalidArguments, message)
         })?;
         let text = format!(
             "Another agent calls you under the protocol {} that you agreed on. Do what the method says with what \
@@ -68,7 +68,7 @@ impl ProtocolDraftService {
         self.ask_brain_for_json(caller, BrainQuestion { session, text, by: call.by }, read).await?.map_err(|why| {
             tracing::info!(draft = %draft.id, method = method.name, why, "an answer does not match its protocol");
             let message = format!("the agent's answer does not match the protocol: {why}");
-            EngineError::new(Code::InvalidOutput, message)
+            EngineError::new(ErrorCode::InvalidOutput, message)
         })
     }
 }

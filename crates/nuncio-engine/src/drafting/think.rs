@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
@@ -71,7 +71,7 @@ impl ProtocolDraftService {
             .await?;
         written.map_err(|why| {
             tracing::info!(agent = %served.agent.name, %why, "the brain did not draft a valid protocol");
-            EngineError::new(Code::DraftFailed, "the agent could not draft a protocol for that")
+            EngineError::new(ErrorCode::DraftFailed, "the agent could not draft a protocol for that")
         })
     }
 
@@ -92,7 +92,7 @@ impl ProtocolDraftService {
             }
             outcome
         });
-        asking.await.map_err(|_| EngineError::new(Code::Internal, "the conversation was interrupted"))?
+        asking.await.map_err(|_| EngineError::new(ErrorCode::Internal, "the conversation was interrupted"))?
     }
 
     async fn exchange<T>(

@@ -1,6 +1,6 @@
 //! A whole agent as a skill: one text in, one answer out, through a temporary session of one turn.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, ExecutionFailure};
 use nuncio_core::schema::SchemaViolation;
@@ -67,7 +67,7 @@ impl ExecutionService {
                 () = live.cancel.cancelled() => cancelled(),
                 () = self.context.clock.sleep_until(execution.order.deadline()) => {
                     let message = "the agent did not answer in time".to_owned();
-                    ExecutionFailure { code: Code::ToolTimeout, message }
+                    ExecutionFailure { code: ErrorCode::ToolTimeout, message }
                 }
             };
             turn.cancel();

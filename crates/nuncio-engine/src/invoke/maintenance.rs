@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{Execution, ExecutionFailure, InvocationTarget};
 use nuncio_core::ids::Incarnation;
 use nuncio_core::time::Timestamp;
@@ -70,7 +70,7 @@ impl ExecutionService {
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times and interrupted the last time, and is not tried again");
             let live = LiveExecution::new(execution, offered, &self.context.closed);
-            return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
+            return self.end_unbegun(&live, ExecutionFailure { code: ErrorCode::Interrupted, message }).await;
         }
         self.queue.reserve_accepted(&order.caller.principal, &order.skill);
         let live = LiveExecution::new(execution, offered, &self.context.closed);

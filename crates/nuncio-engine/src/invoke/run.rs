@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget};
 use nuncio_core::ids::ToolName;
@@ -119,7 +119,7 @@ impl ExecutionService {
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
             return self
-                .give_up(pending_insert, &execution, ExecutionFailure { code: Code::SkillNotFound, message })
+                .give_up(pending_insert, &execution, ExecutionFailure { code: ErrorCode::SkillNotFound, message })
                 .await;
         };
         match &execution.order.target {
@@ -169,9 +169,9 @@ impl ExecutionService {
         let ended = match called {
             Ok(ToolCallOutcome::Ended(ended)) => ended,
             Ok(ToolCallOutcome::AskClient) => {
-                return Err(EngineError::new(Code::Internal, "an execution has no app to ask"));
+                return Err(EngineError::new(ErrorCode::Internal, "an execution has no app to ask"));
             }
-            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => {
+            Err(error) if matches!(error.code, ErrorCode::LeaseLost | ErrorCode::ShuttingDown) => {
                 return Ok(ExecutionAttemptEnd::Left);
             }
             Err(error) => return Err(error),
@@ -210,7 +210,7 @@ impl ExecutionService {
         let state = match answer {
             Ok(Ok(output)) => ExecutionState::Completed { output },
             Ok(Err(failure)) => ExecutionState::of_failure(failure),
-            Err(error) if error.code == Code::StoreUnavailable => return Err(error),
+            Err(error) if error.code == ErrorCode::StoreUnavailable => return Err(error),
             Err(error) => ExecutionState::of_failure(ExecutionFailure { code: error.code, message: error.message }),
         };
         self.end_execution(&live.now(), state).await
@@ -283,5 +283,5 @@ fn log_end(execution: &Execution) {
 
 pub(super) fn late(execution: &Execution) -> ExecutionFailure {
     let message = format!("it did not finish within {} ms", execution.order.timeout_ms);
-    ExecutionFailure { code: Code::ToolTimeout, message }
+    ExecutionFailure { code: ErrorCode::ToolTimeout, message }
 }

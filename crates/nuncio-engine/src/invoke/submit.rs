@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{AcceptedInvocation, Execution, Priority, TraceIds};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::policy::Protocol;
@@ -98,7 +98,7 @@ impl ExecutionService {
             // A concurrent copy of the same request was stored first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.submitted_before(caller, offered, idempotency.as_ref()).await?;
-                before.ok_or_else(|| EngineError::new(Code::Internal, "the execution id is already used").into())
+                before.ok_or_else(|| EngineError::new(ErrorCode::Internal, "the execution id is already used").into())
             }
             Err(error) => Err(error.into()),
         }
@@ -182,7 +182,7 @@ impl ExecutionService {
         let Some((id, body)) = found else { return Ok(None) };
         let execution = match self.execution(caller, id.as_str()).await {
             // The retention of the earlier execution ended; its key is deleted with it.
-            Err(error) if error.code == Code::ExecutionNotFound => {
+            Err(error) if error.code == ErrorCode::ExecutionNotFound => {
                 self.forget_executions(self.context.now()).await?;
                 return Ok(None);
             }
@@ -190,7 +190,7 @@ impl ExecutionService {
         };
         if body != idempotency.body {
             let message = "this Idempotency-Key was already used with another body; use a new key for a new request";
-            return Err(EngineError::new(Code::IdempotencyMismatch, message));
+            return Err(EngineError::new(ErrorCode::IdempotencyMismatch, message));
         }
         Ok(Some(SubmittedExecution { execution, again: true }))
     }

@@ -1,6 +1,6 @@
 //! Public keys of devices and agents.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::{DeviceEndorsement, KeyBundle, KeyBundleId, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
@@ -79,7 +79,7 @@ impl DeviceKeyService {
             bundle.endorsement.clone_from(&known.endorsement);
         }
         let Some(bundle) = upload.bundle.as_ref().or(known.as_ref()) else {
-            return Err(ConsentError::new(Code::KeysNotFound, "send the bundle first, then one-time keys for it"));
+            return Err(ConsentError::new(ErrorCode::KeysNotFound, "send the bundle first, then one-time keys for it"));
         };
         self.check_bundle(by, &me, bundle).await?;
         let (id, signer) = (bundle.keys.id(), &bundle.keys.signing_key);
@@ -132,7 +132,10 @@ impl DeviceKeyService {
     ) -> Result<KeyBundle, ConsentError> {
         let me = member(by)?;
         let AuthenticationMethod::Device(own) = &by.authentication else {
-            return Err(ConsentError::new(Code::Unauthorized, "only a person's device can endorse another device"));
+            return Err(ConsentError::new(
+                ErrorCode::Unauthorized,
+                "only a person's device can endorse another device",
+            ));
         };
         let missing = || not_found::own_key_bundle(device.as_str());
         let id = KeyBundleId { owner: me.clone(), device: device.clone() };
@@ -213,7 +216,7 @@ impl DeviceKeyService {
         match owners.len() {
             0 | 1 => Ok(owners.pop()),
             _ => Err(ConsentError::new(
-                Code::BadRequest,
+                ErrorCode::BadRequest,
                 format!("several agents have a device {device}; name one with ?owner=agent:ID"),
             )),
         }
@@ -259,7 +262,7 @@ impl DeviceKeyService {
     pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
         if content.len() > MAX_BACKUP {
             return Err(ConsentError::new(
-                Code::BodyTooLarge,
+                ErrorCode::BodyTooLarge,
                 format!("a backup must have at most {MAX_BACKUP} bytes"),
             ));
         }
@@ -280,9 +283,9 @@ impl DeviceKeyService {
 }
 
 fn refused(why: &str) -> ConsentError {
-    ConsentError::new(Code::BundleRefused, format!("the keys are not accepted: {why}"))
+    ConsentError::new(ErrorCode::BundleRefused, format!("the keys are not accepted: {why}"))
 }
 
 fn no_backup() -> ConsentError {
-    ConsentError::new(Code::BackupNotFound, "you have no backup on this server")
+    ConsentError::new(ErrorCode::BackupNotFound, "you have no backup on this server")
 }

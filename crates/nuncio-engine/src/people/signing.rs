@@ -1,6 +1,6 @@
 //! Verification of signatures by people's devices.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::Device;
@@ -18,7 +18,7 @@ impl PersonService {
     pub(crate) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), AuthenticationMethod::Device(id)) = (&by.principal, &by.authentication) else {
             let message = "only a person may do this, on one of their devices: send the access token of the device";
-            return Err(ConsentError::new(Code::Unauthorized, message));
+            return Err(ConsentError::new(ErrorCode::Unauthorized, message));
         };
         let device = self.valid_device(id).await?.filter(|device| device.person == *person);
         let device = device.ok_or_else(|| refused(id))?;
@@ -26,7 +26,7 @@ impl PersonService {
     }
 
     /// Checks a signed ledger entry. `expected` returns the entry that must have been signed, given its time. If the
-    /// signature is missing or too old, or the entry is another one, the error is [`Code::ConsentUnsigned`] with the
+    /// signature is missing or too old, or the entry is another one, the error is [`ErrorCode::ConsentUnsigned`] with the
     /// entry to sign.
     pub(crate) fn signed(
         &self,
@@ -40,7 +40,11 @@ impl PersonService {
             let message = format!(
                 "{why}: check the entry in params.entry, sign it with this device and repeat the request with it"
             );
-            Err(ConsentError::with(Code::ConsentUnsigned, message, ConsentErrorDetails::Sign(Box::new(expected(now)))))
+            Err(ConsentError::with(
+                ErrorCode::ConsentUnsigned,
+                message,
+                ConsentErrorDetails::Sign(Box::new(expected(now))),
+            ))
         };
         let Some((signed, signature)) = signed.and_then(|entry| Some((entry, entry.signature?))) else {
             return to_sign("a consent must be signed");
@@ -57,12 +61,12 @@ impl PersonService {
         }
         if !Ed25519Verifier.holds(&device.key, &entry.message(), &signature) {
             let message = format!("the signature is not valid under the key of device {}", device.id);
-            return Err(ConsentError::new(Code::ConsentForged, message));
+            return Err(ConsentError::new(ErrorCode::ConsentForged, message));
         }
         Ok(entry)
     }
 }
 
 pub(super) fn refused(id: &DeviceId) -> ConsentError {
-    ConsentError::new(Code::DeviceRefused, format!("device {id} is not an enrolled device of this person"))
+    ConsentError::new(ErrorCode::DeviceRefused, format!("device {id} is not an enrolled device of this person"))
 }

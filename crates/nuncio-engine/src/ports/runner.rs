@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::audit::references::SealedMessageReference;
 use nuncio_core::call_source::CallSource;
@@ -148,18 +148,18 @@ pub enum ToolRunError {
     Unavailable(String),
     /// The person or their device refused the call or did not answer.
     #[error("{message}")]
-    Refused { code: Code, message: String },
+    Refused { code: ErrorCode, message: String },
     /// The call has no outcome: the server stops while a person works on the call, or the store failed.
     #[error("{message}")]
-    NoOutcome { code: Code, message: String },
+    NoOutcome { code: ErrorCode, message: String },
 }
 
 impl ToolRunError {
     #[must_use]
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Failed(_) => Code::ToolFailed,
-            Self::Unavailable(_) => Code::ToolUnavailable,
+            Self::Failed(_) => ErrorCode::ToolFailed,
+            Self::Unavailable(_) => ErrorCode::ToolUnavailable,
             Self::Refused { code, .. } | Self::NoOutcome { code, .. } => *code,
         }
     }

@@ -1,6 +1,6 @@
 //! Erasure of a person: their data is deleted, and audit records and ledgers name a pseudonym instead.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::redact::PersonRedaction;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::{DeviceId, PersonName};
@@ -53,7 +53,7 @@ impl AuditChainService {
         if !is_known && links.is_empty() {
             let message =
                 format!("this server has no data about a person {name}; `nuncio user list` shows all accounts");
-            return Err(EngineError::new(Code::PersonNotFound, message));
+            return Err(EngineError::new(ErrorCode::PersonNotFound, message));
         }
         loop {
             redacted += links.len() as u64;

@@ -1,6 +1,6 @@
 //! Conversations and their members.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
 use nuncio_core::notification::{Notification, RelayParty};
@@ -34,7 +34,7 @@ impl RelayService {
         let me = member(by)?;
         let with = new.with.into_iter().chain([me.clone()]).collect();
         let members = Conversation::members(new.kind, with).map_err(|why| {
-            ConsentError::new(Code::BadRequest, format!("these members cannot have this conversation: {why}"))
+            ConsentError::new(ErrorCode::BadRequest, format!("these members cannot have this conversation: {why}"))
         })?;
         self.may_talk(&me, &members).await?;
         let conversation = Conversation {
@@ -100,12 +100,12 @@ impl RelayService {
             let before = self.conversation_for(by, id).await?.conversation;
             if before.kind != ConversationType::Group {
                 let message = "only groups can change their members; a conversation of two cannot";
-                return Err(ConsentError::new(Code::BadRequest, message));
+                return Err(ConsentError::new(ErrorCode::BadRequest, message));
             }
             if before.created_by != me && remove.iter().any(|gone| *gone != me) {
                 let message =
                     format!("only {}, who created the group, can remove other members", before.created_by.id());
-                return Err(ConsentError::new(Code::PermissionDenied, message));
+                return Err(ConsentError::new(ErrorCode::PermissionDenied, message));
             }
             let stay = before.members.iter().filter(|one| !remove.contains(one)).chain(add).cloned().collect();
             let members = match Conversation::members(ConversationType::Group, stay) {
@@ -114,7 +114,7 @@ impl RelayService {
                 Err(_) if add.is_empty() && *remove == [me.clone()] => {
                     before.members.iter().filter(|one| **one != me).cloned().collect()
                 }
-                Err(why) => return Err(ConsentError::new(Code::BadRequest, why.to_string())),
+                Err(why) => return Err(ConsentError::new(ErrorCode::BadRequest, why.to_string())),
             };
             let added: Vec<_> = members.iter().filter(|one| !before.has(one)).cloned().collect();
             self.may_talk(&me, &added).await?;
@@ -163,7 +163,7 @@ impl RelayService {
         for name in &people {
             if self.person_store.person(name).await?.is_none() {
                 let message = format!("there is no account named {name} on this server");
-                return Err(ConsentError::new(Code::PersonNotFound, message));
+                return Err(ConsentError::new(ErrorCode::PersonNotFound, message));
             }
         }
         for agent in members.iter().filter_map(agent) {
@@ -215,14 +215,14 @@ pub(crate) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
             }
             other => format!("{other} cannot take part in conversations; only people and agents can"),
         };
-        ConsentError::new(Code::Unauthorized, message)
+        ConsentError::new(ErrorCode::Unauthorized, message)
     })
 }
 
 pub(super) fn relation_required(agent: &AgentId) -> ConsentError {
     let message =
         format!("the person has no active relation with agent {agent}; they must grant it a permission first");
-    ConsentError::new(Code::RelationRequired, message)
+    ConsentError::new(ErrorCode::RelationRequired, message)
 }
 
 pub(crate) fn person(member: &RelayParty) -> Option<&PersonName> {

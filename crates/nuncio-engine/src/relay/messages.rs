@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{
     ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, SubmittedMessage, ToolCallClaim,
 };
@@ -87,10 +87,10 @@ impl RelayService {
                 (Some(_), _) => {
                     let message =
                         format!("{} is already the id of another message in this conversation", post.client_id);
-                    Err(ConsentError::new(Code::MessageClash, message))
+                    Err(ConsentError::new(ErrorCode::MessageClash, message))
                 }
                 (None, Err(too_many)) => Err(too_many),
-                (None, Ok(_)) => Err(ConsentError::new(Code::Internal, "the message was deleted immediately")),
+                (None, Ok(_)) => Err(ConsentError::new(ErrorCode::Internal, "the message was deleted immediately")),
             };
         }
     }
@@ -181,7 +181,7 @@ impl RelayService {
         let missing = || ConsentError::from(not_found::tool_call(id.as_str()));
         let AuthenticationMethod::Device(device) = &by.authentication else {
             return Err(ConsentError::new(
-                Code::Unauthorized,
+                ErrorCode::Unauthorized,
                 "only a person's device can claim calls: send its access token",
             ));
         };
@@ -196,7 +196,7 @@ impl RelayService {
             true => Ok(claim),
             false => {
                 let message = format!("device {} has claimed this call; discard it", claim.device);
-                Err(ConsentError::new(Code::MessageClaimed, message))
+                Err(ConsentError::new(ErrorCode::MessageClaimed, message))
             }
         };
         if let Some(claim) = self.store.claim(&place).await? {

@@ -13,7 +13,7 @@ use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
 use nuncio_core::notification::RelayParty;
 use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
-use nuncio_core::{Code, string_enum};
+use nuncio_core::{ErrorCode, string_enum};
 
 use super::conversations::{agent, member, person, relation_required};
 use crate::access::Caller;
@@ -129,7 +129,7 @@ impl RelayService {
     pub fn streamer(self: &Arc<Self>, by: Caller) -> Result<StreamSender, ConsentError> {
         let sender = member(&by)?;
         let agent = agent(&sender).cloned().ok_or_else(|| {
-            ConsentError::new(Code::PermissionDenied, "only agents can open streams; people send messages")
+            ConsentError::new(ErrorCode::PermissionDenied, "only agents can open streams; people send messages")
         })?;
         Ok(StreamSender { relay: Arc::clone(self), by, agent, open: HashMap::new(), used: None })
     }
@@ -152,7 +152,7 @@ impl StreamSender {
         sized(&envelope, MAX_STREAM_START)?;
         self.expire();
         if self.open.contains_key(&stream) {
-            return Err(ConsentError::new(Code::MessageClash, format!("the stream {stream} is already open")));
+            return Err(ConsentError::new(ErrorCode::MessageClash, format!("the stream {stream} is already open")));
         }
         if self.open.len() >= MAX_OPEN_STREAMS {
             return Err(ConsentError::limit("streams open on this connection", MAX_OPEN_STREAMS));
@@ -164,7 +164,7 @@ impl StreamSender {
         let person = conversation.members.iter().find_map(person).cloned();
         let (ConversationType::H2a, Some(person)) = (conversation.kind, person) else {
             let message = "streams are only for conversations of one person and one agent; send a message";
-            return Err(ConsentError::new(Code::BadRequest, message));
+            return Err(ConsentError::new(ErrorCode::BadRequest, message));
         };
         self.still_deals(&person).await?;
         let now = self.relay.context.now();
@@ -255,8 +255,11 @@ impl StreamSender {
             }
         }
         fits.inspect_err(|why| {
-            let end =
-                if why.code == Code::RateLimited { StreamAbortReason::TooFast } else { StreamAbortReason::Refused };
+            let end = if why.code == ErrorCode::RateLimited {
+                StreamAbortReason::TooFast
+            } else {
+                StreamAbortReason::Refused
+            };
             self.end(stream, end);
         })
     }
@@ -297,7 +300,7 @@ impl OpenStreamState {
         if piece.seq != due {
             let message =
                 format!("received piece {} where {due} was expected; pieces are numbered from one", piece.seq);
-            return Err(ConsentError::new(Code::BadRequest, message));
+            return Err(ConsentError::new(ErrorCode::BadRequest, message));
         }
         let used = PIECE_RATE.take(self.used, now).map_err(too_fast)?;
         (self.seq, self.used, self.last_piece_at) = (due, Some(used), now);
@@ -319,10 +322,10 @@ impl OpenStreamState {
 
 fn sized(sealed: &[u8], most: usize) -> Result<(), ConsentError> {
     match sealed.len() {
-        0 => Err(ConsentError::new(Code::BadRequest, "encrypted_payload is empty")),
+        0 => Err(ConsentError::new(ErrorCode::BadRequest, "encrypted_payload is empty")),
         length if length > most => {
             let message = format!("encrypted_payload has {length} bytes; at most {most} are allowed");
-            Err(ConsentError::new(Code::BodyTooLarge, message))
+            Err(ConsentError::new(ErrorCode::BodyTooLarge, message))
         }
         _ => Ok(()),
     }
@@ -335,5 +338,5 @@ fn too_fast(wait: Duration) -> ConsentError {
 
 fn unknown(stream: &StreamId) -> ConsentError {
     let message = format!("no stream {stream} is open on this connection: it has ended, or was opened on another one");
-    ConsentError::new(Code::StreamNotFound, message)
+    ConsentError::new(ErrorCode::StreamNotFound, message)
 }

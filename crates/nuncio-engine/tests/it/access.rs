@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, GrantId, ScopeId};
 use nuncio_core::principal::Principal;
@@ -56,7 +56,7 @@ async fn using_a_one_time_grant_removes_it_without_reloading_all_grants() {
     };
     world.store.commit(vec![Change::from(AccessChange::CreateGrant(unseen))]).await.unwrap();
     assert_eq!(call(&world, &guest()).await, Ok(()));
-    assert_eq!(call(&world, &guest()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &guest()).await, Err(ErrorCode::ScopeNotGranted));
     world.engine.access().load().await.unwrap();
     assert_eq!(call(&world, &guest()).await, Ok(()));
 }
@@ -72,9 +72,9 @@ async fn one_time_grant_used_on_one_node_is_used_up_on_the_other() {
         // Both nodes have the grant in memory; the second may not have heard of its use yet.
         other.access().load().await.unwrap();
         assert_eq!(call_on(first, &guest()).await, Ok(()));
-        assert_eq!(call_on(second, &guest()).await, Err(Code::ScopeNotGranted));
+        assert_eq!(call_on(second, &guest()).await, Err(ErrorCode::ScopeNotGranted));
         assert!(second.access().grants().await.unwrap().iter().all(|grant| grant.id != given.id));
-        assert_eq!(call_on(first, &guest()).await, Err(Code::ScopeNotGranted));
+        assert_eq!(call_on(first, &guest()).await, Err(ErrorCode::ScopeNotGranted));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::execution::TraceIds;
 use nuncio_core::grant::GrantTerm;
@@ -56,12 +56,12 @@ async fn announce(world: &TestEngine, manifest: Option<Value>) -> AgentId {
 }
 
 /// Calls the tool; returns the code of a refusal.
-pub(crate) async fn call(world: &TestEngine, caller: &Caller) -> Result<(), Code> {
+pub(crate) async fn call(world: &TestEngine, caller: &Caller) -> Result<(), ErrorCode> {
     call_on(&world.engine, caller).await
 }
 
 /// Calls the tool on one of several engines; returns the code of a refusal.
-pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), Code> {
+pub(crate) async fn call_on(engine: &Engine, caller: &Caller) -> Result<(), ErrorCode> {
     let served = engine.agents().agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = ToolCallRequest {
@@ -107,7 +107,7 @@ async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
     assert_eq!((gone.version, gone.hash), (3, None));
     let eve = world.person("eve").await;
     let stolen = world.engine.manifests().publish_manifest(&eve.caller(), &id, None, None, None).await.unwrap_err();
-    assert_eq!(stolen.code, Code::NotOwner);
+    assert_eq!(stolen.code, ErrorCode::NotOwner);
     let mut wrong = first_version();
     wrong["tools"][0]["permission_scope"] = "nowhere:read".into();
     assert!(world.engine.manifests().announce(&renamed, Some(wrong)).await.is_err());
@@ -119,32 +119,36 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     let world = TestEngine::new().await;
     let (bob, eve) = (world.person("bob").await, world.person("eve").await);
     let id = announce(&world, Some(first_version())).await;
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
-    assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "a grant applies only to its person");
+    assert_eq!(
+        call(&world, &eve.caller()).await,
+        Err(ErrorCode::ScopeNotGranted),
+        "a grant applies only to its person"
+    );
 
     // A breaking manifest change suspends the consent at once.
     world.engine.manifests().announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
     // The consent stays suspended after a restart.
     let world = world.restarted().await;
     world.engine.agents().publish(agent()).await.unwrap();
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
     // Publishing the accepted manifest again restores the consent.
     world.engine.manifests().announce(&agent(), Some(first_version())).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     // Removing the scope removes its grant.
     let clipboard = manifest(&[("read_clipboard", "clipboard:read", object(&[]))], &[CLIPBOARD]);
     world.engine.manifests().announce(&agent(), Some(clipboard)).await.unwrap();
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
     let files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.engine.manifests().announce(&agent(), Some(files)).await.unwrap();
     bob.try_change(&world, &relation, &[("filesystem:read", GrantTerm::UntilRevoked)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     let unsigned = world.engine.consent().revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
     world.engine.consent().revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
 }
 
 #[tokio::test]
@@ -154,13 +158,13 @@ async fn one_time_consent_allows_one_call_and_timed_consent_expires() {
     let id = announce(&world, Some(first_version())).await;
     let relation = bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
     assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
     let minute = GrantTerm::Until(world.clock.now().after(Duration::from_secs(60)));
     bob.try_change(&world, &relation, &[("filesystem:read", minute)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     world.clock.advance(Duration::from_secs(60));
-    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(call(&world, &bob.caller()).await, Err(ErrorCode::ScopeNotGranted));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +183,7 @@ async fn one_time_consent_allows_only_one_of_many_concurrent_calls() {
     for task in tasks {
         match task.await.unwrap() {
             Ok(()) => ran += 1,
-            Err(code) => assert_eq!(code, Code::ScopeNotGranted),
+            Err(code) => assert_eq!(code, ErrorCode::ScopeNotGranted),
         }
     }
     assert_eq!(ran, 1);

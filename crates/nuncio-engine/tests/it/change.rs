@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
@@ -313,6 +313,6 @@ async fn manifest_is_refused_when_tool_names_of_all_versions_exceed_the_limit() 
     let bytes = many(8).to_string().into_bytes();
     let error =
         world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(&bytes), None, None).await.unwrap_err();
-    assert_eq!(error.code, Code::LimitReached);
+    assert_eq!(error.code, ErrorCode::LimitReached);
     assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 8);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::jobs::{JobHandler, JobHandlers, JobLimits};
 use nuncio_engine::ports::store::{ClaimedJob, Job, JobKind};
 use nuncio_engine::{Engine, EngineError};
@@ -112,7 +112,7 @@ async fn scheduled_job_runs_at_once() {
 #[tokio::test]
 async fn job_whose_outcome_is_not_stored_runs_again_after_a_pause() {
     let mut world = RunningWorld::with_jobs(&["a/1"]).await;
-    world.next().await.1.send(Err(EngineError::new(Code::StoreUnavailable, "no space"))).unwrap();
+    world.next().await.1.send(Err(EngineError::new(ErrorCode::StoreUnavailable, "no space"))).unwrap();
     schedule(&world.world, "b/1").await;
     assert_eq!(world.next().await.0, "b/1", "the first waits");
     world.world.clock.advance(Duration::from_secs(10));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::DeviceAssertion;
@@ -49,7 +49,7 @@ async fn invite_code_enrols_exactly_one_device() {
     assert_eq!(world.engine.people().list().await.unwrap().len(), 1);
     assert_eq!(world.engine.people().devices(&ada()).await.unwrap(), std::slice::from_ref(&device));
     let again = world.engine.people().enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
-    assert_eq!(again.code, Code::InviteInvalid);
+    assert_eq!(again.code, ErrorCode::InviteInvalid);
     let events: Vec<_> = world.records().await.into_iter().map(|record| record.event).collect();
     assert_eq!(events, [AuditEvent::PersonInvited, AuditEvent::DeviceEnrolled]);
 }
@@ -60,23 +60,27 @@ async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
     let other = enrolment(&pair(2), &code);
-    let refused: [(&str, DeviceEnrolmentRequest, Code); 5] = [
-        ("an unknown code", enrolment(&pair(1), "inv_nope"), Code::InviteInvalid),
-        ("a key of another device", DeviceEnrolmentRequest { key: other.key, ..good.clone() }, Code::DeviceRefused),
+    let refused: [(&str, DeviceEnrolmentRequest, ErrorCode); 5] = [
+        ("an unknown code", enrolment(&pair(1), "inv_nope"), ErrorCode::InviteInvalid),
+        (
+            "a key of another device",
+            DeviceEnrolmentRequest { key: other.key, ..good.clone() },
+            ErrorCode::DeviceRefused,
+        ),
         (
             "a signature of zeros",
             DeviceEnrolmentRequest { signature: Signature::new([0; 64]), ..good.clone() },
-            Code::DeviceRefused,
+            ErrorCode::DeviceRefused,
         ),
         (
             "another name than the signed one",
             DeviceEnrolmentRequest { name: "other".into(), ..good.clone() },
-            Code::DeviceRefused,
+            ErrorCode::DeviceRefused,
         ),
         (
             "a name with an invisible character",
             DeviceEnrolmentRequest { name: "lap\u{202e}top".into(), ..good.clone() },
-            Code::BadRequest,
+            ErrorCode::BadRequest,
         ),
     ];
     for (what, new, code) in refused {
@@ -85,7 +89,7 @@ async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
     assert_eq!(world.engine.people().devices(&ada()).await.unwrap(), []);
     world.clock.advance(Duration::from_secs(7 * 24 * 3600));
     let late = world.engine.people().enrol_device(good).await.unwrap_err();
-    assert_eq!((late.code, late.message.contains("expired")), (Code::InviteInvalid, true));
+    assert_eq!((late.code, late.message.contains("expired")), (ErrorCode::InviteInvalid, true));
 }
 
 #[tokio::test]
@@ -95,16 +99,16 @@ async fn reused_device_key_and_devices_or_invites_over_the_limit_are_refused() {
     world.device("ada", 1).await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let too_many = world.engine.people().invite_person(ada(), &operator()).await.unwrap_err();
-    assert_eq!((too_many.code, too_many.params()), (Code::LimitReached, serde_json::json!({"limit": 1})));
+    assert_eq!((too_many.code, too_many.params()), (ErrorCode::LimitReached, serde_json::json!({"limit": 1})));
     assert_eq!(
         world.engine.people().enrol_device(enrolment(&pair(1), &code)).await.unwrap_err().code,
-        Code::DeviceRefused
+        ErrorCode::DeviceRefused
     );
     let second = world.engine.people().enrol_device(enrolment(&pair(2), &code)).await.unwrap();
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     assert_eq!(
         world.engine.people().enrol_device(enrolment(&pair(3), &code)).await.unwrap_err().code,
-        Code::LimitReached
+        ErrorCode::LimitReached
     );
     world.engine.people().revoke_device(&ada(), &second.id, &operator()).await.unwrap();
     world.engine.people().enrol_device(enrolment(&pair(3), &code)).await.unwrap();
@@ -119,7 +123,7 @@ async fn device_login_signature_is_accepted_only_once_even_after_restart() {
     assert_eq!(world.engine.people().assert_device(&one, &signature, HERE).await.unwrap(), phone.device);
     let world = world.restarted().await;
     let again = world.engine.people().assert_device(&one, &signature, HERE).await.unwrap_err();
-    assert_eq!((again.code, again.message.contains("was sent before")), (Code::DeviceRefused, true));
+    assert_eq!((again.code, again.message.contains("was sent before")), (ErrorCode::DeviceRefused, true));
     let two = assertion(&world, &phone, "nonce-number-two");
     world.engine.people().assert_device(&two, &sign(&phone.pair, &two.message()), HERE).await.unwrap();
 }
@@ -140,13 +144,13 @@ async fn login_signature_for_wrong_server_nonce_device_key_or_time_is_refused() 
     for (what, assertion, signer) in cases {
         let signature = sign(&signer.pair, &assertion.message());
         let error = world.engine.people().assert_device(&assertion, &signature, HERE).await.unwrap_err();
-        assert_eq!(error.code, Code::DeviceRefused, "{what}");
+        assert_eq!(error.code, ErrorCode::DeviceRefused, "{what}");
     }
     let altered = DeviceAssertion { nonce: "another-nonce-here".into(), ..good() };
     let signature = sign(&phone.pair, &good().message());
     assert_eq!(
         world.engine.people().assert_device(&altered, &signature, HERE).await.unwrap_err().code,
-        Code::DeviceRefused
+        ErrorCode::DeviceRefused
     );
     world.clock.advance(Duration::from_millis(120_001));
     let signature = sign(&phone.pair, &old.message());
@@ -161,18 +165,18 @@ async fn revoked_device_is_refused_at_once() {
     assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
     let eve = PersonName::parse("eve").unwrap();
     let not_hers = world.engine.people().revoke_device(&eve, &second.device.id, &operator()).await.unwrap_err();
-    assert_eq!(not_hers.code, Code::DeviceNotFound);
+    assert_eq!(not_hers.code, ErrorCode::DeviceNotFound);
     world.engine.people().revoke_device(&ada(), &second.device.id, &phone.caller()).await.unwrap();
     assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), None);
     let assertion = assertion(&world, &second, "nonce-number-one");
     let signature = sign(&second.pair, &assertion.message());
     assert_eq!(
         world.engine.people().assert_device(&assertion, &signature, HERE).await.unwrap_err().code,
-        Code::DeviceRefused
+        ErrorCode::DeviceRefused
     );
     let twice = world.engine.people().revoke_device(&ada(), &second.device.id, &operator()).await.unwrap_err();
-    assert_eq!(twice.code, Code::DeviceNotFound);
-    assert_eq!(world.engine.people().devices(&eve).await.unwrap_err().code, Code::PersonNotFound);
+    assert_eq!(twice.code, ErrorCode::DeviceNotFound);
+    assert_eq!(world.engine.people().devices(&eve).await.unwrap_err().code, ErrorCode::PersonNotFound);
 }
 
 #[tokio::test]
@@ -198,7 +202,10 @@ async fn agent_token_authenticates_until_rotated_or_revoked() {
     assert_eq!(who(&made.token).await, None);
     assert!(who(&rotated).await.is_some());
     let eve = world.person("eve").await;
-    assert_eq!(world.engine.accounts().rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code, Code::NotOwner);
+    assert_eq!(
+        world.engine.accounts().rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code,
+        ErrorCode::NotOwner
+    );
     world.engine.accounts().revoke_agent_token(&phone.caller(), &id).await.unwrap();
     assert_eq!(who(&rotated).await, None);
     let events: Vec<_> = world.records().await.into_iter().map(|record| record.event).collect();
@@ -217,7 +224,7 @@ async fn login_signature_from_before_a_restore_is_refused() {
     let world = world.restarted().await;
     let signed = |one: &DeviceAssertion| sign(&phone.pair, &one.message());
     let refused = world.engine.people().assert_device(&older, &signed(&older), HERE).await.unwrap_err();
-    assert_eq!((refused.code, refused.message.contains("was sent before")), (Code::DeviceRefused, true));
+    assert_eq!((refused.code, refused.message.contains("was sent before")), (ErrorCode::DeviceRefused, true));
     let newer = assertion(&world, &phone, "nonce-number-two");
     world.engine.people().assert_device(&newer, &signed(&newer), HERE).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Manifest publication: permissions, versions and search.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::AccountOwner;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
@@ -82,7 +82,9 @@ async fn publishing_on_two_engines_during_consents_loses_no_version_or_relation(
                 .await
             {
                 Ok(relation) => break relations.push(relation),
-                Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
+                Err(error) => {
+                    assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}")
+                }
             }
         }
     }
@@ -132,22 +134,22 @@ async fn only_the_owner_may_publish_judge_or_update_an_agent() {
         Caller::new(Principal::Anonymous),
     ] {
         let publish = world.engine.manifests().publish_manifest(&by, &id, Some(&bytes), None, None).await;
-        assert_eq!(publish.unwrap_err().code, Code::NotOwner, "{:?}", by.principal);
+        assert_eq!(publish.unwrap_err().code, ErrorCode::NotOwner, "{:?}", by.principal);
         assert_eq!(
             world.engine.manifests().publish_manifest(&by, &id, None, None, None).await.unwrap_err().code,
-            Code::NotOwner
+            ErrorCode::NotOwner
         );
         assert_eq!(
             world.engine.manifests().judge_manifest(&by, &id, Some(&bytes)).await.unwrap_err().code,
-            Code::NotOwner
+            ErrorCode::NotOwner
         );
         let patch = AgentAccountPatch { public: Some(false), ..AgentAccountPatch::default() };
-        assert_eq!(world.engine.accounts().update_agent(&by, &id, patch).await.unwrap_err().code, Code::NotOwner);
+        assert_eq!(world.engine.accounts().update_agent(&by, &id, patch).await.unwrap_err().code, ErrorCode::NotOwner);
     }
     assert_eq!(world.engine.accounts().account(&id).await.unwrap().manifest_version, 1);
     let nobody = AgentId::parse("agt_nobody").unwrap();
     let unknown = world.engine.manifests().publish_manifest(&owner.caller(), &nobody, Some(&bytes), None, None).await;
-    assert_eq!(unknown.unwrap_err().code, Code::UnknownAgent);
+    assert_eq!(unknown.unwrap_err().code, ErrorCode::UnknownAgent);
 }
 
 #[tokio::test]
@@ -189,7 +191,7 @@ async fn publication_based_on_an_outdated_manifest_hash_is_refused() {
     };
     let second = publish(1, seen).await.unwrap();
     let stale = publish(2, seen).await.unwrap_err();
-    assert_eq!(stale.code, Code::ManifestStale);
+    assert_eq!(stale.code, ErrorCode::ManifestStale);
     assert_eq!(stale.params(), json!({"manifest_version": 2, "manifest_hash": second.hash}));
     assert_eq!(publish(2, second.hash).await.unwrap().version, 3);
 }
@@ -220,8 +222,8 @@ async fn published_version_stores_its_change_note_verdict_and_publisher() {
     let publish = async |note: &str| {
         world.engine.manifests().publish_manifest(&owner.caller(), &id, Some(&bytes), None, Some(note)).await
     };
-    assert_eq!(publish("a\u{202e}b").await.unwrap_err().code, Code::BadRequest);
-    assert_eq!(publish(&"x".repeat(1001)).await.unwrap_err().code, Code::BadRequest);
+    assert_eq!(publish("a\u{202e}b").await.unwrap_err().code, ErrorCode::BadRequest);
+    assert_eq!(publish(&"x".repeat(1001)).await.unwrap_err().code, ErrorCode::BadRequest);
     publish(" We read larger files. ").await.unwrap();
     let version = world.engine.manifests().manifest_version(&id, 2).await.unwrap().unwrap();
     assert_eq!(version.change_note.as_deref(), Some("We read larger files."));
@@ -267,14 +269,20 @@ async fn only_people_may_create_agents_and_only_up_to_the_limit() {
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;
     assert_eq!(
         world.engine.manifests().create_agent(&owner.caller(), new_agent()).await.unwrap_err().code,
-        Code::LimitReached
+        ErrorCode::LimitReached
     );
     let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
-    assert_eq!(world.engine.manifests().create_agent(&agent, new_agent()).await.unwrap_err().code, Code::NotOwner);
+    assert_eq!(world.engine.manifests().create_agent(&agent, new_agent()).await.unwrap_err().code, ErrorCode::NotOwner);
     let local = Caller::new(Principal::Local);
-    assert_eq!(world.engine.manifests().create_agent(&local, new_agent()).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(
+        world.engine.manifests().create_agent(&local, new_agent()).await.unwrap_err().code,
+        ErrorCode::Unauthorized
+    );
     let eve = world.person("eve").await;
     let hidden = NewAgentAccount { display_name: "a\u{200b}".into(), ..new_agent() };
-    assert_eq!(world.engine.manifests().create_agent(&eve.caller(), hidden).await.unwrap_err().code, Code::BadRequest);
+    assert_eq!(
+        world.engine.manifests().create_agent(&eve.caller(), hidden).await.unwrap_err().code,
+        ErrorCode::BadRequest
+    );
     world.engine.manifests().create_agent(&eve.caller(), new_agent()).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
@@ -40,7 +40,7 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", GrantTerm::Once)];
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
-    assert_eq!(error.code, Code::ConsentUnsigned);
+    assert_eq!(error.code, ErrorCode::ConsentUnsigned);
     let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
     let account = world.engine.accounts().account(&id).await.unwrap();
     assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, LedgerAction::Grant));
@@ -79,11 +79,11 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
     let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
     let good = LedgerEntry::clone(entry);
     let forged = [
-        ("another key", eve.signed(good.clone()), Code::ConsentForged),
+        ("another key", eve.signed(good.clone()), ErrorCode::ConsentForged),
         (
             "a signature of something else",
             LedgerEntry { signature: eve.signed(good.clone()).signature, ..good.clone() },
-            Code::ConsentForged,
+            ErrorCode::ConsentForged,
         ),
         (
             "more than was asked",
@@ -91,49 +91,53 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
                 scopes: vec![ScopeId::parse("clipboard:read").unwrap(), good.scopes[0].clone()],
                 ..good.clone()
             }),
-            Code::ConsentUnsigned,
+            ErrorCode::ConsentUnsigned,
         ),
         (
             "another agent",
             bob.signed(LedgerEntry { agent_id: AgentId::parse("agt_x").unwrap(), ..good.clone() }),
-            Code::ConsentUnsigned,
+            ErrorCode::ConsentUnsigned,
         ),
-        ("another version", bob.signed(LedgerEntry { manifest_version: 7, ..good.clone() }), Code::ConsentUnsigned),
+        (
+            "another version",
+            bob.signed(LedgerEntry { manifest_version: 7, ..good.clone() }),
+            ErrorCode::ConsentUnsigned,
+        ),
         (
             "another manifest",
             bob.signed(LedgerEntry { manifest_hash: Some(Digest::ZERO), ..good.clone() }),
-            Code::ManifestStale,
+            ErrorCode::ManifestStale,
         ),
-        ("no manifest", bob.signed(LedgerEntry { manifest_hash: None, ..good.clone() }), Code::ManifestStale),
+        ("no manifest", bob.signed(LedgerEntry { manifest_hash: None, ..good.clone() }), ErrorCode::ManifestStale),
         (
             "another device",
             bob.signed(LedgerEntry { device_id: Some(eve.device.id.clone()), ..good.clone() }),
-            Code::ConsentUnsigned,
+            ErrorCode::ConsentUnsigned,
         ),
-        ("another sequence number", bob.signed(LedgerEntry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
+        ("another sequence number", bob.signed(LedgerEntry { seq: 2, ..good.clone() }), ErrorCode::ConsentUnsigned),
         (
             "a time in the future",
             bob.signed(LedgerEntry { at: good.at.after(Duration::from_secs(601)), ..good.clone() }),
-            Code::ConsentUnsigned,
+            ErrorCode::ConsentUnsigned,
         ),
         (
             "a grant id that the server did not assign",
             bob.signed(LedgerEntry { relation_id: RelationId::parse("mine").unwrap(), ..good.clone() }),
-            Code::ConsentUnsigned,
+            ErrorCode::ConsentUnsigned,
         ),
-        ("no signature", good.clone(), Code::ConsentUnsigned),
+        ("no signature", good.clone(), ErrorCode::ConsentUnsigned),
     ];
     for (what, signed, code) in forged {
         assert_eq!(establish(&world, &bob, &id, &scopes, Some(signed)).await.unwrap_err().code, code, "{what}");
     }
     // Another person cannot use the signed entry.
     let stolen = establish(&world, &eve, &id, &scopes, Some(bob.signed(good.clone()))).await.unwrap_err();
-    assert_eq!(stolen.code, Code::ConsentUnsigned);
+    assert_eq!(stolen.code, ErrorCode::ConsentUnsigned);
     assert_eq!(world.engine.consent().relations(&bob.person(), None, 10).await.unwrap(), []);
     // The time in which the entry must be signed has passed.
     world.clock.advance(Duration::from_secs(601));
     let late = establish(&world, &bob, &id, &scopes, Some(bob.signed(good))).await.unwrap_err();
-    assert_eq!(late.code, Code::ConsentUnsigned);
+    assert_eq!(late.code, ErrorCode::ConsentUnsigned);
     establish(&world, &bob, &id, &scopes, Some(bob.sign_what(&late))).await.unwrap();
 }
 
@@ -147,18 +151,18 @@ async fn only_a_person_on_their_own_device_can_consent() {
     let nobody = Caller::new(Principal::Person(bob.person()));
     for by in [agent, nobody, Caller::new(Principal::Local), Caller::new(Principal::Operator)] {
         let error = world.engine.consent().establish_relation(&by, new.clone()).await.unwrap_err();
-        assert_eq!(error.code, Code::Unauthorized, "{:?}", by.principal);
+        assert_eq!(error.code, ErrorCode::Unauthorized, "{:?}", by.principal);
     }
     // A device of another person, and a revoked device.
     let eves = Caller { principal: Principal::Person(bob.person()), ..owner.caller() };
     assert_eq!(
         world.engine.consent().establish_relation(&eves, new.clone()).await.unwrap_err().code,
-        Code::DeviceRefused
+        ErrorCode::DeviceRefused
     );
     world.engine.people().revoke_device(&bob.person(), &bob.device.id, &bob.caller()).await.unwrap();
     assert_eq!(
         world.engine.consent().establish_relation(&bob.caller(), new).await.unwrap_err().code,
-        Code::DeviceRefused
+        ErrorCode::DeviceRefused
     );
 }
 
@@ -168,12 +172,12 @@ async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let unknown = bob.try_allow(&world, &id, &[("location:read", ALWAYS)]).await.unwrap_err();
-    assert_eq!((unknown.code, unknown.params()), (Code::ScopeUnknown, json!({"scopes": ["location:read"]})));
+    assert_eq!((unknown.code, unknown.params()), (ErrorCode::ScopeUnknown, json!({"scopes": ["location:read"]})));
     let past = GrantTerm::Until(world.clock.now());
     let over = bob.try_allow(&world, &id, &[("clipboard:read", past)]).await.unwrap_err();
-    assert_eq!(over.code, Code::BadRequest);
+    assert_eq!(over.code, ErrorCode::BadRequest);
     let nobody = AgentId::parse("agt_x").unwrap();
-    assert_eq!(bob.try_allow(&world, &nobody, &[]).await.unwrap_err().code, Code::UnknownAgent);
+    assert_eq!(bob.try_allow(&world, &nobody, &[]).await.unwrap_err().code, ErrorCode::UnknownAgent);
 
     let seen = world.engine.accounts().account(&id).await.unwrap().manifest_hash;
     let consent = |seen| NewConsent { wishes: wishes(&[("filesystem:read", ALWAYS)]), seen, signed: None };
@@ -182,11 +186,11 @@ async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
         world.engine.consent().establish_relation(&bob.caller(), new).await.unwrap_err()
     };
     let to_sign = establish(seen).await;
-    assert_eq!(to_sign.code, Code::ConsentUnsigned);
+    assert_eq!(to_sign.code, ErrorCode::ConsentUnsigned);
     // The manifest changes while Bob reads the consent dialog.
     let second = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     let stale = establish(seen).await;
-    assert_eq!(stale.code, Code::ManifestStale);
+    assert_eq!(stale.code, ErrorCode::ManifestStale);
     assert_eq!(stale.params(), json!({"manifest_version": 2, "manifest_hash": second.hash}));
     let signed = NewConsent { signed: Some(bob.sign_what(&to_sign)), ..consent(None) };
     let late = world
@@ -194,8 +198,8 @@ async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
         .consent()
         .establish_relation(&bob.caller(), NewRelation { agent: id.clone(), consent: signed })
         .await;
-    assert_eq!(late.unwrap_err().code, Code::ManifestStale);
-    assert_eq!(establish(second.hash).await.code, Code::ConsentUnsigned);
+    assert_eq!(late.unwrap_err().code, ErrorCode::ManifestStale);
+    assert_eq!(establish(second.hash).await.code, ErrorCode::ConsentUnsigned);
 }
 
 #[tokio::test]
@@ -206,9 +210,9 @@ async fn consent_without_required_scope_is_refused() {
     manifest["tools"][0]["required"] = json!(true);
     let id = world.agent(&owner, &manifest).await;
     let missing = bob.try_allow(&world, &id, &[("clipboard:read", ALWAYS)]).await.unwrap_err();
-    assert_eq!((missing.code, missing.params()), (Code::ScopeRequired, json!({"scopes": ["filesystem:read"]})));
+    assert_eq!((missing.code, missing.params()), (ErrorCode::ScopeRequired, json!({"scopes": ["filesystem:read"]})));
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
-    assert_eq!(bob.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::ScopeRequired);
+    assert_eq!(bob.try_change(&world, &relation, &[]).await.unwrap_err().code, ErrorCode::ScopeRequired);
 }
 
 #[tokio::test]
@@ -218,10 +222,10 @@ async fn second_relation_with_an_agent_and_relations_over_the_limit_are_refused(
     let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
     let relation = bob.allow(&world, &one, &[]).await;
     let again = bob.try_allow(&world, &one, &[]).await.unwrap_err();
-    assert_eq!((again.code, again.params()), (Code::RelationExists, json!({"relation_id": relation.id})));
-    assert_eq!(bob.try_allow(&world, &two, &[]).await.unwrap_err().code, Code::LimitReached);
+    assert_eq!((again.code, again.params()), (ErrorCode::RelationExists, json!({"relation_id": relation.id})));
+    assert_eq!(bob.try_allow(&world, &two, &[]).await.unwrap_err().code, ErrorCode::LimitReached);
     let unsigned = world.engine.consent().revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
-    assert_eq!(unsigned.code, Code::ConsentUnsigned);
+    assert_eq!(unsigned.code, ErrorCode::ConsentUnsigned);
     let over = world
         .engine
         .consent()
@@ -232,7 +236,7 @@ async fn second_relation_with_an_agent_and_relations_over_the_limit_are_refused(
     let standing = world.engine.consent().verify_ledger(&relation.id).await.unwrap();
     assert!(standing.ended);
     let gone = bob.try_change(&world, &relation, &[]).await.unwrap_err();
-    assert_eq!(gone.code, Code::RelationNotFound);
+    assert_eq!(gone.code, ErrorCode::RelationNotFound);
     let anew = bob.allow(&world, &one, &["clipboard:read"]).await;
     assert_ne!(anew.id, relation.id);
     assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentRevoked));
@@ -249,15 +253,18 @@ async fn only_the_person_and_agent_of_a_relation_can_read_it() {
     let stranger = world.engine.accounts().authenticate_agent_token(&other).await.unwrap().unwrap();
     for by in [eve.caller(), owner.caller(), stranger, Caller::new(Principal::Local), Caller::new(Principal::Anonymous)]
     {
-        assert_eq!(world.engine.consent().relation(&by, &relation.id).await.unwrap_err().code, Code::RelationNotFound);
+        assert_eq!(
+            world.engine.consent().relation(&by, &relation.id).await.unwrap_err().code,
+            ErrorCode::RelationNotFound
+        );
         assert_eq!(
             world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap_err().code,
-            Code::RelationNotFound
+            ErrorCode::RelationNotFound
         );
     }
-    assert_eq!(eve.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::RelationNotFound);
+    assert_eq!(eve.try_change(&world, &relation, &[]).await.unwrap_err().code, ErrorCode::RelationNotFound);
     let revoke = world.engine.consent().revoke_relation(&eve.caller(), &relation.id, None).await;
-    assert_eq!(revoke.unwrap_err().code, Code::RelationNotFound);
+    assert_eq!(revoke.unwrap_err().code, ErrorCode::RelationNotFound);
     // The person and the agent can each verify the ledger.
     for by in [bob.caller(), agent] {
         let ledger = world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap();
@@ -299,7 +306,7 @@ async fn ledger_entries_of_a_revoked_device_stay_valid_and_it_signs_no_new_ones(
     world.clock.advance(Duration::from_secs(1));
     world.engine.people().revoke_device(&first.person(), &first.device.id, &second.caller()).await.unwrap();
     world.engine.consent().verify_ledger(&relation.id).await.unwrap();
-    assert_eq!(first.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::DeviceRefused);
+    assert_eq!(first.try_change(&world, &relation, &[]).await.unwrap_err().code, ErrorCode::DeviceRefused);
     second.try_change(&world, &relation, &[]).await.unwrap();
     assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().head.seq, 2);
 }
@@ -333,7 +340,9 @@ async fn consent_during_publications_is_refused_or_suspended_by_later_breaking_o
     for task in tasks {
         let (phone, outcome) = task.await.unwrap();
         match outcome {
-            Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
+            Err(error) => {
+                assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}")
+            }
             Ok(relation) => {
                 // The last version requires the same arguments as version 3, and more than the others.
                 let now = world.relation(&phone, &relation).await;
@@ -362,7 +371,7 @@ async fn ledger_verification_detects_unsigned_grant_in_store() {
         ConsentChange::MoveRelation { from: relation.revision, relation: more.clone(), manifest_version: None };
     world.store.commit(vec![change.into()]).await.unwrap();
     let found = world.engine.consent().verify_ledger(&relation.id).await.unwrap_err();
-    assert_eq!((found.code, found.message.contains("filesystem:read")), (Code::LedgerBroken, true));
+    assert_eq!((found.code, found.message.contains("filesystem:read")), (ErrorCode::LedgerBroken, true));
 
     // A ledger entry for the forged grant, but without a signature.
     let scopes = vec![relation.grants[0].scope.clone(), grant.scope];
@@ -371,5 +380,5 @@ async fn ledger_verification_detects_unsigned_grant_in_store() {
         LedgerEntry { scopes, signature: None, ..more.draft_grant(&[], more.accepted, &device, world.clock.now()) };
     world.store.commit(vec![ConsentChange::AppendLedger(forged).into()]).await.unwrap();
     let found = world.engine.consent().verify_ledger(&relation.id).await.unwrap_err();
-    assert_eq!((found.code, found.message.contains("entry 2")), (Code::LedgerBroken, true), "{found}");
+    assert_eq!((found.code, found.message.contains("entry 2")), (ErrorCode::LedgerBroken, true), "{found}");
 }

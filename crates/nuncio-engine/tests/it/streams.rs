@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::notification::RelayParty;
@@ -48,7 +48,11 @@ async fn streams_are_limited_per_conversation_and_sender_and_pieces_by_rate() {
         }
         let more = streamer.start(&here, name("more"), [1].as_slice().into()).await.unwrap_err();
         let most = if number < 63 { 4 } else { 256 };
-        assert_eq!((more.code, &more.details), (Code::LimitReached, &ConsentErrorDetails::Limit(most)), "{number}");
+        assert_eq!(
+            (more.code, &more.details),
+            (ErrorCode::LimitReached, &ConsentErrorDetails::Limit(most)),
+            "{number}"
+        );
     }
     // The pieces of all streams of the sender share one rate limit.
     let mut taken = 0;
@@ -60,7 +64,7 @@ async fn streams_are_limited_per_conversation_and_sender_and_pieces_by_rate() {
             taken += 1;
         }
     };
-    assert_eq!((taken, refused.code), (1000, Code::RateLimited));
+    assert_eq!((taken, refused.code), (1000, ErrorCode::RateLimited));
     // An ended stream makes room for another.
     let late = world.device("late", 200).await;
     let here = conversation(&world, &late, &agent).await;
@@ -90,7 +94,7 @@ async fn stream_is_not_stored_and_is_aborted_thirty_seconds_after_its_last_piece
     assert!(streamer.expire().is_empty());
     world.clock.advance(Duration::from_secs(30));
     // The stream has timed out.
-    assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, Code::StreamNotFound);
+    assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, ErrorCode::StreamNotFound);
     assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Silent));
     assert_eq!(streamer.due(), None);
     assert_eq!(world.engine.mailbox().mail_head(&reader).await.unwrap(), before);
@@ -100,5 +104,5 @@ async fn stream_is_not_stored_and_is_aborted_thirty_seconds_after_its_last_piece
     drop(streamer);
     assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Gone));
     // People do not stream.
-    assert_eq!(world.engine.relay().streamer(ada.caller()).unwrap_err().code, Code::PermissionDenied);
+    assert_eq!(world.engine.relay().streamer(ada.caller()).unwrap_err().code, ErrorCode::PermissionDenied);
 }

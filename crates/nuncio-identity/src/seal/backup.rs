@@ -4,7 +4,7 @@
 use std::fmt;
 
 use argon2::{Algorithm, Argon2, Params, Version};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::X25519PublicKey;
 pub use nuncio_core::bundle::{Argon2Params, KeyBackup};
 use nuncio_core::digest::canonical;
@@ -60,11 +60,11 @@ pub enum KeyBackupError {
 
 impl KeyBackupError {
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::Unnamed => Code::DeviceNotFound,
-            Self::Short => Code::BadRequest,
-            Self::Params(_) | Self::Damaged | Self::Refused => Code::BackupUnreadable,
+            Self::Unnamed => ErrorCode::DeviceNotFound,
+            Self::Short => ErrorCode::BadRequest,
+            Self::Params(_) | Self::Damaged | Self::Refused => ErrorCode::BackupUnreadable,
         }
     }
 }

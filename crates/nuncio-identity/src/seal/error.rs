@@ -1,6 +1,6 @@
 //! Errors of sealing, opening and pinning.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::MAX_ENVELOPE;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -121,28 +121,28 @@ pub enum TrustError {
 
 impl SealError {
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Unnamed => Code::DeviceNotFound,
-            Self::Nobody | Self::NeedsOneTimeKey(_) => Code::KeysNotFound,
-            Self::Untrusted(_) | Self::BadOneTimeKey(_) | Self::BadKey(_) => Code::DeviceUntrusted,
-            Self::NotTwo(_) | Self::Twice(_) | Self::Mismatched(_) => Code::BadRequest,
-            Self::TooLarge => Code::BodyTooLarge,
-            Self::KeyStore(_) => Code::StoreUnavailable,
+            Self::Unnamed => ErrorCode::DeviceNotFound,
+            Self::Nobody | Self::NeedsOneTimeKey(_) => ErrorCode::KeysNotFound,
+            Self::Untrusted(_) | Self::BadOneTimeKey(_) | Self::BadKey(_) => ErrorCode::DeviceUntrusted,
+            Self::NotTwo(_) | Self::Twice(_) | Self::Mismatched(_) => ErrorCode::BadRequest,
+            Self::TooLarge => ErrorCode::BodyTooLarge,
+            Self::KeyStore(_) => ErrorCode::StoreUnavailable,
         }
     }
 }
 
 impl OpenError {
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Unnamed => Code::DeviceNotFound,
-            Self::UnknownSender { .. } | Self::StaleBundle { .. } => Code::KeysNotFound,
-            Self::Untrusted { .. } => Code::DeviceUntrusted,
-            Self::SessionLost { .. } => Code::SealSessionLost,
-            Self::Replayed => Code::MessageReplayed,
-            Self::KeyStore(_) => Code::StoreUnavailable,
+            Self::Unnamed => ErrorCode::DeviceNotFound,
+            Self::UnknownSender { .. } | Self::StaleBundle { .. } => ErrorCode::KeysNotFound,
+            Self::Untrusted { .. } => ErrorCode::DeviceUntrusted,
+            Self::SessionLost { .. } => ErrorCode::SealSessionLost,
+            Self::Replayed => ErrorCode::MessageReplayed,
+            Self::KeyStore(_) => ErrorCode::StoreUnavailable,
             Self::Malformed(_)
             | Self::Mislabelled { .. }
             | Self::BadSignature
@@ -151,19 +151,19 @@ impl OpenError {
             | Self::WrongWrap
             | Self::Tampered
             | Self::Mismatched(_)
-            | Self::FromTheFuture => Code::SealBroken,
+            | Self::FromTheFuture => ErrorCode::SealBroken,
         }
     }
 }
 
 impl TrustError {
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::OtherFingerprint { .. } | Self::NotOtherOwnDevice => Code::DeviceUntrusted,
-            Self::TooMany(_) => Code::LimitReached,
-            Self::NothingToAccept(_) | Self::Unnamed => Code::DeviceNotFound,
-            Self::KeyStore(_) => Code::StoreUnavailable,
+            Self::OtherFingerprint { .. } | Self::NotOtherOwnDevice => ErrorCode::DeviceUntrusted,
+            Self::TooMany(_) => ErrorCode::LimitReached,
+            Self::NothingToAccept(_) | Self::Unnamed => ErrorCode::DeviceNotFound,
+            Self::KeyStore(_) => ErrorCode::StoreUnavailable,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
@@ -61,10 +61,10 @@ pub enum StreamSealError {
 
 impl StreamSealError {
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::OutOfOrder { .. } => Code::MessageReplayed,
-            Self::Over | Self::Tampered => Code::SealBroken,
+            Self::OutOfOrder { .. } => ErrorCode::MessageReplayed,
+            Self::Over | Self::Tampered => ErrorCode::SealBroken,
         }
     }
 }

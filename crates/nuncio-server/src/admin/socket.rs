@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::random_name;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub(crate) fn listen(
     let path = data.join(SOCKET);
     let listener = CommandSocket { folder: data, name: SOCKET }
         .bind()
-        .map_err(|error| OperatorError::new(Code::DataDirUnusable, format!("{}: {error}", path.display())))?;
+        .map_err(|error| OperatorError::new(ErrorCode::DataDirUnusable, format!("{}: {error}", path.display())))?;
     Ok(async move {
         let checkpoints = Arc::clone(&api.checkpoints);
         let checkpoints = checkpoints.run_periodically(api.engine.clone(), stop.clone());
@@ -87,14 +87,17 @@ async fn answer_command(stream: UnixStream, api: AdminApi, token: &str) {
         (Ok(CommandWithToken { token, command }), Ok(caller)) if is_valid(&token) => {
             match serde_json::from_value::<AdminCommand>(command) {
                 Ok(command) => api.carry_out(command, &account(caller.uid())).await,
-                Err(error) => Err(OperatorError::new(Code::BadRequest, format!("not a command: {error}"))),
+                Err(error) => Err(OperatorError::new(ErrorCode::BadRequest, format!("not a command: {error}"))),
             }
         }
         (Ok(_), _) => {
             tracing::warn!("a command without the token in {TOKEN} was refused");
-            Err(OperatorError::new(Code::Unauthorized, format!("the command does not contain the token in {TOKEN}")))
+            Err(OperatorError::new(
+                ErrorCode::Unauthorized,
+                format!("the command does not contain the token in {TOKEN}"),
+            ))
         }
-        (Err(error), _) => Err(OperatorError::new(Code::BadRequest, format!("not a command: {error}"))),
+        (Err(error), _) => Err(OperatorError::new(ErrorCode::BadRequest, format!("not a command: {error}"))),
     };
     let reply = match result {
         Ok(value) => CommandReply::Done(value),
@@ -108,7 +111,10 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, O
     let socket = CommandSocket { folder: data, name: SOCKET };
     let no_reply = |error: &dyn std::fmt::Display| {
         let path = socket.path();
-        OperatorError::new(Code::DataDirUnusable, format!("the server at {} does not answer: {error}", path.display()))
+        OperatorError::new(
+            ErrorCode::DataDirUnusable,
+            format!("the server at {} does not answer: {error}", path.display()),
+        )
     };
     let stream = match socket.connect().await {
         Ok(Some(stream)) => stream,
@@ -122,7 +128,7 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, O
     match reply.map_err(|error| no_reply(&error))?.map_err(|error| no_reply(&error))? {
         CommandReply::Done(value) => Ok(Some(value)),
         CommandReply::Failed { code, message } => Err(OperatorError { code, message }),
-        CommandReply::Usage { message } => Err(OperatorError::new(Code::BadRequest, message)),
+        CommandReply::Usage { message } => Err(OperatorError::new(ErrorCode::BadRequest, message)),
     }
 }
 
@@ -154,7 +160,7 @@ pub async fn ask_or_lock(
             return Ok(ServerReplyOrDataDir::Server(reply));
         }
         match DataDir::open(data) {
-            Err(error) if error.code == Code::DataDirInUse && tries < LOCK_TRIES => {
+            Err(error) if error.code == ErrorCode::DataDirInUse && tries < LOCK_TRIES => {
                 if tries == LOCK_TRIES_BEFORE_REPORT {
                     report_wait();
                 }
@@ -173,7 +179,7 @@ fn not_owner(data: &Path) -> OperatorError {
         "this user may not use the data directory {}; run the command as its owner{owner}, or name another with --data",
         data.display()
     );
-    OperatorError::new(Code::DataDirUnusable, message)
+    OperatorError::new(ErrorCode::DataDirUnusable, message)
 }
 
 #[cfg(test)]
@@ -184,7 +190,7 @@ mod tests {
     fn error_for_a_data_directory_of_another_user_names_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let error = not_owner(folder.path());
-        assert_eq!(error.code, Code::DataDirUnusable);
+        assert_eq!(error.code, ErrorCode::DataDirUnusable);
         let owner = std::fs::metadata(folder.path()).unwrap().uid();
         for part in ["this user may not use", folder.path().to_str().unwrap(), &format!("user id {owner}"), "--data"] {
             assert!(error.message.contains(part), "{}", error.message);

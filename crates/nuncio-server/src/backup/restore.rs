@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::KeyringEntry;
@@ -72,7 +72,7 @@ fn refuse_existing(data: &DataDir) -> Result<(), OperatorError> {
                  earlier store away",
                 path.display()
             );
-            return Err(OperatorError::new(Code::StoreNotEmpty, message));
+            return Err(OperatorError::new(ErrorCode::StoreNotEmpty, message));
         }
     }
     Ok(())
@@ -199,7 +199,7 @@ fn put_beside(
                  secret.key",
                 data.path().display()
             );
-            return Err(OperatorError::new(Code::StoreNotEmpty, message));
+            return Err(OperatorError::new(ErrorCode::StoreNotEmpty, message));
         }
         contents.push((name, content));
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::record::AuditCheckpoint;
 
 use super::CHECKPOINTS_FILE;
@@ -39,7 +39,7 @@ impl AuditCheckpointFile {
                         self.path.display(),
                         index + 1
                     );
-                    OperatorError::new(Code::AuditBroken, message)
+                    OperatorError::new(ErrorCode::AuditBroken, message)
                 })
             })
             .collect()
@@ -147,7 +147,7 @@ mod tests {
         }
         fs::write(&file.path, [&whole[..], b"nonsense\n"].concat()).unwrap();
         let error = file.read().unwrap_err();
-        assert_eq!(error.code, Code::AuditBroken);
+        assert_eq!(error.code, ErrorCode::AuditBroken);
         assert!(error.message.contains("line 2"), "{}", error.message);
     }
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 
 use super::private;
 use crate::error::OperatorError;
@@ -89,6 +89,6 @@ impl PrivateFiles {
     }
 
     pub(crate) fn broken(&self, name: &str, why: &str) -> OperatorError {
-        OperatorError::new(Code::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
+        OperatorError::new(ErrorCode::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
     }
 }

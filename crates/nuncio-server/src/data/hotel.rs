@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 
 use crate::error::OperatorError;
@@ -26,7 +26,7 @@ pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(),
     }
     let failed = |error: std::io::Error| {
         let message = format!("{} cannot be moved to {}: {error}", old.display(), state.display());
-        OperatorError::new(Code::DataDirUnusable, message)
+        OperatorError::new(ErrorCode::DataDirUnusable, message)
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
     for file in FILES {

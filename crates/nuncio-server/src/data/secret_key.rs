@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::secret_cipher::KEY_BYTES;
 
 use super::files::PrivateFiles;
@@ -44,7 +44,7 @@ impl SecretKeySource {
                 "{SECRET_KEY_VARIABLE} is not a key: it must be 32 bytes in base64, as `base64 -w0 secret.key` prints \
                  them"
             );
-            OperatorError::new(Code::SecretKeyInvalid, message)
+            OperatorError::new(ErrorCode::SecretKeyInvalid, message)
         })
     }
 
@@ -76,7 +76,7 @@ impl SecretKeySource {
         };
         let bytes = bytes.ok_or_else(|| {
             let message = "the data directory has no secret.key; restore it, or name the key with --secret-key";
-            OperatorError::new(Code::DataDirIncomplete, message)
+            OperatorError::new(ErrorCode::DataDirIncomplete, message)
         })?;
         bytes.try_into().map_err(|_| files.broken(SECRET_KEY, "it does not contain a key of 32 bytes"))
     }
@@ -84,7 +84,10 @@ impl SecretKeySource {
 
 fn read_file(file: &Path) -> Result<[u8; KEY_BYTES], OperatorError> {
     let invalid = |why: &str| {
-        OperatorError::new(Code::SecretKeyInvalid, format!("the secret key {} cannot be used: {why}", file.display()))
+        OperatorError::new(
+            ErrorCode::SecretKeyInvalid,
+            format!("the secret key {} cannot be used: {why}", file.display()),
+        )
     };
     if file.is_dir() {
         return Err(invalid("it is a folder; name the file with the key"));
@@ -121,7 +124,7 @@ mod tests {
 
     fn refusal(source: Result<SecretKeySource, OperatorError>) -> String {
         let error = source.and_then(|source| source.read()).unwrap_err();
-        assert_eq!(error.code, Code::SecretKeyInvalid);
+        assert_eq!(error.code, ErrorCode::SecretKeyInvalid);
         error.message
     }
 

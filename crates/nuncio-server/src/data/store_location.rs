@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_store::PostgresAddress;
 
 use crate::error::OperatorError;
@@ -23,7 +23,7 @@ impl StoreLocation {
             return Ok(Self::DataDirectory);
         };
         let parsed = PostgresAddress::parse(address, |name| std::env::var(name).ok());
-        let wrong = |why| OperatorError::new(Code::ConfigInvalid, format!("--store: {why}"));
+        let wrong = |why| OperatorError::new(ErrorCode::ConfigInvalid, format!("--store: {why}"));
         Ok(Self::Postgres(Box::new(parsed.map_err(wrong)?)))
     }
 

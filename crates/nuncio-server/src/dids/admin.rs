@@ -1,6 +1,6 @@
 //! Admin commands for DIDs: show them, rotate a key, move all of them to another address.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentName;
 
 use super::base::{BASE_ENTRY, DidBaseUrl, PublicUrlSource, RecordedDidBaseUrl};
@@ -45,7 +45,7 @@ impl Dids {
     /// continue with the old URL. DIDs that were moved already stay, so an interrupted move can be repeated.
     pub(crate) async fn move_to(&self, base: &str) -> Result<RotatedDids, OperatorError> {
         let _changing = self.inner.changing.lock().await;
-        let did_base = DidBaseUrl::at(base).map_err(|why| OperatorError::new(Code::DidUnavailable, why))?;
+        let did_base = DidBaseUrl::at(base).map_err(|why| OperatorError::new(ErrorCode::DidUnavailable, why))?;
         let mut moved = Vec::new();
         for (subject, history) in self.key_histories() {
             let next = match history.base == did_base.base {

@@ -1,6 +1,6 @@
 //! The public URL from which the DIDs of this server are made, and changes of it.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentName;
 use nuncio_identity::{Did, SigningKey};
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ pub(super) fn url_changed(from: &str, to: &str) -> OperatorError {
     let message = format!(
         "the DIDs here were made for {from}, and under {to} they could not be resolved; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
     );
-    OperatorError::new(Code::PublicUrlChanged, message)
+    OperatorError::new(ErrorCode::PublicUrlChanged, message)
 }
 
 #[cfg(test)]

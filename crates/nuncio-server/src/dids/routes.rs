@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_http::pages::sender::host;
@@ -88,7 +88,7 @@ impl DidDocumentRoutes {
     fn answer(&self, found: Option<CacheableDocument>, request: &Request) -> Response {
         let Some(document) = found else {
             let why = self.dids.why_none().unwrap_or("no agent of that name and key is served here");
-            return refuse(&EngineError::new(Code::NotFound, format!("there is no such DID: {why}")));
+            return refuse(&EngineError::new(ErrorCode::NotFound, format!("there is no such DID: {why}")));
         };
         document.answer(request.headers(), "host")
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::http::{HeaderValue, header};
 use axum::extract::Request;
 use axum::response::Response;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_http::known_caller;
 
@@ -43,7 +43,7 @@ pub(super) fn refusal(shared: &MiddlewareState, request: &Request) -> Option<Res
         }
         "too many requests at once on a connection without a known caller; send a credential, or fewer at once"
     };
-    let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::ServerBusy, message));
+    let mut response = shared.refuse(request.uri().path(), &EngineError::new(ErrorCode::ServerBusy, message));
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     Some(response)
 }

@@ -6,7 +6,7 @@ use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use nuncio_auth::{NetworkExposure, is_forwarded};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::EngineError;
 use nuncio_http::pages::sender::{RequestOrigin, host, sender};
 
@@ -81,7 +81,7 @@ fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderVal
     if is_local_only && !is_forwarded && !host.is_some_and(is_loopback_name) {
         let advice = advice(shared.auth.exposure);
         let message = format!("this server is open to this machine only: use http://localhost, or {advice}");
-        return Err(EngineError::new(Code::HostRefused, message));
+        return Err(EngineError::new(ErrorCode::HostRefused, message));
     }
     let origin = request.headers().get(header::ORIGIN);
     if let Some(origin) = origin.filter(|origin| origin.to_str().is_ok_and(|text| shared.cross_origin.lists(text))) {
@@ -96,7 +96,7 @@ fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderVal
             let message = format!(
                 "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {advice}"
             );
-            Err(EngineError::new(Code::CrossOriginRefused, message))
+            Err(EngineError::new(ErrorCode::CrossOriginRefused, message))
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use nuncio_auth::TrustedIssuers;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{CallerCheckResult, Engine, EngineError};
 use nuncio_http::refuse;
@@ -75,7 +75,7 @@ async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> R
     }
     if !may_read && !operators.metrics_open {
         let message = "an operator's key is needed: make one with `nuncio key create --operator` (or `--scope metrics:read`, for the metrics alone) and send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
-        return refuse(&EngineError::new(Code::Unauthorized, message));
+        return refuse(&EngineError::new(ErrorCode::Unauthorized, message));
     }
     let pending = operators.engine.approvals().pending_approvals().await.ok().map(|pending| pending.len());
     let text = operators.metrics.render(operators.engine.load(), pending);

@@ -13,7 +13,7 @@ use ::http::{HeaderValue, header};
 use axum::extract::Request;
 use axum::response::Response;
 use nuncio_auth::shows_signature;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::principal::Principal;
 use nuncio_core::rate::{KeyedRateLimiter, Rate};
 use nuncio_engine::ports::Clock;
@@ -57,7 +57,7 @@ impl RateLimits {
     fn exceeded(&self, wait: Duration) -> EngineError {
         let (most, seconds) = (self.per_minute, seconds(wait));
         let message = format!("more than {most} requests a minute; try again in {seconds} seconds");
-        EngineError::new(Code::RateLimited, message)
+        EngineError::new(ErrorCode::RateLimited, message)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::SkillAccess;
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::{Engine, EngineError};
@@ -21,7 +21,7 @@ pub(super) async fn describe(State(operators): State<OperatorRoutes>) -> Respons
     let issuers: Vec<_> = operators.issuers.names().collect();
     if issuers.is_empty() {
         let message = "this server does not accept access tokens; send an API key";
-        return refuse(&EngineError::new(Code::NotFound, message));
+        return refuse(&EngineError::new(ErrorCode::NotFound, message));
     }
     let document = json!({
         "resource": &*operators.base,

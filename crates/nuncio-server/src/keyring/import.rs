@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use ring::signature::Ed25519KeyPair;
 
 use super::{PEOPLE_KEY, ServerKeyring, StoredKey, WEBHOOK_KEY};
@@ -56,7 +56,7 @@ pub(crate) async fn import_key_files(
 fn another_node() -> OperatorError {
     let message = "another node created keys in this store while the key files of this data directory were moved into \
                    it; start again";
-    OperatorError::new(Code::StoreUnavailable, message)
+    OperatorError::new(ErrorCode::StoreUnavailable, message)
 }
 
 fn read_signing_key(files: &PrivateFiles, file: &str, name: &str) -> Result<Option<KeyFile>, OperatorError> {

@@ -6,7 +6,7 @@ use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_http::ServerErrorBody;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -104,9 +104,11 @@ fn with_body(bytes: &[u8]) -> Option<Vec<u8>> {
         "414" | "431" => {
             let message =
                 format!("the head of the request is too large: at most {MAX_HEAD} bytes and {MAX_HEADERS} headers");
-            (Code::HeadTooLarge, message)
+            (ErrorCode::HeadTooLarge, message)
         }
-        "400" => (Code::BadRequest, "the request is not valid HTTP: check its first line and its headers".to_owned()),
+        "400" => {
+            (ErrorCode::BadRequest, "the request is not valid HTTP: check its first line and its headers".to_owned())
+        }
         _ => return None,
     };
     let headers: Vec<&str> = lines.collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AgentTarget, LocalDidUrlScheme};
 use nuncio_anp::directory::{DirectoryEntry, DirectoryIndex, DirectoryOptions, RemoteDirectoryRegistrar};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
 use nuncio_engine::ports::{Entropy, Fetch};
@@ -64,7 +64,7 @@ pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<Re
             }
             _ => {
                 let message = "identify an entry by its id, its DID or the address of its description";
-                return Err(OperatorError::new(Code::NotRegistered, message));
+                return Err(OperatorError::new(ErrorCode::NotRegistered, message));
             }
         },
     };

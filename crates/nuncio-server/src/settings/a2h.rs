@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::{AgentId, AgentName};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_engine::consent::ConsentSettings;
@@ -47,7 +47,7 @@ impl RemoteRelaySetting {
         let token = read_secret("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
         token.ok_or_else(|| {
             let message = format!("a2h.relay of agent {}: name token_env or token_file", self.agent);
-            OperatorError::new(Code::ConfigInvalid, message)
+            OperatorError::new(ErrorCode::ConfigInvalid, message)
         })
     }
 }
@@ -70,7 +70,7 @@ impl A2hSettings {
         };
         if let Some(path) = &self.scopes {
             let wrong = |why: &dyn std::fmt::Display| {
-                OperatorError::new(Code::ConfigInvalid, format!("a2h.scopes: {}: {why}", path.display()))
+                OperatorError::new(ErrorCode::ConfigInvalid, format!("a2h.scopes: {}: {why}", path.display()))
             };
             let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
             let mut presets = ScopePresets::default();
@@ -103,9 +103,9 @@ mod tests {
         let json = r#"{"scope": [], "floor": [{"family": "booking:*", "sensitivity": "medium"}]}"#;
         assert!(write("scopes.json", json).is_ok());
         let lowered = "[[floor]]\nfamily = \"shell:*\"\nsensitivity = \"low\"\n";
-        assert_eq!(write("low.toml", lowered).unwrap_err().code, Code::ConfigInvalid);
+        assert_eq!(write("low.toml", lowered).unwrap_err().code, ErrorCode::ConfigInvalid);
         let missing = A2hSettings { scopes: Some(folder.path().join("none")), ..A2hSettings::default() };
-        assert_eq!(missing.rules().unwrap_err().code, Code::ConfigInvalid);
+        assert_eq!(missing.rules().unwrap_err().code, ErrorCode::ConfigInvalid);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
@@ -131,7 +131,7 @@ async fn revoked_key_is_refused_at_once() {
     assert_eq!(ada.aap.post("/sessions", json!({"agent": {"name": DESK}})).await.0, 401);
     assert_eq!(bob.aap.get("/sessions").await.0, 200, "other keys are not affected");
     let again = gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap_err();
-    assert_eq!(again.code, Code::KeyNotFound);
+    assert_eq!(again.code, ErrorCode::KeyNotFound);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::{ApprovalAnswer, Approver};
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::digest::Digest;
@@ -98,10 +98,10 @@ async fn unanswered_approval_times_out_as_denied_and_is_recorded() {
     assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "Tool call denied: it was not approved in time");
     assert_eq!(gateway.questions(0).await, []);
     let late = gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
-    assert_eq!(late.code, Code::ApprovalClosed);
+    assert_eq!(late.code, ErrorCode::ApprovalClosed);
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let record = gateway.audit().await.remove(0);
-    assert_eq!(record.decision, AuditDecision::Refused { by: "policy".into(), code: Code::ApprovalExpired });
+    assert_eq!(record.decision, AuditDecision::Refused { by: "policy".into(), code: ErrorCode::ApprovalExpired });
     assert_eq!((record.outcome, record.started_at), (AuditOutcome::NotRun, None));
 }
 
@@ -146,7 +146,7 @@ async fn approval_is_bound_to_one_call_and_its_arguments_and_used_once() {
     // An answer counts once; the same calls cause new questions.
     for id in [&first.id, &second.id] {
         let again = gateway.order(AdminCommand::ApproveAllow { id: id.clone() }).await.unwrap_err();
-        assert_eq!(again.code, Code::ApprovalClosed);
+        assert_eq!(again.code, ErrorCode::ApprovalClosed);
     }
     let turn = play(&aap, &session, script);
     let anew = gateway.questions(2).await;
@@ -172,7 +172,7 @@ async fn caller_cannot_approve_its_own_call() {
         .decide_approval(&question.id, ApprovalAnswer::Allow, guest.caller.principal.clone())
         .await
         .unwrap_err();
-    assert_eq!(own.code, Code::Denied);
+    assert_eq!(own.code, ErrorCode::Denied);
     assert_eq!(gateway.question().await.id, question.id, "the question still waits");
     // The holder of another key may answer.
     let other = gateway.key(&[]).await;
@@ -192,7 +192,7 @@ async fn answer_to_an_unknown_approval_is_refused() {
     let gateway = start(&clock).await;
     let id = nuncio_core::ids::ApprovalId::parse("apr_nobody_asked").unwrap();
     let error = gateway.order(AdminCommand::ApproveAllow { id }).await.unwrap_err();
-    assert_eq!(error.code, Code::ApprovalNotFound);
+    assert_eq!(error.code, ErrorCode::ApprovalNotFound);
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn cancelling_a_turn_closes_its_approval() {
     turn.await.unwrap();
     assert_eq!(gateway.questions(0).await, []);
     let late = gateway.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
-    assert_eq!(late.code, Code::ApprovalClosed);
+    assert_eq!(late.code, ErrorCode::ApprovalClosed);
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 1);
@@ -243,7 +243,7 @@ async fn recovery_closes_open_approvals_after_a_crash() {
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
     assert_eq!(next.questions(0).await, []);
     let late = next.order(AdminCommand::ApproveAllow { id: question.id }).await.unwrap_err();
-    assert_eq!(late.code, Code::ApprovalClosed);
+    assert_eq!(late.code, ErrorCode::ApprovalClosed);
     let history = next.aap().history(&session).await;
     assert_eq!(result_of(&history, "c1"), "Tool call not run: the server stopped before it began");
     assert_eq!(next.aap().say(&session, "hello").await["stopReason"], "end_turn");
@@ -323,7 +323,7 @@ async fn exactly_one_of_concurrent_approval_answers_is_accepted() {
         for answer in answers.collect::<Vec<_>>() {
             match answer.await.unwrap() {
                 Ok(answer) => won.push(answer),
-                Err(error) => assert_eq!(error.code, Code::ApprovalClosed),
+                Err(error) => assert_eq!(error.code, ErrorCode::ApprovalClosed),
             }
         }
         assert_eq!(won.len(), 1, "{won:?}");

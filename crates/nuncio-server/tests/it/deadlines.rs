@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
@@ -44,10 +44,10 @@ async fn shorter_of_caller_and_author_timeout_applies() {
         assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
         clock.pass(Duration::from_millis(1)).await;
         let late = over(&gateway, &execution).await;
-        assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1), "{asked:?}");
+        assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), 1), "{asked:?}");
         gone(pid).await;
         let audit = gateway.audit().await;
-        assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: Code::ToolTimeout }));
+        assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: ErrorCode::ToolTimeout }));
     }
 }
 
@@ -62,7 +62,7 @@ async fn deadline_runs_while_an_execution_is_queued() {
     let queued = submit(&gateway, invocation("held", json!({})).with_timeout(seconds(5))).await;
     clock.pass(seconds(5)).await;
     let late = over(&gateway, &queued).await;
-    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 0));
+    assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), 0));
     assert_eq!(gateway.engine().load().open_executions, 1);
     release(&gateway, "held.gate", "done").await;
     assert_eq!(output(&over(&gateway, &running).await), "done", "other executions keep their deadline");
@@ -99,12 +99,12 @@ async fn execution_of_a_whole_agent_as_a_skill_can_time_out_or_be_cancelled() {
     clock.wait_for_sleeper(seconds(300)).await;
     clock.pass(seconds(20)).await;
     let late = over(&gateway, &hurried).await;
-    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
+    assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), 1));
 
     let stopped = submit_as(engine, &ada.caller, slow).await.unwrap().execution;
     clock.wait_for_sleeper(seconds(300)).await;
     engine.executions().cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
-    assert_eq!(code(&over(&gateway, &stopped).await), ("failed", Code::Cancelled));
+    assert_eq!(code(&over(&gateway, &stopped).await), ("failed", ErrorCode::Cancelled));
     assert_eq!(ada.aap.get("/sessions").await.1, json!({"sessions": []}), "no conversation remains");
     assert_eq!(engine.load().running_turns, 0);
 }
@@ -117,7 +117,7 @@ async fn queued_execution_can_be_cancelled() {
     held_pid(&gateway).await;
     let queued = submit(&gateway, invocation("held", json!({}))).await;
     let told = cancel(&gateway, &queued).await;
-    assert_eq!((code(&told), told.attempt), (("failed", Code::Cancelled), 0), "a queued execution ends at once");
+    assert_eq!((code(&told), told.attempt), (("failed", ErrorCode::Cancelled), 0), "a queued execution ends at once");
     assert_eq!(look(&gateway, &queued).await, told);
     assert_eq!(cancel(&gateway, &queued).await, told, "a second cancellation changes nothing");
     release(&gateway, "held.gate", "done").await;
@@ -133,11 +133,11 @@ async fn cancelled_running_execution_fails_with_cancelled_and_its_program_ends()
     let pid = held_pid(&gateway).await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
-    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", ErrorCode::Cancelled), 1));
     gone(pid).await;
     assert_eq!(cancel(&gateway, &execution).await, cancelled);
     let audit = gateway.audit().await;
-    assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: Code::Cancelled }));
+    assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: ErrorCode::Cancelled }));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn execution_waiting_for_approval_can_be_cancelled() {
     gateway.question().await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
-    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 0));
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", ErrorCode::Cancelled), 0));
     gateway.questions(0).await;
 }
 
@@ -203,7 +203,7 @@ async fn unreachable_tool_is_retried_by_the_declared_policy() {
     let mended = over(&gateway, &execution).await;
     assert_eq!((output(&mended), mended.attempt), (&json!("mended"), 4));
     let outcomes: Vec<_> = gateway.audit().await.into_iter().map(|record| (record.call, record.outcome)).collect();
-    let unavailable = AuditOutcome::Failed { code: Code::ToolUnavailable };
+    let unavailable = AuditOutcome::Failed { code: ErrorCode::ToolUnavailable };
     let expected = [unavailable.clone(), unavailable.clone(), unavailable, AuditOutcome::Completed];
     for (number, ((call, outcome), expected)) in outcomes.iter().zip(&expected).enumerate() {
         assert_eq!((call.as_str(), outcome), (format!("{}.{}", execution.id, number + 1).as_str(), expected));
@@ -222,7 +222,7 @@ async fn retries_stop_at_the_declared_maximum() {
             clock.pass(seconds(2 << (attempt - 1))).await;
         }
         let failed = over(&gateway, &execution).await;
-        assert_eq!((code(&failed), failed.attempt), (("failed", Code::ToolUnavailable), most), "{skill}");
+        assert_eq!((code(&failed), failed.attempt), (("failed", ErrorCode::ToolUnavailable), most), "{skill}");
         assert_eq!(gateway.audit().await.len(), most as usize);
     }
 }
@@ -234,7 +234,7 @@ async fn tool_that_ran_and_failed_is_not_retried() {
     let gateway = start(&clock, &[tool("broken", "echo ran >> runs; exit 1", &more)], |_| {}).await;
     let execution = submit(&gateway, invocation("broken", json!({}))).await;
     let failed = over(&gateway, &execution).await;
-    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
+    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", ErrorCode::ToolFailed), 1, 1));
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn execution_between_attempts_can_be_cancelled_or_time_out() {
     clock.wait_for_sleeper(seconds(2)).await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
-    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", ErrorCode::Cancelled), 1));
 
     let hurried = submit(&gateway, invocation("absent", json!({})).with_timeout(seconds(3))).await;
     eventually("it was tried", async || (gateway.audit().await.len() == 2).then_some(())).await;
@@ -254,7 +254,7 @@ async fn execution_between_attempts_can_be_cancelled_or_time_out() {
     eventually("and again", async || (gateway.audit().await.len() == 3).then_some(())).await;
     clock.pass(seconds(1)).await;
     let late = over(&gateway, &hurried).await;
-    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 2));
+    assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), 2));
 }
 
 #[tokio::test]
@@ -300,7 +300,7 @@ async fn finished_execution_is_deleted_after_its_retention_time() {
             match engine.executions().execution(&Caller::new(Principal::Operator), id.as_str()).await {
                 Ok(_) => true,
                 Err(error) => {
-                    assert_eq!(error.code, Code::ExecutionNotFound);
+                    assert_eq!(error.code, ErrorCode::ExecutionNotFound);
                     false
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::digest::Digest;
@@ -114,7 +114,7 @@ pub(crate) fn output(execution: &Execution) -> &Value {
     }
 }
 
-pub(crate) fn code(execution: &Execution) -> (&'static str, Code) {
+pub(crate) fn code(execution: &Execution) -> (&'static str, ErrorCode) {
     match &execution.state {
         ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {
             (execution.state.as_str(), failure.code)
@@ -174,7 +174,7 @@ async fn output_that_violates_its_schema_fails_the_execution() {
     assert_eq!(output(&over(&gateway, &good).await), &json!({"kg": 2.5}));
     for name in ["bad", "silent"] {
         let bad = submit(&gateway, invocation(name, json!({}))).await;
-        assert_eq!(code(&over(&gateway, &bad).await), ("failed", Code::InvalidOutput), "{name}");
+        assert_eq!(code(&over(&gateway, &bad).await), ("failed", ErrorCode::InvalidOutput), "{name}");
     }
     assert_eq!(gateway.audit().await.len(), 3);
 }
@@ -184,8 +184,8 @@ async fn failing_tool_fails_the_execution_without_retry() {
     let gateway = start(&[tool("broken", "echo ran >> runs; echo why >&2; exit 3", OPEN)]).await;
     let failed = submit(&gateway, invocation("broken", json!({}))).await;
     let failed = over(&gateway, &failed).await;
-    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
-    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::ToolFailed });
+    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", ErrorCode::ToolFailed), 1, 1));
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: ErrorCode::ToolFailed });
 }
 
 const BOUND: &str = "input = { type = \"object\", properties = { room = { type = \"string\" }, \
@@ -255,7 +255,7 @@ async fn same_idempotency_key_returns_the_same_execution() {
     let Err(ExecutionSubmitError::Engine(error)) = ask(&ada.caller, "count", "two").await else {
         panic!("it was accepted")
     };
-    assert_eq!(error.code, Code::IdempotencyMismatch);
+    assert_eq!(error.code, ErrorCode::IdempotencyMismatch);
     for (by, tool) in [(&eve.caller, "count"), (&ada.caller, "echo"), (&anyone(), "count")] {
         let other = ask(by, tool, "two").await.unwrap();
         assert!(
@@ -299,12 +299,15 @@ async fn execution_is_visible_only_to_its_caller() {
     held_pid(&gateway).await;
     for other in [&eve.caller, &anyone()] {
         let id = hers.id.as_str();
-        assert_eq!(engine.executions().execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(engine.executions().execution(other, id).await.unwrap_err().code, ErrorCode::ExecutionNotFound);
         assert_eq!(
             engine.executions().execution_until(other, id, engine.now()).await.unwrap_err().code,
-            Code::ExecutionNotFound
+            ErrorCode::ExecutionNotFound
         );
-        assert_eq!(engine.executions().cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(
+            engine.executions().cancel_execution(other, id).await.unwrap_err().code,
+            ErrorCode::ExecutionNotFound
+        );
     }
     assert_eq!(look(&gateway, &hers).await.state, ExecutionState::Running, "the execution was not cancelled");
     release(&gateway, "held.gate", "done").await;
@@ -326,7 +329,7 @@ async fn anonymous_execution_is_readable_by_any_caller_with_its_id() {
     }
     for wrong in ["", "exe_", "../../etc", "exe_\u{0}", &"x".repeat(10_000)] {
         let error = gateway.engine().executions().execution(&anyone(), wrong).await.unwrap_err();
-        assert_eq!(error.code, Code::ExecutionNotFound);
+        assert_eq!(error.code, ErrorCode::ExecutionNotFound);
         assert!(error.message.len() < 400, "{}", error.message);
     }
 }
@@ -391,7 +394,7 @@ async fn queued_execution_fails_if_the_key_of_its_caller_is_revoked() {
     release(&gateway, "held.gate", "done").await;
     assert_eq!(output(&over(&gateway, &first).await), "done");
     let refused = over(&gateway, &hers).await;
-    assert_eq!((code(&refused), refused.attempt), (("failed", Code::ScopeNotGranted), 0));
+    assert_eq!((code(&refused), refused.attempt), (("failed", ErrorCode::ScopeNotGranted), 0));
     assert_eq!(gateway.audit().await[1].outcome, AuditOutcome::NotRun);
 }
 
@@ -439,12 +442,12 @@ async fn execution_waits_for_operator_approval() {
     let deny = ApprovalAnswer::Deny { reason: Some("too dear".into()) };
     gateway.engine().approvals().decide_approval(&question.id, deny, operator).await.unwrap();
     let no = over(&gateway, &no).await;
-    assert_eq!((code(&no), no.attempt, runs(&gateway)), (("failed", Code::Denied), 0, 1));
+    assert_eq!((code(&no), no.attempt, runs(&gateway)), (("failed", ErrorCode::Denied), 0, 1));
 
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 2);
     assert_eq!(audit[0].decision, AuditDecision::Allowed { by: vec!["operator".into()] });
-    assert_eq!(audit[1].decision, AuditDecision::Refused { by: "operator".into(), code: Code::Denied });
+    assert_eq!(audit[1].decision, AuditDecision::Refused { by: "operator".into(), code: ErrorCode::Denied });
 }
 
 #[tokio::test]
@@ -459,7 +462,7 @@ async fn unanswered_approval_fails_the_execution_unless_its_timeout_comes_first(
     let unanswered = submit(&gateway, invocation("sign", json!({}))).await;
     gateway.question().await;
     clock.pass(Duration::from_secs(300)).await;
-    assert_eq!(code(&over(&gateway, &unanswered).await), ("failed", Code::ApprovalExpired));
+    assert_eq!(code(&over(&gateway, &unanswered).await), ("failed", ErrorCode::ApprovalExpired));
     let hurried = invocation("sign", json!({})).with_timeout(Duration::from_secs(20));
     let hurried = submit(&gateway, hurried).await;
     gateway.question().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
@@ -66,7 +66,7 @@ fn done(kg: f64) -> TaskCommand {
     TaskCommand::Finish(json!({"kg": kg}))
 }
 
-fn refusal(stepped: Result<HumanTask, EngineError>) -> Code {
+fn refusal(stepped: Result<HumanTask, EngineError>) -> ErrorCode {
     stepped.unwrap_err().code
 }
 
@@ -94,13 +94,13 @@ async fn task_can_be_taken_returned_reassigned_and_finished() {
     assert_eq!(taken.state, TaskState::Taken { by: "ada".into(), at: gateway.engine().now() });
     assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), [taken], "the list shows who has taken the task");
     for (what, by) in [(take(), "bob"), (TaskCommand::GiveBack, "bob"), (done(1.0), "bob")] {
-        assert_eq!(refusal(step(&gateway, &task, what, by).await), Code::TaskClosed);
+        assert_eq!(refusal(step(&gateway, &task, what, by).await), ErrorCode::TaskClosed);
     }
     step(&gateway, &task, TaskCommand::GiveBack, "ada").await.unwrap();
-    assert_eq!(refusal(step(&gateway, &task, TaskCommand::GiveBack, "ada").await), Code::TaskClosed);
+    assert_eq!(refusal(step(&gateway, &task, TaskCommand::GiveBack, "ada").await), ErrorCode::TaskClosed);
     step(&gateway, &task, take(), "bob").await.unwrap();
     step(&gateway, &task, TaskCommand::Take { over: true }, "ada").await.unwrap();
-    assert_eq!(refusal(step(&gateway, &task, done(1.0), "bob").await), Code::TaskClosed);
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "bob").await), ErrorCode::TaskClosed);
     assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
 
     let finished = step(&gateway, &task, done(2.5), "ada").await.unwrap();
@@ -109,7 +109,7 @@ async fn task_can_be_taken_returned_reassigned_and_finished() {
     assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 1));
     inbox(&gateway, 0).await;
     for what in [take(), TaskCommand::GiveBack, done(1.0), TaskCommand::Refuse(String::new())] {
-        assert_eq!(refusal(step(&gateway, &task, what, "ada").await), Code::TaskClosed, "it is over");
+        assert_eq!(refusal(step(&gateway, &task, what, "ada").await), ErrorCode::TaskClosed, "it is over");
     }
     assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), finished);
     let audit = gateway.audit().await;
@@ -123,7 +123,7 @@ async fn task_result_that_violates_its_schema_is_refused() {
     let (execution, task) = ask(&gateway, "A").await;
     for wrong in [json!({}), json!({"kg": "heavy"}), json!("2.5"), json!(null), json!([2.5])] {
         let error = step(&gateway, &task, TaskCommand::Finish(wrong.clone()), "ada").await.unwrap_err();
-        assert_eq!(error.code, Code::InvalidOutput, "{wrong}");
+        assert_eq!(error.code, ErrorCode::InvalidOutput, "{wrong}");
         assert_eq!(gateway.engine().inbox().task(&task.id).await.unwrap(), task, "{wrong}");
     }
     assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
@@ -139,7 +139,7 @@ async fn task_without_a_form_accepts_only_one_text() {
     let (execution, task) = ask(&gateway, "A").await;
     assert_eq!(task.form, None);
     for wrong in [json!({}), json!(1), json!(null)] {
-        assert_eq!(refusal(step(&gateway, &task, TaskCommand::Finish(wrong), "ada").await), Code::InvalidOutput);
+        assert_eq!(refusal(step(&gateway, &task, TaskCommand::Finish(wrong), "ada").await), ErrorCode::InvalidOutput);
     }
     step(&gateway, &task, TaskCommand::Finish(json!("it is there")), "ada").await.unwrap();
     assert_eq!(output(&over(&gateway, &execution).await), &json!("it is there"));
@@ -152,11 +152,11 @@ async fn refused_task_fails_its_execution() {
     let (execution, task) = ask(&gateway, "A").await;
     step(&gateway, &task, TaskCommand::Refuse("too heavy".into()), "ada").await.unwrap();
     let refused = over(&gateway, &execution).await;
-    assert_eq!(code(&refused), ("failed", Code::Refused));
+    assert_eq!(code(&refused), ("failed", ErrorCode::Refused));
     let ExecutionState::Failed { failure } = &refused.state else { unreachable!("it has failed") };
     assert!(failure.message.contains("too heavy"), "{}", failure.message);
     inbox(&gateway, 0).await;
-    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::Refused });
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: ErrorCode::Refused });
 }
 
 #[tokio::test]
@@ -167,9 +167,9 @@ async fn overdue_task_times_out_its_execution() {
     step(&gateway, &task, take(), "ada").await.unwrap();
     clock.pass(DAY).await;
     let late = over(&gateway, &execution).await;
-    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
+    assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), 1));
     assert!(matches!(gateway.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
-    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), ErrorCode::TaskClosed);
     assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), []);
 }
 
@@ -179,9 +179,9 @@ async fn cancelling_an_execution_withdraws_its_task() {
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
     gateway.engine().executions().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
-    assert_eq!(code(&over(&gateway, &execution).await), ("failed", Code::Cancelled));
+    assert_eq!(code(&over(&gateway, &execution).await), ("failed", ErrorCode::Cancelled));
     assert!(matches!(gateway.engine().inbox().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
-    assert_eq!(refusal(step(&gateway, &task, take(), "ada").await), Code::TaskClosed);
+    assert_eq!(refusal(step(&gateway, &task, take(), "ada").await), ErrorCode::TaskClosed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +199,7 @@ async fn exactly_one_of_concurrent_takers_gets_the_task() {
     for taker in takers {
         match taker.await.unwrap() {
             Ok(task) => won.push(task),
-            Err(error) => assert_eq!(error.code, Code::TaskClosed),
+            Err(error) => assert_eq!(error.code, ErrorCode::TaskClosed),
         }
     }
     assert_eq!(won.len(), 1);
@@ -279,7 +279,7 @@ async fn task_due_during_downtime_times_out_at_start() {
     let gateway = builder(&clock).data(data).start().await;
     assert_eq!(code(&over(&gateway, &execution).await).0, "timeout");
     assert_eq!(gateway.engine().inbox().open_tasks().await.unwrap(), []);
-    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), ErrorCode::TaskClosed);
 }
 
 #[tokio::test]
@@ -352,5 +352,5 @@ async fn unknown_task_cannot_be_changed() {
     let gateway = start(&clock).await;
     let none = nuncio_core::ids::TaskId::parse("task_none").unwrap();
     let error = gateway.engine().inbox().step_task(&none, take(), "ada").await.unwrap_err();
-    assert_eq!(error.code, Code::TaskNotFound);
+    assert_eq!(error.code, ErrorCode::TaskNotFound);
 }

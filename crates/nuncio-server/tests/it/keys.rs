@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::ScopeId;
@@ -155,7 +155,7 @@ async fn key_with_an_expiry_in_the_past_is_not_created() {
             term: Some(term),
         });
         let error = gateway.order(order).await.unwrap_err();
-        assert_eq!(error.code, Code::BadRequest, "{term:?}");
+        assert_eq!(error.code, ErrorCode::BadRequest, "{term:?}");
         assert!(error.message.contains("--expires"), "the message names the flag: {}", error.message);
     }
     assert_eq!(gateway.order(AdminCommand::KeyList).await.unwrap()["keys"], json!([]));
@@ -251,7 +251,7 @@ async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
     }
     assert_eq!(
         gateway.order(rotate("app")).await.unwrap_err().code,
-        Code::KeyNotFound,
+        ErrorCode::KeyNotFound,
         "a revoked key cannot be rotated"
     );
 }
@@ -263,7 +263,7 @@ async fn second_overlap_is_refused_while_the_first_lasts_and_a_rotation_without_
     let first = create(&gateway, "app", &[], None).await;
     let second = gateway.order(rotate_command_with_overlap()).await.unwrap();
     let error = gateway.order(rotate_command_with_overlap()).await.unwrap_err();
-    assert_eq!(error.code, Code::BadRequest);
+    assert_eq!(error.code, ErrorCode::BadRequest);
     let until = clock.now().after(HOUR).to_string();
     assert!(error.message.contains(&until) && error.message.contains("without --overlap"), "{}", error.message);
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()), "nothing has changed");
@@ -311,7 +311,7 @@ async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     assert_eq!(asked(&gateway, &monthly).await, refused("unauthorized"));
 
     let error = gateway.order(rotate("fixed")).await.unwrap_err();
-    assert_eq!(error.code, Code::BadRequest);
+    assert_eq!(error.code, ErrorCode::BadRequest);
     assert!(error.message.contains("--expires"), "{}", error.message);
     assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
     let order = AdminCommand::KeyRotate(KeyRotationCommand {
@@ -340,7 +340,7 @@ async fn rotation_by_an_ambiguous_key_name_changes_nothing() {
     let (_, secret) = gateway.engine().access().create_key(same_name).await.unwrap();
     let two = json!({"key": secret});
     let error = gateway.order(rotate("app")).await.unwrap_err();
-    assert_eq!(error.code, Code::KeyNotFound);
+    assert_eq!(error.code, ErrorCode::KeyNotFound);
     assert!(error.message.contains("rotate one by its id"), "{}", error.message);
     assert_eq!((asked(&gateway, &one).await, asked(&gateway, &two).await), (ok(), ok()));
 }

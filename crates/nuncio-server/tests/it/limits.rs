@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
@@ -318,7 +318,7 @@ async fn queued_call_past_its_deadline_is_never_started() {
         ToolCallOutcome::Ended(ended) => ended.result.err().map(|failure| failure.code),
         ToolCallOutcome::AskClient => panic!("a call without a client asked one"),
     };
-    assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(Code::ToolBusy)));
+    assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(ErrorCode::ToolBusy)));
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 2);
     assert_eq!(
@@ -396,7 +396,7 @@ async fn deadline_of_a_turn_stops_its_running_tools() {
     let (answer, pid) = tokio::join!(turn, time);
     assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("turn_deadline")));
     gone(pid).await;
-    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::ToolTimeout });
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: ErrorCode::ToolTimeout });
 }
 
 #[tokio::test]

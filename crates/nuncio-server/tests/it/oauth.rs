@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nuncio_auth::settings::IssuerSetting;
 use nuncio_auth::{TokenCheckResult, TrustedIssuers};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
@@ -155,11 +155,11 @@ async fn status(gateway: &Gateway, token: &str) -> (u16, String) {
 }
 
 fn unauthorized() -> (u16, String) {
-    (401, Code::Unauthorized.to_string())
+    (401, ErrorCode::Unauthorized.to_string())
 }
 
 fn unavailable() -> (u16, String) {
-    (503, Code::IssuerUnavailable.to_string())
+    (503, ErrorCode::IssuerUnavailable.to_string())
 }
 
 fn welcome() -> (u16, String) {
@@ -506,7 +506,7 @@ async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fa
     let missing = IssuerSetting { introspection: asking(&issuer, &folder, "x").introspection, ..issuer.setting("") };
     std::fs::remove_file(folder.path().join("secret")).unwrap();
     let refused = builder(missing).try_start().await.unwrap_err();
-    assert_eq!(refused.code, Code::ConfigInvalid);
+    assert_eq!(refused.code, ErrorCode::ConfigInvalid);
     assert!(refused.message.contains("cannot be read"), "{refused}");
 }
 

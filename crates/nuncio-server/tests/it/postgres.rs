@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::ExecutionState;
 use nuncio_server::{DataDir, SecretKeySource, StoreLocation, SystemClock, open_engine};
 use nuncio_test_postgres::{PostgresDatabase, PostgresServer};
@@ -49,7 +49,7 @@ async fn second_server_on_the_same_database_is_refused_until_the_first_has_stopp
     let key = first.data().join("secret.key");
     let second = || builder(database.url()).secret_key(SecretKeySource::File(key.clone()));
     let error = second().try_start().await.map(|_| ()).unwrap_err();
-    assert_eq!(error.code, Code::StoreInUse);
+    assert_eq!(error.code, ErrorCode::StoreInUse);
     assert!(error.message.contains("uses this store") && error.message.contains("lease ends at"), "{error}");
     let data = first.stop().await;
     let second = second().start().await;
@@ -70,7 +70,7 @@ async fn command_from_another_data_directory_is_refused_while_a_server_runs() {
         open_engine(data.with_store(StoreLocation::parse(Some(database.url())).unwrap()), Arc::new(SystemClock))
     };
     let error = open().await.map(|_| ()).unwrap_err();
-    assert_eq!(error.code, Code::StoreInUse, "{error}");
+    assert_eq!(error.code, ErrorCode::StoreInUse, "{error}");
     let _data = server.stop().await;
     assert!(open().await.is_ok());
 }
@@ -81,7 +81,7 @@ async fn server_with_another_secret_key_is_refused_and_changes_nothing() {
     builder(database.url()).start().await.stop().await;
     let keys = database.query("SELECT name, sealed FROM keyring ORDER BY name");
     let error = builder(database.url()).try_start().await.map(|_| ()).unwrap_err();
-    assert_eq!(error.code, Code::SecretKeyWrong);
+    assert_eq!(error.code, ErrorCode::SecretKeyWrong);
     assert_eq!(database.query("SELECT name, sealed FROM keyring ORDER BY name"), keys);
 }
 

@@ -7,7 +7,7 @@ mod faults;
 #[path = "registry/stub.rs"]
 mod stub;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_server::admin::{AdminCommand, ServerOrigin};
 use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ async fn skills_of_an_unfollowed_host_are_removed_and_a_second_unfollow_fails() 
     assert!(found(&here, "tag=stub").await.is_empty());
     assert_eq!(state(&here, &stub.url()).await, Value::Null);
     let again = here.order(AdminCommand::RegistryUnfollow { domain: domain(&stub.url()) }).await.unwrap_err();
-    assert_eq!(again.code, Code::NotFollowed);
+    assert_eq!(again.code, ErrorCode::NotFollowed);
     assert!(again.message.contains("nuncio registry list"), "{again}");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_engine::invoke::ExecutionSubmitError;
@@ -68,7 +68,7 @@ async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process
     assert_eq!((output(&second), second.attempt), (&json!("second"), 1));
     assert_eq!(
         outcomes(&gateway, &running).await,
-        [AuditOutcome::Failed { code: Code::Cancelled }, AuditOutcome::Completed]
+        [AuditOutcome::Failed { code: ErrorCode::Cancelled }, AuditOutcome::Completed]
     );
     assert_eq!(outcomes(&gateway, &queued).await, [AuditOutcome::Completed]);
 }
@@ -85,7 +85,7 @@ async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let stopping = tokio::spawn(gateway.stop());
     nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
     let refused = submit_as(&engine, &anyone(), invocation("held", json!({}))).await;
-    assert!(matches!(refused, Err(ExecutionSubmitError::Engine(error)) if error.code == Code::ShuttingDown));
+    assert!(matches!(refused, Err(ExecutionSubmitError::Engine(error)) if error.code == ErrorCode::ShuttingDown));
     // The folder is deleted with the gateway, so the runs are counted when the first one ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
     // The gateway waits until all references to its engine are dropped.
@@ -120,7 +120,7 @@ async fn running_execution_is_restarted_after_a_crash() {
     release(&gateway, "held.gate", "again").await;
     let again = over(&gateway, &running).await;
     assert_eq!((output(&again), again.attempt), (&json!("again"), 2));
-    let interrupted = AuditOutcome::Failed { code: Code::Interrupted };
+    let interrupted = AuditOutcome::Failed { code: ErrorCode::Interrupted };
     assert_eq!(outcomes(&gateway, &running).await, [interrupted, AuditOutcome::Completed]);
     assert_eq!(runs(&gateway), 0, "the tool is not run again");
 }
@@ -175,8 +175,8 @@ async fn execution_interrupted_by_three_crashes_fails() {
         gateway = crash(&gateway, &clock, &tools).await;
     }
     let given_up = over(&gateway, &poison).await;
-    assert_eq!((code(&given_up), given_up.attempt), (("failed", Code::Interrupted), 3));
-    assert_eq!(outcomes(&gateway, &poison).await, vec![AuditOutcome::Failed { code: Code::Interrupted }; 3]);
+    assert_eq!((code(&given_up), given_up.attempt), (("failed", ErrorCode::Interrupted), 3));
+    assert_eq!(outcomes(&gateway, &poison).await, vec![AuditOutcome::Failed { code: ErrorCode::Interrupted }; 3]);
     assert!(!gateway.file(DESK, "held.pid").exists(), "it was not begun a fourth time");
     assert_eq!(gateway.engine().load().open_executions, 0);
 }
@@ -213,7 +213,7 @@ async fn execution_of_a_removed_skill_fails_after_restart() {
     let gateway = crash(&gateway, &clock, &[held("")]).await;
     for (execution, attempt) in [(running, 1), (queued, 0)] {
         let failed = over(&gateway, &execution).await;
-        assert_eq!((code(&failed), failed.attempt), (("failed", Code::SkillNotFound), attempt));
+        assert_eq!((code(&failed), failed.attempt), (("failed", ErrorCode::SkillNotFound), attempt));
     }
 }
 
@@ -230,7 +230,7 @@ async fn deadline_of_an_execution_runs_while_the_server_is_down() {
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
     for (execution, attempt) in [(running, 1), (queued, 0)] {
         let late = over(&gateway, &execution).await;
-        assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), attempt));
+        assert_eq!((code(&late), late.attempt), (("timeout", ErrorCode::ToolTimeout), attempt));
     }
     assert!(!gateway.file(DESK, "held.pid").exists(), "it is too late to begin");
 }
@@ -247,7 +247,7 @@ async fn execution_requeued_after_a_crash_can_be_cancelled() {
     held_pid(&gateway).await;
     for execution in [&first, &second] {
         gateway.engine().executions().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
-        assert_eq!(code(&over(&gateway, execution).await), ("failed", Code::Cancelled));
+        assert_eq!(code(&over(&gateway, execution).await), ("failed", ErrorCode::Cancelled));
     }
 }
 

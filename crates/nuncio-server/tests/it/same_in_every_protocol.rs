@@ -41,12 +41,12 @@ fn allowed(by: &[&str]) -> AuditDecision {
     AuditDecision::Allowed { by: by.iter().map(|&by| by.to_owned()).collect() }
 }
 
-fn refused(by: &str, code: nuncio_core::Code) -> AuditDecision {
+fn refused(by: &str, code: nuncio_core::ErrorCode) -> AuditDecision {
     AuditDecision::Refused { by: by.to_owned(), code }
 }
 
 fn cases() -> Vec<CallCase> {
-    use nuncio_core::Code;
+    use nuncio_core::ErrorCode;
     let case = |name, tool, says, decision, outcome| CallCase {
         name,
         tool,
@@ -65,7 +65,7 @@ fn cases() -> Vec<CallCase> {
             "unknown tool",
             "nothing",
             "Tool not found: nothing",
-            refused("policy", Code::ToolNotFound),
+            refused("policy", ErrorCode::ToolNotFound),
             AuditOutcome::NotRun,
         ),
         CallCase {
@@ -74,7 +74,7 @@ fn cases() -> Vec<CallCase> {
                 "out of reach",
                 "read",
                 "Tool not found: read",
-                refused("policy", Code::ToolNotFound),
+                refused("policy", ErrorCode::ToolNotFound),
                 AuditOutcome::NotRun,
             )
         },
@@ -83,7 +83,7 @@ fn cases() -> Vec<CallCase> {
             "write",
             "Tool call denied: the scope notes:write has not been granted; an operator of the server \
     can grant it with `nuncio grant create`",
-            refused("policy", Code::ScopeNotGranted),
+            refused("policy", ErrorCode::ScopeNotGranted),
             AuditOutcome::NotRun,
         ),
         CallCase {
@@ -92,7 +92,7 @@ fn cases() -> Vec<CallCase> {
                 "invalid arguments",
                 "strict",
                 "Invalid arguments: at /a: \"one\" is not of type \"number\"",
-                refused("policy", Code::InvalidArguments),
+                refused("policy", ErrorCode::InvalidArguments),
                 AuditOutcome::NotRun,
             )
         },
@@ -106,7 +106,7 @@ fn cases() -> Vec<CallCase> {
                 "denied by operator",
                 "sign",
                 "Tool call denied: not today",
-                refused("operator", Code::Denied),
+                refused("operator", ErrorCode::Denied),
                 AuditOutcome::NotRun,
             )
         },
@@ -116,7 +116,7 @@ fn cases() -> Vec<CallCase> {
                 "denied by operator without a word",
                 "sign",
                 "Tool call denied",
-                refused("operator", Code::Denied),
+                refused("operator", ErrorCode::Denied),
                 AuditOutcome::NotRun,
             )
         },
@@ -125,7 +125,7 @@ fn cases() -> Vec<CallCase> {
             "fail",
             "Tool execution failed: `sh` ended with exit status: 3: out of paper",
             policy(),
-            AuditOutcome::Failed { code: Code::ToolFailed },
+            AuditOutcome::Failed { code: ErrorCode::ToolFailed },
         ),
         CallCase {
             meanwhile: EventDuringCall::TimeRunsOut(Duration::from_secs(5)),
@@ -134,7 +134,7 @@ fn cases() -> Vec<CallCase> {
                 "held",
                 "Tool execution failed: it took longer than its time limit",
                 policy(),
-                AuditOutcome::Failed { code: Code::ToolTimeout },
+                AuditOutcome::Failed { code: ErrorCode::ToolTimeout },
             )
         },
         case(
@@ -143,14 +143,14 @@ fn cases() -> Vec<CallCase> {
             "Tool execution failed: its result does not match the declared output schema: at /sum: \"three\" is not of \
              type \"number\"",
             policy(),
-            AuditOutcome::Failed { code: Code::InvalidOutput },
+            AuditOutcome::Failed { code: ErrorCode::InvalidOutput },
         ),
         case(
             "no structured output",
             "shapeless",
             "Tool execution failed: it returned no structured result, but an output schema is declared",
             policy(),
-            AuditOutcome::Failed { code: Code::InvalidOutput },
+            AuditOutcome::Failed { code: ErrorCode::InvalidOutput },
         ),
     ]
 }
@@ -336,7 +336,7 @@ async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() 
             ..erase_again(&erase)
         };
         let (_, record) = world.by(protocol, &denied).await;
-        assert_eq!(record.decision, refused("operator", nuncio_core::Code::Denied), "{}", protocol.as_str());
+        assert_eq!(record.decision, refused("operator", nuncio_core::ErrorCode::Denied), "{}", protocol.as_str());
     }
     world.assert_chain_holds(7).await;
 }
@@ -375,9 +375,9 @@ async fn permission_answer_of_the_app_is_recorded_as_decided_by_the_client() {
     for (granted, tool, says, decision) in [
         (true, "echo", "{}", allowed(&["client"])),
         (true, "sign", "signed", allowed(&["client", "operator"])),
-        (false, "echo", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
+        (false, "echo", "Tool call denied: no thanks", refused("client", nuncio_core::ErrorCode::Denied)),
         // A call that the app refused causes no question to operators.
-        (false, "sign", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
+        (false, "sign", "Tool call denied: no thanks", refused("client", nuncio_core::ErrorCode::Denied)),
     ] {
         let (said, record) = world
             .recorded(async {

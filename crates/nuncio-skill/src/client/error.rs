@@ -9,7 +9,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::validate::{SkillDocumentType, ValidationReport};
-use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
+use crate::wire::{ErrorResponse, RetryAdvice, SkillErrorCode};
 
 pub(crate) use nuncio_core::address::display_url;
 pub(crate) use nuncio_core::text::plain;
@@ -30,7 +30,7 @@ remote_error! {
 /// One of the protocol's seven codes, or `EXECUTION_FAILED` for a skill that ran and failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsumerFailureCode {
-    Protocol(ErrorCode),
+    Protocol(SkillErrorCode),
     ExecutionFailed,
 }
 
@@ -45,8 +45,8 @@ impl ConsumerFailureCode {
 
     /// Parses an error code; an unknown code becomes `EXECUTION_FAILED`.
     pub(super) fn read(word: &str) -> Self {
-        let word = if word == "EXECUTION_TIMEOUT" { ErrorCode::InvocationTimeout.as_str() } else { word };
-        ErrorCode::parse(word).map_or(Self::ExecutionFailed, Self::Protocol)
+        let word = if word == "EXECUTION_TIMEOUT" { SkillErrorCode::InvocationTimeout.as_str() } else { word };
+        SkillErrorCode::parse(word).map_or(Self::ExecutionFailed, Self::Protocol)
     }
 }
 
@@ -115,18 +115,18 @@ string_enum! {
 }
 
 impl ConsumerErrorReason {
-    const fn code(self) -> ErrorCode {
+    const fn code(self) -> SkillErrorCode {
         match self {
             Self::Refused | Self::Unreachable | Self::TooSlow | Self::Redirected | Self::Answered | Self::Failed => {
-                ErrorCode::EndpointUnreachable
+                SkillErrorCode::EndpointUnreachable
             }
-            Self::NotListed => ErrorCode::SkillNotFound,
-            Self::Incompatible => ErrorCode::VersionIncompatible,
+            Self::NotListed => SkillErrorCode::SkillNotFound,
+            Self::Incompatible => SkillErrorCode::VersionIncompatible,
             Self::CredentialMissing | Self::CredentialUnfit | Self::CredentialElsewhere | Self::TokenRefused => {
-                ErrorCode::AuthRequired
+                SkillErrorCode::AuthRequired
             }
-            Self::TimedOut | Self::GaveUp => ErrorCode::InvocationTimeout,
-            _ => ErrorCode::ValidationError,
+            Self::TimedOut | Self::GaveUp => SkillErrorCode::InvocationTimeout,
+            _ => SkillErrorCode::ValidationError,
         }
     }
 }
@@ -203,18 +203,18 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
     with_advice(failure, error.code)
 }
 
-fn with_advice(failure: SkillConsumerError, code: ErrorCode) -> SkillConsumerError {
+fn with_advice(failure: SkillConsumerError, code: SkillErrorCode) -> SkillConsumerError {
     match code {
-        ErrorCode::AuthRequired => {
+        SkillErrorCode::AuthRequired => {
             failure.advice("check the credential (--key or NUNCIO_KEY): it is missing, wrong or has expired")
         }
-        ErrorCode::PermissionDenied => failure.advice("ask the provider for the permission that is missing"),
+        SkillErrorCode::PermissionDenied => failure.advice("ask the provider for the permission that is missing"),
         _ => failure,
     }
 }
 
 /// Default code for an HTTP status, used when the body has no error code.
-fn code_of(status: u16) -> ErrorCode {
-    let usual = ErrorCode::ALL.into_iter().find(|code| code.statuses().contains(&status));
-    usual.unwrap_or(if status < 500 { ErrorCode::ValidationError } else { ErrorCode::EndpointUnreachable })
+fn code_of(status: u16) -> SkillErrorCode {
+    let usual = SkillErrorCode::ALL.into_iter().find(|code| code.statuses().contains(&status));
+    usual.unwrap_or(if status < 500 { SkillErrorCode::ValidationError } else { SkillErrorCode::EndpointUnreachable })
 }

@@ -141,7 +141,9 @@ impl RemoteExecution {
             return SkillConsumerError::new(reason, "it failed, and the provider gave no reason").of(self.id());
         };
         let code = match reason {
-            ConsumerErrorReason::TimedOut => ConsumerFailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
+            ConsumerErrorReason::TimedOut => {
+                ConsumerFailureCode::Protocol(crate::wire::SkillErrorCode::InvocationTimeout)
+            }
             _ => ConsumerFailureCode::read(&error.code),
         };
         let mut failure = SkillConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::CapabilityType;
 use nuncio_engine::{Caller, CallerCheckResult, EngineError};
 use nuncio_http::CachePolicy;
@@ -86,14 +86,14 @@ impl SkillIndexQuery {
                     let kind = CapabilityType::parse(&value);
                     parsed.kind = Some(kind.ok_or_else(|| {
                         let words = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
-                        EngineError::new(Code::BadRequest, format!("`type` is one of {words}"))
+                        EngineError::new(ErrorCode::BadRequest, format!("`type` is one of {words}"))
                     })?);
                 }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit));
                     parsed.limit = Some(limit.ok_or_else(|| {
                         EngineError::new(
-                            Code::BadRequest,
+                            ErrorCode::BadRequest,
                             format!("`limit` must be a number from 1 to {MAX_PAGE_SIZE}"),
                         )
                     })?);

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::execution::{Execution, ExecutionState as Phase};
 use nuncio_engine::{Caller, CallerCheckResult, EngineError};
 use nuncio_http::{WaitPreference, preference};
@@ -85,14 +85,14 @@ async fn reader(skills: &SkillServerState, request: &Parts) -> Result<Caller, Sk
     }
     match skills.custom.check(request, b"").await {
         super::RequestCheckResult::Known(identified) => Ok(identified),
-        super::RequestCheckResult::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
+        super::RequestCheckResult::Invalid(why) => Err(EngineError::new(ErrorCode::Unauthorized, why).into()),
         super::RequestCheckResult::Absent => Ok(anonymous(identity)),
     }
 }
 
 fn missing(id: &str, error: EngineError) -> SkillError {
     match error.code {
-        Code::ExecutionNotFound => SkillError::execution_not_found(id),
+        ErrorCode::ExecutionNotFound => SkillError::execution_not_found(id),
         _ => error.into(),
     }
 }
@@ -204,8 +204,8 @@ mod tests {
         assert!(done.ends_with(r#"},"attempt":2}"#), "{done}");
         for (state, attempt) in [
             (Phase::Completed { output: Value::Null }, 1),
-            (Phase::Failed { failure: failure(Code::ToolFailed) }, 1),
-            (Phase::TimedOut { failure: failure(Code::ToolTimeout) }, 0),
+            (Phase::Failed { failure: failure(ErrorCode::ToolFailed) }, 1),
+            (Phase::TimedOut { failure: failure(ErrorCode::ToolTimeout) }, 0),
         ] {
             let execution = execution(state, attempt);
             let document: InvocationResponse = serde_json::from_slice(&body(&execution)).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{ExecutionSubmitError, SubmittedExecution};
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
@@ -114,7 +114,7 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
 type AuthenticatedCallerResult = Result<Option<Caller>, EngineError>;
 
 fn wrong_signature(why: &str) -> AuthenticatedCallerResult {
-    Err(EngineError::new(Code::Unauthorized, why))
+    Err(EngineError::new(ErrorCode::Unauthorized, why))
 }
 
 struct RequestCredentials<'a> {

@@ -2,7 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::EngineError;
@@ -13,7 +13,7 @@ use super::json_response;
 use crate::error;
 use crate::project::{OAuthEndpoints, signature_version};
 use crate::validate::ValidationReport;
-use crate::wire::{ErrorCode, ErrorResponse};
+use crate::wire::{ErrorResponse, SkillErrorCode};
 
 #[derive(Debug)]
 pub(super) struct SkillError {
@@ -37,14 +37,14 @@ impl SkillError {
 
     pub(super) fn skill_not_found(id: &str) -> Self {
         let id: String = id.chars().take(200).collect();
-        let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Skill '{id}' was not found"));
+        let body = ErrorResponse::new(SkillErrorCode::SkillNotFound, format!("Skill '{id}' was not found"));
         Self::new(404, body.with_details(json!({"skill_id": id})))
     }
 
     pub(super) fn execution_not_found(id: &str) -> Self {
         let id: String = id.chars().take(64).collect();
-        let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Execution '{id}' was not found"));
-        Self::new(404, body.with_details(json!({"execution_id": id, "reason": Code::ExecutionNotFound})))
+        let body = ErrorResponse::new(SkillErrorCode::SkillNotFound, format!("Execution '{id}' was not found"));
+        Self::new(404, body.with_details(json!({"execution_id": id, "reason": ErrorCode::ExecutionNotFound})))
     }
 
     /// Response with all faults of a request.
@@ -53,24 +53,25 @@ impl SkillError {
             [one] => format!("Invalid request: {one}"),
             several => format!("Invalid request: {} faults, see details", several.len()),
         };
-        let body = ErrorResponse::new(ErrorCode::ValidationError, message);
+        let body = ErrorResponse::new(SkillErrorCode::ValidationError, message);
         let only_inputs = report.errors.iter().all(|fault| fault.path.starts_with("/inputs"));
-        let reason = if only_inputs { Code::InvalidArguments } else { Code::BadRequest };
+        let reason = if only_inputs { ErrorCode::InvalidArguments } else { ErrorCode::BadRequest };
         Self::new(400, body.with_details(json!({"reason": reason, "violations": report.errors})))
     }
 
     /// Error 405 for a method that the skill does not support.
     pub(super) fn method(allowed: &str) -> Self {
         let message = format!("this address accepts {allowed}");
-        let body = ErrorResponse::new(ErrorCode::ValidationError, message);
-        let mut error = Self::new(405, body.with_details(json!({"reason": Code::MethodNotAllowed})));
+        let body = ErrorResponse::new(SkillErrorCode::ValidationError, message);
+        let mut error = Self::new(405, body.with_details(json!({"reason": ErrorCode::MethodNotAllowed})));
         error.headers.push((header::ALLOW, allowed.to_owned()));
         error
     }
 
     pub(super) fn query_too_long(limit: usize) -> Self {
-        let body = ErrorResponse::new(ErrorCode::ValidationError, format!("the query is longer than {limit} bytes"));
-        Self::new(414, body.with_details(json!({"reason": Code::BadRequest})))
+        let body =
+            ErrorResponse::new(SkillErrorCode::ValidationError, format!("the query is longer than {limit} bytes"));
+        Self::new(414, body.with_details(json!({"reason": ErrorCode::BadRequest})))
     }
 
     /// Error 401 with the skill's authentication scheme.
@@ -110,7 +111,7 @@ impl SkillError {
             details["why"] = json!(why.message);
         }
         let message = "Authentication is required to invoke this skill";
-        let body = ErrorResponse::new(ErrorCode::AuthRequired, message).with_details(details).with_retry(0, 1);
+        let body = ErrorResponse::new(SkillErrorCode::AuthRequired, message).with_details(details).with_retry(0, 1);
         let mut error = Self::new(401, body);
         error.headers.push((header::WWW_AUTHENTICATE, challenge));
         error
@@ -120,7 +121,8 @@ impl SkillError {
     pub(super) fn forbidden(required: &[ScopeId], granted: &[ScopeId], by_token: bool) -> Self {
         let message = "Insufficient permissions to invoke this skill";
         let details = json!({"required_scopes": required, "granted_scopes": granted});
-        let mut error = Self::new(403, ErrorResponse::new(ErrorCode::PermissionDenied, message).with_details(details));
+        let mut error =
+            Self::new(403, ErrorResponse::new(SkillErrorCode::PermissionDenied, message).with_details(details));
         if by_token {
             let scopes: Vec<&str> = required.iter().map(ScopeId::as_str).collect();
             let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{}\"", scopes.join(" "));
@@ -136,9 +138,9 @@ impl SkillError {
             QueueLimitReached::Skill => "skill",
             QueueLimitReached::Server => "server",
         };
-        let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, full.to_string());
+        let body = ErrorResponse::new(SkillErrorCode::EndpointUnreachable, full.to_string());
         let body = body
-            .with_details(json!({"reason": Code::QueueFull, "of": of}))
+            .with_details(json!({"reason": ErrorCode::QueueFull, "of": of}))
             .with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
         Self::new(429, body).with_retry_after()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use http::header;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
@@ -38,7 +38,7 @@ impl SkillRegistry {
 /// Handles `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`.
 pub(super) async fn skills(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let parameters = QueryParameters::of(request.uri());
-    let query = RegistryQuery::read(parameters.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
+    let query = RegistryQuery::read(parameters.pairs()).map_err(|why| EngineError::new(ErrorCode::BadRequest, why))?;
     let found = query.find(&skills.registry.catalogue, &skills.host.base, skills.own_skills());
     let body = serde_json::to_vec(&found).unwrap_or_default();
     let mut response = CacheableDocument::json(body, CachePolicy::Public).answer(request.headers(), VARY);

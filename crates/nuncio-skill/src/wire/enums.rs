@@ -5,7 +5,7 @@ use nuncio_core::execution::Priority;
 use nuncio_core::string_enum;
 
 use crate::schema::model::{ValueShape, shapes};
-use crate::wire::{ErrorCode, InvocationCredentials, LenientNumber};
+use crate::wire::{InvocationCredentials, LenientNumber, SkillErrorCode};
 
 string_enum! {
     /// Authentication scheme of a skill (§3.4.3).
@@ -44,7 +44,7 @@ shapes! {
     ExecutionStatus => ValueShape::Reference("ExecutionStatus"),
     Priority => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     SkillHttpMethod => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    ErrorCode => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    SkillErrorCode => ValueShape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     LenientNumber => ValueShape::Number,
     InvocationCredentials => ValueShape::Record(Box::new(ValueShape::Unknown)),
 }

@@ -17,7 +17,7 @@ document! {
     /// Error code, message and retry advice of an error response.
     nested struct ErrorBody {
         /// One of the seven error codes.
-        code: ErrorCode,
+        code: SkillErrorCode,
         /// Error message, for people.
         message: String,
         /// Further details of the error.
@@ -47,7 +47,7 @@ impl RetryAdvice {
 
 string_enum! {
     /// Error codes of the protocol, in the order of §8.1.
-    pub enum ErrorCode {
+    pub enum SkillErrorCode {
         /// A document or request is invalid.
         ValidationError = "VALIDATION_ERROR",
         /// Credentials are missing or invalid.
@@ -63,7 +63,7 @@ string_enum! {
     }
 }
 
-impl ErrorCode {
+impl SkillErrorCode {
     /// HTTP statuses used with the code, the default one first.
     #[must_use]
     pub const fn statuses(self) -> &'static [u16] {
@@ -81,7 +81,7 @@ impl ErrorCode {
 
 impl ErrorResponse {
     #[must_use]
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub fn new(code: SkillErrorCode, message: impl Into<String>) -> Self {
         let error = ErrorBody { code, message: message.into(), details: None, retry: None, extra: Map::new() };
         Self { error, extra: Map::new() }
     }
@@ -104,7 +104,7 @@ impl ErrorResponse {
     pub fn tolerate(mut document: Value) -> Option<Self> {
         let error = document.get_mut("error")?.as_object_mut()?;
         if error.get("code").and_then(Value::as_str) == Some("EXECUTION_TIMEOUT") {
-            error.insert("code".to_owned(), ErrorCode::InvocationTimeout.as_str().into());
+            error.insert("code".to_owned(), SkillErrorCode::InvocationTimeout.as_str().into());
         }
         if let Some(Value::Array(violations)) =
             error.get_mut("details").and_then(|details| details.get_mut("violations"))
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_error_code_serialises_to_the_text_of_as_str() {
-        for code in ErrorCode::ALL {
+        for code in SkillErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     fn error_response_in_older_form_is_accepted_and_other_json_is_not() {
         let read = |body: Value| ErrorResponse::tolerate(json!({ "error": body }));
         let old = read(json!({"code": "EXECUTION_TIMEOUT", "message": "m", "retry": {"max_attempts": 2}})).unwrap();
-        assert_eq!(old.error.code, ErrorCode::InvocationTimeout);
+        assert_eq!(old.error.code, SkillErrorCode::InvocationTimeout);
         assert_eq!(old.error.retry, Some(RetryAdvice::new(0, 2)));
         let violations = json!({"violations": [{"field": "endpoint.method", "expected": "GET", "actual": "PATCH"}]});
         let old = read(json!({"code": "VALIDATION_ERROR", "message": "m", "details": violations})).unwrap();

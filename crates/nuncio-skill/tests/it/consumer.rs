@@ -7,7 +7,7 @@ use nuncio_skill::client::ConsumerFailureCode;
 use nuncio_skill::client::{
     ConsumerErrorReason, InvocationProgress, SkillCall, SkillInvocationCredential, SkillTarget,
 };
-use nuncio_skill::wire::{CapabilityType, ErrorCode, InvocationContext, Priority};
+use nuncio_skill::wire::{CapabilityType, InvocationContext, Priority, SkillErrorCode};
 use serde_json::{Value, json};
 
 use crate::consumer_provider::{TestConsumer, TestReply, call, descriptor, entry, index, provider, state, target};
@@ -140,7 +140,7 @@ async fn target_without_skill_id_fails_with_a_list_of_skills_and_unlisted_id_fai
     let error = world.consumer.invoke(&other, &call()).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (ConsumerErrorReason::NotListed, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound))
+        (ConsumerErrorReason::NotListed, ConsumerFailureCode::Protocol(SkillErrorCode::SkillNotFound))
     );
 }
 
@@ -170,7 +170,7 @@ async fn unavailable_endpoint_is_retried_with_same_idempotency_key_up_to_max_att
     let error = world.invoke().await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable))
+        (ConsumerErrorReason::Answered, ConsumerFailureCode::Protocol(SkillErrorCode::EndpointUnreachable))
     );
     assert_eq!((down.hits(CALL), world.pauses()), (3, vec![1000, 2000]));
 }
@@ -199,7 +199,7 @@ async fn retries_stop_at_the_callers_timeout() {
     hurried.context.timeout_ms = Some(1_u64.into());
     hurried.context.priority = None;
     let error = world.call(&hurried).await.unwrap_err();
-    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::EndpointUnreachable));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(SkillErrorCode::EndpointUnreachable));
     assert!(down.hits(CALL) < 10 && world.pauses().iter().sum::<u64>() < 5001, "{:?}", world.pauses());
 }
 
@@ -249,7 +249,7 @@ async fn polling_stops_five_seconds_after_the_callers_timeout() {
     let error = world.call(&hurried).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (ConsumerErrorReason::GaveUp, ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout))
+        (ConsumerErrorReason::GaveUp, ConsumerFailureCode::Protocol(SkillErrorCode::InvocationTimeout))
     );
     assert_eq!(error.execution.as_deref(), Some("e-1"));
     assert!(error.to_string().contains("https://good.example/status/e-1"), "{error}");
@@ -288,13 +288,13 @@ async fn failed_execution_returns_providers_code_message_and_details() {
             "failed",
             "PERMISSION_DENIED",
             ConsumerErrorReason::Failed,
-            ConsumerFailureCode::Protocol(ErrorCode::PermissionDenied),
+            ConsumerFailureCode::Protocol(SkillErrorCode::PermissionDenied),
         ),
         (
             "timeout",
             "EXECUTION_TIMEOUT",
             ConsumerErrorReason::TimedOut,
-            ConsumerFailureCode::Protocol(ErrorCode::InvocationTimeout),
+            ConsumerFailureCode::Protocol(SkillErrorCode::InvocationTimeout),
         ),
     ] {
         let error = json!({"code": word, "message": "no luck", "details": {"table": 4}, "retry": retry});
@@ -322,7 +322,7 @@ async fn cancel_sends_delete_to_the_status_url_and_fails_if_it_is_refused() {
     let described = world.consumer.describe(&target(), &SkillInvocationCredential::None).await.unwrap();
     let execution = world.consumer.submit(&described, &call()).await.unwrap();
     let error = world.consumer.cancel(&execution).await.unwrap_err();
-    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::ValidationError));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(SkillErrorCode::ValidationError));
 }
 
 #[tokio::test]
@@ -384,7 +384,7 @@ async fn invalid_inputs_are_reported_and_not_sent() {
     let error = world.call(&SkillCall::with(inputs)).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (ConsumerErrorReason::BadInputs, ConsumerFailureCode::Protocol(ErrorCode::ValidationError))
+        (ConsumerErrorReason::BadInputs, ConsumerFailureCode::Protocol(SkillErrorCode::ValidationError))
     );
     let paths: Vec<_> =
         error.details.as_ref().unwrap().as_array().unwrap().iter().map(|fault| &fault["path"]).collect();

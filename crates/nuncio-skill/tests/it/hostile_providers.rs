@@ -4,7 +4,7 @@ use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::{
     ConsumerErrorReason, ConsumerFailureCode, SecretString, SkillCall, SkillInvocationCredential, SkillTarget,
 };
-use nuncio_skill::wire::ErrorCode;
+use nuncio_skill::wire::SkillErrorCode;
 use serde_json::{Value, json};
 
 use crate::consumer_provider::{
@@ -22,7 +22,7 @@ async fn provider_answering(line: &'static str, reply: TestReply) -> TestProvide
 }
 
 /// Invokes the provider's skill; returns reason and code of the error, number of invocations, and error message.
-async fn outcome(bad: &TestProvider) -> (ConsumerErrorReason, ErrorCode, usize, String) {
+async fn outcome(bad: &TestProvider) -> (ConsumerErrorReason, SkillErrorCode, usize, String) {
     let error = TestConsumer::new(&[("good.example", bad)]).invoke().await.unwrap_err();
     let ConsumerFailureCode::Protocol(code) = error.code else { panic!("{error}") };
     (error.reason, code, bad.hits(CALL), error.to_string())
@@ -51,7 +51,7 @@ async fn skill_with_invalid_descriptor_is_not_invoked() {
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!(
             (reason, code, hits),
-            (ConsumerErrorReason::InvalidDocument, ErrorCode::ValidationError, 0),
+            (ConsumerErrorReason::InvalidDocument, SkillErrorCode::ValidationError, 0),
             "{said}"
         );
         assert!(said.starts_with("https://good.example/b.json is not a valid SkillDescriptor: "), "{said}");
@@ -65,7 +65,7 @@ async fn document_of_a_newer_protocol_is_refused_with_both_versions_in_the_error
             json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
         let bad = provider_answering(line, TestReply::json(200, &newer)).await;
         let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
-        assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::VersionIncompatible));
+        assert_eq!(error.code, ConsumerFailureCode::Protocol(SkillErrorCode::VersionIncompatible));
         let details = error.details.as_ref().unwrap();
         assert_eq!((&details["descriptor_version"], &details["consumer_version"]), (&json!("2.1.0"), &json!("1.0.0")));
         assert_eq!(
@@ -142,7 +142,7 @@ async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
 async fn descriptor_of_another_skill_is_refused() {
     let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/other"))).await;
     let (reason, code, hits, said) = outcome(&bad).await;
-    assert_eq!((reason, code, hits), (ConsumerErrorReason::OtherSkill, ErrorCode::ValidationError, 0));
+    assert_eq!((reason, code, hits), (ConsumerErrorReason::OtherSkill, SkillErrorCode::ValidationError, 0));
     assert!(said.contains("\"a/other\"") && said.contains("\"a/b\""), "{said}");
 }
 
@@ -152,7 +152,7 @@ async fn redirect_is_reported_and_not_followed() {
         let bad =
             provider_answering(line, TestReply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
         let (reason, code, _, said) = outcome(&bad).await;
-        assert_eq!((reason, code), (ConsumerErrorReason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
+        assert_eq!((reason, code), (ConsumerErrorReason::Redirected, SkillErrorCode::EndpointUnreachable), "{line}");
         assert!(said.contains("169.254.169.254") && said.contains("not followed"), "{said}");
     }
 }
@@ -174,7 +174,7 @@ async fn private_addresses_in_documents_are_refused() {
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!(
             (reason, code, hits),
-            (ConsumerErrorReason::Refused, ErrorCode::EndpointUnreachable, 0),
+            (ConsumerErrorReason::Refused, SkillErrorCode::EndpointUnreachable, 0),
             "{address}: {said}"
         );
 
@@ -219,7 +219,7 @@ async fn wrong_content_type_and_invalid_json_are_errors_in_every_response() {
             let (reason, code, _, said) = outcome(&provider_answering(line, broken).await).await;
             assert_eq!(
                 (reason, code),
-                (ConsumerErrorReason::InvalidDocument, ErrorCode::ValidationError),
+                (ConsumerErrorReason::InvalidDocument, SkillErrorCode::ValidationError),
                 "{line} {body:.9}: {said}"
             );
         }
@@ -229,13 +229,13 @@ async fn wrong_content_type_and_invalid_json_are_errors_in_every_response() {
 #[tokio::test]
 async fn error_response_without_error_body_gets_its_code_from_the_http_status() {
     for (status, code) in [
-        (500, ErrorCode::EndpointUnreachable),
-        (401, ErrorCode::AuthRequired),
-        (403, ErrorCode::PermissionDenied),
-        (404, ErrorCode::SkillNotFound),
-        (408, ErrorCode::InvocationTimeout),
-        (504, ErrorCode::InvocationTimeout),
-        (418, ErrorCode::ValidationError),
+        (500, SkillErrorCode::EndpointUnreachable),
+        (401, SkillErrorCode::AuthRequired),
+        (403, SkillErrorCode::PermissionDenied),
+        (404, SkillErrorCode::SkillNotFound),
+        (408, SkillErrorCode::InvocationTimeout),
+        (504, SkillErrorCode::InvocationTimeout),
+        (418, SkillErrorCode::ValidationError),
     ] {
         let bad = provider_answering(CALL, TestReply::text(status, "<html>\u{1b}[2Jtraceback")).await;
         let (reason, said_code, hits, said) = outcome(&bad).await;
@@ -279,7 +279,7 @@ async fn response_with_changed_execution_or_skill_id_is_refused() {
     for (line, field) in [(CALL, "skill_id"), (STATUS, "skill_id"), (STATUS, "execution_id")] {
         let bad = provider_answering(line, TestReply::json(200, &other(field))).await;
         let (reason, code, _, said) = outcome(&bad).await;
-        assert_eq!((reason, code), (ConsumerErrorReason::Changed, ErrorCode::ValidationError), "{line} {field}");
+        assert_eq!((reason, code), (ConsumerErrorReason::Changed, SkillErrorCode::ValidationError), "{line} {field}");
         assert!(said.contains("\"other\""), "{said}");
     }
     let long = provider_answering(
@@ -337,7 +337,7 @@ async fn output_violating_its_schema_is_refused() {
     answer["output"] = json!({"text": 7});
     let bad = provider_answering(STATUS, TestReply::json(200, &answer)).await;
     let (reason, code, _, said) = outcome(&bad).await;
-    assert_eq!((reason, code), (ConsumerErrorReason::BadOutput, ErrorCode::ValidationError));
+    assert_eq!((reason, code), (ConsumerErrorReason::BadOutput, SkillErrorCode::ValidationError));
     assert!(said.contains("/text"), "{said}");
 }
 
@@ -373,7 +373,7 @@ async fn credential_is_sent_to_third_party_endpoint_only_if_the_caller_names_it(
     let error = world.call(&key).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
-        (ConsumerErrorReason::CredentialElsewhere, ConsumerFailureCode::Protocol(ErrorCode::AuthRequired))
+        (ConsumerErrorReason::CredentialElsewhere, ConsumerFailureCode::Protocol(SkillErrorCode::AuthRequired))
     );
     assert!(error.to_string().contains("--credential-for evil.example"), "{error}");
     assert_eq!(evil.hits(CALL), 0);
@@ -415,5 +415,5 @@ async fn error_messages_contain_no_control_characters_from_a_provider() {
     assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");
     let target = SkillTarget::parse("https://good.example/none.json").unwrap();
     let error = TestConsumer::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
-    assert_eq!(error.code, ConsumerFailureCode::Protocol(ErrorCode::SkillNotFound));
+    assert_eq!(error.code, ConsumerFailureCode::Protocol(SkillErrorCode::SkillNotFound));
 }

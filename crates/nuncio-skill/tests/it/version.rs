@@ -1,7 +1,7 @@
 //! Tests of the version compatibility rule (§6.3).
 
 use nuncio_skill::validate::{ProtocolVersionRule, check, compatibility, declared_protocol};
-use nuncio_skill::wire::{ErrorCode, ErrorResponse, SkillVersion};
+use nuncio_skill::wire::{ErrorResponse, SkillErrorCode, SkillVersion};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ proptest! {
 fn incompatibility_error_has_all_specified_details() {
     let mut error = compatibility(version(2, 0, 0), version(1, 5, 0)).unwrap_err();
     let sample: ErrorResponse = serde_json::from_value(example(886)).unwrap();
-    let ours = ErrorResponse::new(ErrorCode::VersionIncompatible, error.to_string()).with_details(error.details());
+    let ours = ErrorResponse::new(SkillErrorCode::VersionIncompatible, error.to_string()).with_details(error.details());
     assert_eq!((ours.error.code, &ours.error.message), (sample.error.code, &sample.error.message));
     let details = ours.error.details.unwrap();
     for (name, value) in sample.error.details.unwrap().as_object().unwrap() {

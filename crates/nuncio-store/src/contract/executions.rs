@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::audit::AuditReferences;
 use nuncio_core::caller::{AuthenticationMethod, Caller};
@@ -151,8 +151,8 @@ pub async fn failed_and_timed_out_executions_round_trip(place: &dyn TestDatabase
     let store = place.open().await;
     let failure = |code| ExecutionFailure { code, message: "it \"broke\"\n坏".to_owned() };
     for (name, state) in [
-        ("failed", ExecutionState::Failed { failure: failure(Code::Cancelled) }),
-        ("late", ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }),
+        ("failed", ExecutionState::Failed { failure: failure(ErrorCode::Cancelled) }),
+        ("late", ExecutionState::TimedOut { failure: failure(ErrorCode::ToolTimeout) }),
     ] {
         let caller = Caller::new(Principal::Anonymous);
         let whole = AcceptedInvocation { target: InvocationTarget::Agent, caller, callback: None, ..order() };
@@ -278,7 +278,7 @@ pub async fn execution_ends_once_and_only_by_the_owner(place: &dyn TestDatabase)
 
     made(&*store, [end("a", "here", 1)]).await;
     let over = read(&*store, "a").await;
-    let failure = ExecutionFailure { code: Code::ToolFailed, message: "late news".to_owned() };
+    let failure = ExecutionFailure { code: ErrorCode::ToolFailed, message: "late news".to_owned() };
     let again = end_at("a", "here", 1, ExecutionState::Failed { failure }, later(90));
     assert_eq!(refusal(&*store, [again]).await, Conflict::OwnerChanged);
     assert_eq!(read(&*store, "a").await, over, "what is over never changes");

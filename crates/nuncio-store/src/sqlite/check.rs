@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nuncio_engine::ports::store::{StoreCheckResult, StoreError};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode as SqliteErrorCode};
 
 use super::problem::SqlError;
 use super::rows::all;
@@ -125,7 +125,7 @@ fn within(
     });
     match checked {
         Err(SqlError::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
-            if error.code == ErrorCode::OperationInterrupted =>
+            if error.code == SqliteErrorCode::OperationInterrupted =>
         {
             Ok((Vec::new(), false))
         }

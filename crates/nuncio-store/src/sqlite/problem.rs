@@ -1,7 +1,7 @@
 //! SQLite errors, mapped to store errors.
 
 use nuncio_engine::ports::store::{Conflict, StoreError};
-use rusqlite::ErrorCode;
+use rusqlite::ErrorCode as SqliteErrorCode;
 
 use crate::common::UnstorableValue;
 
@@ -75,7 +75,7 @@ fn from_sqlite(error: &rusqlite::Error) -> StoreError {
         | Error::InvalidColumnType(..)
         | Error::Utf8Error(..) => StoreError::Damaged(error.to_string()),
         Error::SqliteFailure(cause, _) => match cause.code {
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
+            SqliteErrorCode::DatabaseCorrupt | SqliteErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
             code => StoreError::Unavailable(match reason(code) {
                 Some(reason) => format!("{reason} ({error})"),
                 None => error.to_string(),
@@ -86,14 +86,14 @@ fn from_sqlite(error: &rusqlite::Error) -> StoreError {
 }
 
 /// Explanation of a SQLite error for operators.
-fn reason(code: ErrorCode) -> Option<&'static str> {
+fn reason(code: SqliteErrorCode) -> Option<&'static str> {
     Some(match code {
-        ErrorCode::DiskFull => "the disk is full",
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another process holds its lock",
-        ErrorCode::SystemIoFailure => "the disk failed to read or write",
-        ErrorCode::ReadOnly => "the file or its folder cannot be written to",
-        ErrorCode::CannotOpen => "the file cannot be opened",
-        ErrorCode::PermissionDenied => "the file may not be used by this user",
+        SqliteErrorCode::DiskFull => "the disk is full",
+        SqliteErrorCode::DatabaseBusy | SqliteErrorCode::DatabaseLocked => "another process holds its lock",
+        SqliteErrorCode::SystemIoFailure => "the disk failed to read or write",
+        SqliteErrorCode::ReadOnly => "the file or its folder cannot be written to",
+        SqliteErrorCode::CannotOpen => "the file cannot be opened",
+        SqliteErrorCode::PermissionDenied => "the file may not be used by this user",
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anstream::println;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::CallId;
 use nuncio_engine::record::{AuditFilter, CallExplanation, ExplainedRecord, ReferencedRecord, ReferencedRecordState};
 use nuncio_server::admin::AdminCommand;
@@ -33,7 +33,7 @@ pub(super) async fn explain(data: &DataDirOption, call: &str, with: Option<&Path
     if explanation.records.is_empty() && explanation.chain_broken.is_none() {
         let message =
             format!("there is no audit record of the call {call}; `nuncio audit list --json` shows the calls");
-        return Err(fault(Code::NotFound, message));
+        return Err(fault(ErrorCode::NotFound, message));
     }
     let mut changed = Vec::new();
     for record in &mut explanation.records {
@@ -77,7 +77,7 @@ async fn call_of_record(data: &DataDirOption, seq: u64) -> anyhow::Result<Option
         Some(call) => Ok(Some(call)),
         None => {
             let message = format!("audit record {seq} is not about a call; `nuncio audit list` shows the calls");
-            Err(fault(Code::NotFound, message))
+            Err(fault(ErrorCode::NotFound, message))
         }
     }
 }

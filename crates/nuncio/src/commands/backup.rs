@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstream::println;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_server::backup::{BackupReport, RestoreReport};
 use nuncio_server::{DataDir, StoreLocation, SystemClock, backup};
 use owo_colors::OwoColorize as _;
@@ -33,7 +33,7 @@ fn require_data_directory(data: &DataDirOption) -> anyhow::Result<()> {
     }
     let message = "this version of Nuncio backs up and restores the store of a data directory alone; leave out --store and \
                    NUNCIO_STORE, or use pg_dump for a PostgreSQL store";
-    Err(fault(Code::StoreUnavailable, message))
+    Err(fault(ErrorCode::StoreUnavailable, message))
 }
 
 pub(crate) async fn restore(file: &Path, data: &DataDirOption, json: bool) -> anyhow::Result<()> {

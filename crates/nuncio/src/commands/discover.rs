@@ -4,7 +4,7 @@ use anstream::println;
 use nuncio_anp::client::{AgentTarget, ClientError, ClientErrorReason, HostAgentList};
 use nuncio_core::address;
 use nuncio_skill::client::{ConsumerFailureCode, DiscoveredIndex, SkillConsumerError, SkillTarget};
-use nuncio_skill::wire::ErrorCode;
+use nuncio_skill::wire::SkillErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -75,7 +75,8 @@ fn separate_problems(
     if let Err(error) = &skills
         && !is_unsupported(error.status)
     {
-        let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(ConsumerFailureCode::Protocol);
+        let closed =
+            [SkillErrorCode::AuthRequired, SkillErrorCode::PermissionDenied].map(ConsumerFailureCode::Protocol);
         problems.push(DiscoveryProblem {
             message: readable_error(&error.to_string()),
             closed: closed.contains(&error.code),

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use anstream::{eprintln, println};
 use nuncio_agent_file::reference;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     if agent_file::is_path(name) {
         return agent_file::explain(name, json).map_err(|message| report(&message, json));
     }
-    let Some(code) = Code::parse(&name.to_lowercase()) else {
+    let Some(code) = ErrorCode::parse(&name.to_lowercase()) else {
         let hint = match suggestions(name).as_slice() {
             [] => "`nuncio explain` lists them all".to_owned(),
             near => format!("perhaps: {}. `nuncio explain` lists them all", near.join(", ")),
@@ -62,20 +62,20 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
 
 fn report(message: &str, json: bool) -> anyhow::Error {
     match json {
-        true => println!("{}", json!({"error": message, "code": Code::NotFound})),
+        true => println!("{}", json!({"error": message, "code": ErrorCode::NotFound})),
         false => eprintln!("{} {}", "error:".red().bold(), clean(message)),
     }
     AlreadyReportedError.into()
 }
 
-fn sorted_codes() -> Vec<Code> {
-    let mut codes = Code::ALL.to_vec();
+fn sorted_codes() -> Vec<ErrorCode> {
+    let mut codes = ErrorCode::ALL.to_vec();
     codes.sort_unstable_by_key(|code| code.as_str());
     codes
 }
 
 /// Prints a code beside its summary, or above it if the code is long.
-fn print_summary(code: Code) {
+fn print_summary(code: ErrorCode) {
     let summary = wrapped(&summary(code), &" ".repeat(SUMMARY_COLUMN));
     match code.as_str() {
         name if name.len() + 2 > SUMMARY_COLUMN => println!("{name}\n{summary}"),
@@ -84,7 +84,7 @@ fn print_summary(code: Code) {
 }
 
 /// The first sentence of a code's page.
-fn summary(code: Code) -> String {
+fn summary(code: ErrorCode) -> String {
     let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     let text = paragraph.collect::<Vec<_>>().join(" ");
     text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches(['.', ':']).to_owned()
@@ -96,12 +96,12 @@ fn suggestions(name: &str) -> Vec<&'static str> {
     let words: Vec<_> = name.split(['_', '-', ' ']).filter(|word| word.len() > 2).collect();
     // A third of the letters may differ, at most three.
     let most_edits = name.chars().count().div_ceil(3).min(3);
-    let rate = |code: Code| {
+    let rate = |code: ErrorCode| {
         let shared = words.iter().filter(|word| code.as_str().contains(**word)).count();
         let edits = strsim::osa_distance(&name, code.as_str());
         (shared > 0 || edits <= most_edits).then_some((edits > most_edits, Reverse(shared), edits, code.as_str()))
     };
-    let mut rated: Vec<_> = Code::ALL.iter().copied().filter_map(rate).collect();
+    let mut rated: Vec<_> = ErrorCode::ALL.iter().copied().filter_map(rate).collect();
     rated.sort_unstable();
     rated.into_iter().map(|(_, _, _, code)| code).take(MAX_SUGGESTIONS).collect()
 }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn summary_is_the_whole_first_sentence() {
-        for code in Code::ALL {
+        for code in ErrorCode::ALL {
             let summary = summary(*code);
             assert!(!summary.is_empty() && !summary.contains('…'), "{code}: {summary}");
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anstream::println;
 use nuncio_agent_file::reference;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -129,5 +129,5 @@ fn write_fault(file: &Path, error: &std::io::Error) -> anyhow::Error {
         ErrorKind::AlreadyExists => "it exists already; delete it, or choose another folder".to_owned(),
         _ => error.to_string(),
     };
-    fault(Code::AgentFileInvalid, format!("{} cannot be written: {why}", file.display()))
+    fault(ErrorCode::AgentFileInvalid, format!("{} cannot be written: {why}", file.display()))
 }

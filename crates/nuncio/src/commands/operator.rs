@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anstream::{eprintln, println};
 use anyhow::Context as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::approval::Approval;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, ScopeId};
@@ -40,7 +40,7 @@ pub(super) async fn carry_out(data: &DataDirOption, command: AdminCommand) -> an
     );
     if !may_create && matches!(data.path.try_exists(), Ok(false)) {
         let message = format!("there is no data directory {}; name one with --data", data.path.display());
-        return Err(fault(Code::DataDirUnusable, message));
+        return Err(fault(ErrorCode::DataDirUnusable, message));
     }
     match ask_or_lock(data, &command).await? {
         ServerReplyOrDataDir::Server(reply) => Ok(reply),

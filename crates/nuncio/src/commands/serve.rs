@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anstream::{eprintln, println};
 use nuncio_confine::confinement;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::text::{TextByLanguage, plain};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::ProtocolFront;
@@ -36,7 +36,7 @@ pub(crate) async fn run(flags: ServeArguments, json: bool) -> anyhow::Result<()>
     };
     let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let executable = std::env::current_exe()
-        .map_err(|error| fault(Code::Internal, format!("this program cannot be found: {error}")))?;
+        .map_err(|error| fault(ErrorCode::Internal, format!("this program cannot be found: {error}")))?;
     // The process is protected before any secret is in its memory.
     if let Err(error) = nuncio_confine::protect_this_process() {
         tracing::warn!(%error, "other programs of this account can read this process's memory");

@@ -5,7 +5,7 @@ use std::path::Path;
 use anstream::println;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use serde_json::json;
 
 use crate::cli::Cli;
@@ -25,7 +25,7 @@ pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
         return print_unchanged(&page);
     };
     let failed =
-        |error: std::io::Error| fault(Code::Internal, format!("{} cannot be written: {error}", folder.display()));
+        |error: std::io::Error| fault(ErrorCode::Internal, format!("{} cannot be written: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
     if json {

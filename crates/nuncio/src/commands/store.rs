@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anstream::println;
 use anyhow::Context as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::store::{Store as _, StoreCheckResult, StoreStatus};
 use nuncio_server::admin::replies::RekeyedStore;
 use nuncio_server::admin::{AdminCommand, ServerReplyOrDataDir};
@@ -84,7 +84,7 @@ fn require_store(data: &DataDirOption) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("there is no database in {}; name a data directory with --data", data.path.display());
-    Err(fault(Code::DataDirUnusable, message))
+    Err(fault(ErrorCode::DataDirUnusable, message))
 }
 
 /// Checks the database in the running server, or in this process when no server runs. This process opens the database

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::conversation::ConversationMessage;
 use nuncio_core::ids::ConversationId;
 use nuncio_core::notification::RelayParty;
@@ -32,7 +32,7 @@ pub(super) async fn read(
 ) -> Result<ConversationReplayBatch, ConsentError> {
     match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, MESSAGES_PER_READ).await {
         Ok((messages, more)) => Ok(ConversationReplayBatch::Messages(messages, more)),
-        Err(why) if why.code == Code::ConversationNotFound => Ok(ConversationReplayBatch::NotMember(why)),
+        Err(why) if why.code == ErrorCode::ConversationNotFound => Ok(ConversationReplayBatch::NotMember(why)),
         Err(why) => Err(why),
     }
 }

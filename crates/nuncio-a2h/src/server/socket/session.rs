@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
@@ -334,7 +334,7 @@ impl<'a> SocketSession<'a> {
     }
 
     async fn send_error(&mut self, message: impl Into<String>) -> Result<(), SocketCloseReason> {
-        self.connection.send_json(&ServerFrame::Error(WireError::new(Code::BadRequest, message))).await
+        self.connection.send_json(&ServerFrame::Error(WireError::new(ErrorCode::BadRequest, message))).await
     }
 
     /// Stores the number of the last acknowledged event; events that were not sent cannot be acknowledged.

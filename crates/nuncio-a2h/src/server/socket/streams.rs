@@ -120,7 +120,7 @@ pub(super) fn stream_notice(
 
 #[cfg(test)]
 mod tests {
-    use nuncio_core::Code;
+    use nuncio_core::ErrorCode;
     use nuncio_core::conversation::StreamId;
     use nuncio_core::ids::AgentId;
     use nuncio_core::ids::{ClientMessageId, ConversationId};
@@ -167,7 +167,8 @@ mod tests {
             assert_eq!(serde_json::to_value(&event).unwrap(), written);
             assert_eq!(serde_json::from_value::<RelayStreamFrame>(written).unwrap(), event);
         }
-        let error = RelayStreamFrame::Error { stream_id: stream, error: WireError::new(Code::StreamNotFound, "no") };
+        let error =
+            RelayStreamFrame::Error { stream_id: stream, error: WireError::new(ErrorCode::StreamNotFound, "no") };
         let written = json!({"type": "stream.error", "stream_id": "s_1", "code": "STREAM_NOT_FOUND", "message": "no",
             "i18n_key": "errors.stream_not_found", "params": {}});
         assert_eq!(serde_json::to_value(&error).unwrap(), written);

@@ -34,7 +34,7 @@ fn required_security_profile_must_match_exactly() {
         let mut request = plain();
         request.constraints.required_security_profile = Some(required.to_owned());
         let (cause, unsupported) = refused(&weak, &request);
-        assert_eq!(cause, ErrorCode::UnsupportedCandidateSecurity, "{required:?}");
+        assert_eq!(cause, AnpErrorCode::UnsupportedCandidateSecurity, "{required:?}");
         assert!(unsupported.contains(&"requiredSecurityProfile"), "{required:?}");
     }
 }
@@ -63,7 +63,7 @@ fn request_without_a_common_and_sufficient_security_profile_is_refused() {
         request.constraints.required_security_profile = required.map(str::to_owned);
         request.security_profile = least;
         let (cause, _) = refused(offers, &request);
-        assert_eq!(cause, ErrorCode::UnsupportedCandidateSecurity, "{known:?} {required:?} {least:?}");
+        assert_eq!(cause, AnpErrorCode::UnsupportedCandidateSecurity, "{known:?} {required:?} {least:?}");
     }
 }
 

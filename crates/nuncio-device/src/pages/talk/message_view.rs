@@ -1,6 +1,6 @@
 //! Chat message in display form: content is plain text, in which only unambiguous URLs become links.
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
@@ -101,10 +101,10 @@ fn state(text: &TalkTexts, state: &MessageDeliveryState) -> (&'static str, Optio
         MessageDeliveryState::Sending => ("sending", Some(text.sending.clone())),
         MessageDeliveryState::Failed { code, why } => {
             let why = match code {
-                Code::RelationRequired => text.failed_relation.clone(),
-                Code::DeviceUntrusted => text.failed_keys.clone(),
-                Code::KeysNotFound => text.failed_no_keys.clone(),
-                Code::EndpointUnreachable => text.failed_unreachable.clone(),
+                ErrorCode::RelationRequired => text.failed_relation.clone(),
+                ErrorCode::DeviceUntrusted => text.failed_keys.clone(),
+                ErrorCode::KeysNotFound => text.failed_no_keys.clone(),
+                ErrorCode::EndpointUnreachable => text.failed_unreachable.clone(),
                 _ => text.failed.replace("{why}", why),
             };
             ("failed", Some(why))

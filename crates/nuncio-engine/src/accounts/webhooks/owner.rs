@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::account::{AccountOwner, AgentAccount, AgentConnection};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::AgentId;
@@ -176,7 +176,7 @@ impl AgentAccountService {
         let account = self.owned(by, id).await?;
         if account.connection == AgentConnection::Websocket {
             let message = format!("agent {id} has no webhook secret, because its connection_mode is \"websocket\"");
-            return Err(ConsentError::new(Code::BadRequest, message));
+            return Err(ConsentError::new(ErrorCode::BadRequest, message));
         }
         let (fresh, secret) = self.webhooks.fresh_webhook(id);
         let stored = self.webhooks.store.webhook(id).await?;

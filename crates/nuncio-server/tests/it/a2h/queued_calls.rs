@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::access::NewApiKeyRequest;
@@ -50,5 +50,5 @@ async fn retried_device_call_is_refused_after_the_api_key_of_its_caller_is_revok
     engine.access().revoke_key(key.id.as_str()).await.unwrap();
     world.clock.pass(Duration::from_secs(1)).await;
     eventually("the next attempt is over", async || (world.gateway.audit().await.len() == 2).then_some(())).await;
-    assert_eq!(code(&over(&world.gateway, &execution).await), ("failed", Code::ScopeNotGranted));
+    assert_eq!(code(&over(&world.gateway, &execution).await), ("failed", ErrorCode::ScopeNotGranted));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -157,7 +157,7 @@ async fn ungranted_method_is_forbidden_and_granted_one_runs() {
     assert_eq!(world.call(&bob, "count", json!({})).await, Err(1006), "it was given to ada");
     assert_eq!(runs(&world.gateway), 1);
     let refused = world.gateway.audit().await.remove(0);
-    assert_eq!(refused.decision, AuditDecision::Refused { by: "policy".into(), code: Code::ScopeNotGranted });
+    assert_eq!(refused.decision, AuditDecision::Refused { by: "policy".into(), code: ErrorCode::ScopeNotGranted });
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn client_disconnect_stops_the_rpc_call_with_one_record() {
     .await;
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].protocol, Protocol::Anp);
-    assert_eq!(records[0].outcome, AuditOutcome::Failed { code: Code::Cancelled });
+    assert_eq!(records[0].outcome, AuditOutcome::Failed { code: ErrorCode::Cancelled });
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use nuncio_auth::did::HostDids as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::Store as _;
 use nuncio_engine::ports::store::{KeyringChange, KeyringEntry, KeyringStore as _};
 use nuncio_identity::{Did, DidDocumentBinding};
@@ -164,7 +164,7 @@ async fn key_file_readable_by_others_is_not_moved() {
         let data = data_directory_of_an_earlier_version();
         fs::set_permissions(data.path().join(file), Permissions::from_mode(0o640)).unwrap();
         let error = at_loopback(&data).try_start().await.unwrap_err();
-        assert_eq!(error.code, Code::DataDirUnusable);
+        assert_eq!(error.code, ErrorCode::DataDirUnusable);
         assert!(error.message.contains(file) && error.message.contains("chmod 600"), "{error}");
         assert!(KEY_FILES.iter().all(|file| data.path().join(file).exists()), "{file}");
     }
@@ -179,7 +179,7 @@ async fn damaged_key_file_is_reported_and_neither_moved_nor_replaced() {
     for damaged in ["", "{}", &whole[..whole.len() / 2], &whole.replace("PRIVATE KEY", "PUBLIC KEY"), &other] {
         fs::write(&file, damaged).unwrap();
         let error = at_loopback(&data).try_start().await.unwrap_err();
-        assert_eq!(error.code, Code::DataDirUnusable, "{error}");
+        assert_eq!(error.code, ErrorCode::DataDirUnusable, "{error}");
         let secret = whole.split("-----").nth(2).unwrap().trim_matches(['\\', 'n']);
         assert!(!error.message.contains(secret), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), damaged);
@@ -206,7 +206,7 @@ async fn damaged_stored_key_is_reported_and_never_replaced() {
         drop(store);
         let refused = Gateway::builder().agent(DESK, &desk(&[])).public_url(PUBLIC).data(Arc::clone(&data));
         let error = refused.try_start().await.unwrap_err();
-        assert_eq!(error.code, Code::StoreDamaged, "{error}");
+        assert_eq!(error.code, ErrorCode::StoreDamaged, "{error}");
         assert!(error.message.contains(name), "{error}");
         let store = open();
         assert_eq!(store.keyring_entry(name).await.unwrap().unwrap().revision, revision + 1);

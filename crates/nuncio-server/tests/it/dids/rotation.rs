@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nuncio_anp::client::RequestSigner as _;
 use nuncio_auth::DidAuthenticationResult;
 use nuncio_auth::did::HostDids as _;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_engine::ports::Store as _;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::ports::store::{KeyringChange, KeyringEntry, KeyringStore as _};
@@ -125,7 +125,7 @@ async fn did_of_an_unknown_agent_cannot_be_rotated_or_shown() {
         AdminCommand::DidRotate { subject: DidSubject::Agent(nobody.clone()) },
     ] {
         let error = gateway.order(order).await.unwrap_err();
-        assert_eq!(error.code, Code::DidUnavailable);
+        assert_eq!(error.code, ErrorCode::DidUnavailable);
         assert!(error.message.contains("nobody"), "{error}");
     }
     let shown = gateway.order(AdminCommand::DidShow { agent: None }).await.unwrap();
@@ -152,23 +152,23 @@ async fn changed_public_url_is_refused_until_dids_are_moved() {
     let elsewhere = ["https://new.example.com:8443", "https://old.example.com:8443", "http://192.0.2.7:7400"];
     for url in elsewhere {
         let error = at(url, &data).try_start().await.unwrap_err();
-        assert_eq!(error.code, Code::PublicUrlChanged);
+        assert_eq!(error.code, ErrorCode::PublicUrlChanged);
         assert!(error.message.contains("https://old.example.com"), "{error}");
     }
     let error = at(elsewhere[0], &data).try_start().await.unwrap_err();
     assert!(error.message.contains("nuncio did rotate --to https://new.example.com:8443"), "{error}");
     let forgotten = Gateway::builder().agent(DESK, &desk(&[])).data(Arc::clone(&data));
-    assert_eq!(forgotten.try_start().await.unwrap_err().code, Code::PublicUrlChanged);
+    assert_eq!(forgotten.try_start().await.unwrap_err().code, ErrorCode::PublicUrlChanged);
     at("https://old.example.com/", &data).start().await.stop().await;
 
     for wrong in ["http://192.0.2.7", "https://new.example.com/path"] {
         let error = offline(&data, AdminCommand::DidMove { to: wrong.to_owned() }).await.unwrap_err();
-        assert_eq!(error.code, Code::DidUnavailable);
+        assert_eq!(error.code, ErrorCode::DidUnavailable);
     }
     offline(&data, AdminCommand::DidMove { to }).await.unwrap();
     assert_eq!(
         at("https://old.example.com", &data).try_start().await.unwrap_err().code,
-        Code::PublicUrlChanged,
+        ErrorCode::PublicUrlChanged,
         "the old address is refused after the move"
     );
     let gateway = at("https://new.example.com:8443", &data).start().await;
@@ -197,7 +197,7 @@ async fn interrupted_did_move_is_detected_and_can_be_finished() {
     let undone = KeyringEntry { revision: before.revision + 2, ..before };
     store().commit(vec![KeyringChange::Replace(undone).into()]).await.unwrap();
     for url in ["https://old.example.com", "https://new.example.com"] {
-        assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
+        assert_eq!(at(url, &data).try_start().await.unwrap_err().code, ErrorCode::PublicUrlChanged, "{url}");
     }
     let again = offline(&data, AdminCommand::DidMove { to }).await.unwrap();
     assert_eq!(moved["rotated"], again["rotated"], "a repeated move changes nothing");
@@ -216,6 +216,9 @@ async fn loopback_dids_follow_a_changed_port() {
     document(&gateway, &second).await;
     let data = gateway.stop().await;
     // Setting or removing a public URL is a decision of the operator.
-    assert_eq!(at("https://agents.example.com", &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged);
+    assert_eq!(
+        at("https://agents.example.com", &data).try_start().await.unwrap_err().code,
+        ErrorCode::PublicUrlChanged
+    );
     assert_eq!(path_of(&first), path_of(&second));
 }

@@ -126,7 +126,7 @@ async fn key_holders_register_any_agent_and_remove_only_their_own_registrations(
     assert_eq!(answer.status, 403);
     gateway.order(AdminCommand::RegistryRemove { which: hill.someone.did.to_string() }).await.unwrap();
     let gone = gateway.order(AdminCommand::RegistryRemove { which: hill.url }).await.unwrap_err();
-    assert_eq!(gone.code, nuncio_core::Code::NotRegistered);
+    assert_eq!(gone.code, nuncio_core::ErrorCode::NotRegistered);
     assert!(entries(&gateway).await.is_empty());
 }
 

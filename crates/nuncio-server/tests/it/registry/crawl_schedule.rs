@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
 use serde_json::{Value, json};
@@ -199,7 +199,7 @@ async fn domain_followed_by_settings_cannot_be_unfollowed_by_command() {
     eventually("it is listed", async || (found(&here, "").await == ["a"]).then_some(())).await;
     assert_eq!(state(&here, &stub.url()).await["by"], "settings");
     let refused = here.order(AdminCommand::RegistryUnfollow { domain: named }).await.unwrap_err();
-    assert_eq!(refused.code, Code::ConfigInvalid);
+    assert_eq!(refused.code, ErrorCode::ConfigInvalid);
     assert!(refused.message.contains("registry.follow"), "{refused}");
     let here = gateway(&clock).data(here.stop().await).start().await;
     assert!(found(&here, "").await.is_empty(), "the settings no longer list the domain");

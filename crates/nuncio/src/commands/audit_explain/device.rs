@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_device::audit::ChainedAuditEntry;
 use nuncio_engine::record::{ExplainedRecord, ReferencedRecord, ReferencedRecordState};
@@ -31,7 +31,7 @@ impl DeviceAuditExport {
                 "{} is not an audit record of a device: {why}; write one with `nuncio device audit --json`",
                 path.display()
             );
-            fault(Code::BadRequest, message)
+            fault(ErrorCode::BadRequest, message)
         };
         let text = std::fs::read_to_string(path).map_err(|why| unusable(&why))?;
         Self::parse(&text).map_err(|why| unusable(&why))

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
@@ -106,7 +106,7 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     let began = Instant::now();
     loop {
         let in_use = |error: &anyhow::Error| {
-            error.downcast_ref::<OperatorError>().is_some_and(|error| error.code == Code::DataDirInUse)
+            error.downcast_ref::<OperatorError>().is_some_and(|error| error.code == ErrorCode::DataDirInUse)
         };
         match config(home, tools.clone(), Arc::clone(&prompt)).await {
             Err(error) if in_use(&error) => {
@@ -134,7 +134,7 @@ pub(super) async fn lock_idle_home(
         DeviceLockResult::Locked(config) => Ok(*config),
         DeviceLockResult::Replied(_) => {
             let message = format!("{}: `nuncio device run` runs here already; stop it first", folder.display());
-            Err(fault(Code::DataDirInUse, message))
+            Err(fault(ErrorCode::DataDirInUse, message))
         }
     }
 }
@@ -161,7 +161,7 @@ impl DeviceCommandExecutor {
                 json!({"revoked": agent})
             }
             DeviceCommand::Audit => {
-                let count = device.audit().verify().map_err(|why| fault(Code::AuditBroken, why.to_string()))?;
+                let count = device.audit().verify().map_err(|why| fault(ErrorCode::AuditBroken, why.to_string()))?;
                 let entries = device.audit().entries().map_err(device_error)?;
                 json!({"verified": count, "entries": entries.iter().map(ChainedAuditEntry::with_hash).collect::<Vec<_>>()})
             }
@@ -194,7 +194,7 @@ impl DeviceCommandExecutor {
                 Some(links) => json!({"url": links.link()}),
                 None => {
                     let message = "no pages are served here: run `nuncio device run` without --no-pages";
-                    return Err(fault(Code::NotFound, message));
+                    return Err(fault(ErrorCode::NotFound, message));
                 }
             },
         })
@@ -243,7 +243,7 @@ async fn allow(
 async fn verify(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let number = device.peer().keys().safety_number(&RelayParty::Agent(agent.clone())).await;
     let number = number.map_err(|error| device_error(error.into()))?;
-    let none = || fault(Code::KeysNotFound, format!("{agent} has no keys yet that could be compared"));
+    let none = || fault(ErrorCode::KeysNotFound, format!("{agent} has no keys yet that could be compared"));
     Ok(json!({"agent": agent, "safety_number": number.ok_or_else(none)?}))
 }
 
@@ -252,7 +252,7 @@ async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let waiting = device.peer().keys().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
     let Some(new) = waiting.first() else {
         let message = format!("the keys of {agent} did not change; there is nothing to accept");
-        return Err(fault(Code::BadRequest, message));
+        return Err(fault(ErrorCode::BadRequest, message));
     };
     let was = device.peer().keys().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;
     Ok(json!({

@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::{ScopeId, ToolName};
 use nuncio_core::manifest::ScopePresets;
 use nuncio_device::guard::SensitivityFloors;
@@ -32,7 +32,8 @@ pub(super) fn folder_of(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf> {
 /// Creates the device folder if it does not exist; only its owner may read it.
 pub(super) fn prepare_folder(home: &DeviceHomeOptions) -> anyhow::Result<PathBuf> {
     let folder = folder_of(home)?;
-    let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
+    let unusable =
+        |why: &dyn std::fmt::Display| fault(ErrorCode::DataDirUnusable, format!("{}: {why}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|why| unusable(&why))?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(|why| unusable(&why))?;
     Ok(folder)
@@ -91,7 +92,7 @@ fn no_device(home: &DeviceHomeOptions) -> anyhow::Error {
         folder.display(),
         home_flag(home)
     );
-    fault(Code::DataDirUnusable, message)
+    fault(ErrorCode::DataDirUnusable, message)
 }
 
 /// The option that names the device's folder in suggested commands, after a space; empty for the default folder.
@@ -101,7 +102,7 @@ pub(super) fn home_flag(home: &DeviceHomeOptions) -> String {
 }
 
 pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<LocalTools> {
-    let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
+    let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(ErrorCode::Internal, why.to_string()));
     let desktop = DesktopEnvironment::here();
     let mut tools = LocalTools::default()
         .under(scope("clipboard:read")?, Arc::new(ClipboardTool(desktop.clone())))
@@ -135,7 +136,7 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Loc
 
 /// Whether a tool reads files for agents: the device's own, with a shared folder, or one of the person's.
 pub(super) fn shares_folder(tools: &LocalTools) -> anyhow::Result<bool> {
-    let internal = |why: String| fault(Code::Internal, why);
+    let internal = |why: String| fault(ErrorCode::Internal, why);
     let scope = ScopeId::parse("filesystem:read").map_err(|why| internal(why.to_string()))?;
     let tool = ToolName::parse("read_file").map_err(|why| internal(why.to_string()))?;
     Ok(tools.find(&tool, &scope).is_some())
@@ -176,5 +177,5 @@ pub(super) fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 pub(super) fn config_error(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
-    fault(Code::ConfigInvalid, format!("{}: {why}", path.display()))
+    fault(ErrorCode::ConfigInvalid, format!("{}: {why}", path.display()))
 }

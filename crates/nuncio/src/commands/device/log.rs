@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use anstream::{eprintln, println};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_device::tools::confinement;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
     let count = cell(&answer["verified"]);
     if let Some(file) = export {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
-        let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
+        let unusable = |why| fault(ErrorCode::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
         write_private_file(file, &lines).map_err(unusable)?;
         show(json, &json!({"verified": answer["verified"], "file": file}), |_| {
             println!("{}", fill(texts.exported, &[("count", &count), ("file", &file.display())]));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::prompt::DenyAllPrompts;
@@ -133,7 +133,7 @@ pub(super) async fn backup(
     let passphrase = passphrase.read(PassphraseUse::New).await?;
     let backup = carry_out(home, DeviceCommand::Backup { passphrase }).await?;
     if let Some(file) = file {
-        let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
+        let unusable = |why| fault(ErrorCode::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
         write_private_file(file, &format!("{backup:#}\n")).map_err(unusable)?;
     }
     let answer = json!({"device": backup["device"]["device"], "kept_at": backup["device"]["url"], "file": file});

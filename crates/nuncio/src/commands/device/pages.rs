@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstream::eprintln;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{
     NotificationTool, NotifyingPrompt, PageAccess, SecretPagesPath, SharedPagesState, serve, welcome,
@@ -53,7 +53,10 @@ impl PagesListener {
         let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match port {
             Some(port) => here(port).await.map_err(|why| {
-                fault(Code::ListenFailed, format!("the pages cannot use port {port}: {why}; choose another --port"))
+                fault(
+                    ErrorCode::ListenFailed,
+                    format!("the pages cannot use port {port}: {why}; choose another --port"),
+                )
             })?,
             None => match here(PORT).await {
                 Ok(listener) => listener,
@@ -77,7 +80,7 @@ impl PagesListener {
 
     /// Adds a notification tool, which shows notifications on the device pages if there is no desktop.
     pub(super) fn with_notifications(&self, tools: LocalTools) -> anyhow::Result<LocalTools> {
-        let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
+        let scope = ScopeId::parse("notification:send").map_err(|why| fault(ErrorCode::Internal, why.to_string()))?;
         let notices = Arc::clone(&self.state.notices);
         Ok(tools.under(
             scope,

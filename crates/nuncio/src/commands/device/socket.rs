@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_server::OperatorError;
 use nuncio_server::command_socket::{CommandReply, CommandSocket, exchange, read_command, write_line};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub(super) fn listen(
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let socket = CommandSocket { folder, name: SOCKET };
     let path = socket.path();
-    let failed = |why: std::io::Error| fault(Code::DataDirUnusable, format!("{}: {why}", path.display()));
+    let failed = |why: std::io::Error| fault(ErrorCode::DataDirUnusable, format!("{}: {why}", path.display()));
     let listener = socket.bind().map_err(failed)?;
     let owner = std::fs::metadata(&path).map_err(failed)?.uid();
     let guard = SocketFileGuard(path);
@@ -81,14 +81,14 @@ async fn answer_command(stream: UnixStream, commands: DeviceCommandExecutor) {
     };
     let result = match serde_json::from_str::<DeviceCommand>(&line) {
         Ok(command) => commands.carry_out(command).await,
-        Err(why) => Err(fault(Code::BadRequest, format!("not a command: {why}"))),
+        Err(why) => Err(fault(ErrorCode::BadRequest, format!("not a command: {why}"))),
     };
     let reply = match result {
         Ok(value) => CommandReply::Done(value),
         Err(error) => match (error.downcast_ref::<OperatorError>(), error.downcast_ref::<WrongUsageError>()) {
             (Some(error), _) => CommandReply::Failed { code: error.code, message: error.message.clone() },
             (None, Some(usage)) => CommandReply::Usage { message: usage.to_string() },
-            (None, None) => CommandReply::Failed { code: Code::Internal, message: error.to_string() },
+            (None, None) => CommandReply::Failed { code: ErrorCode::Internal, message: error.to_string() },
         },
     };
     let _ = write_line(writer, &reply).await;
@@ -108,7 +108,7 @@ async fn send(folder: &Path, command: &DeviceCommand, limit: Duration) -> anyhow
     let socket = CommandSocket { folder, name: SOCKET };
     let no_reply = |why: &dyn std::fmt::Display| {
         let message = "the process that runs this device does not answer; stop it and try again";
-        fault(Code::DataDirInUse, format!("{}: {message} ({why})", socket.path().display()))
+        fault(ErrorCode::DataDirInUse, format!("{}: {message} ({why})", socket.path().display()))
     };
     let request = async {
         match socket.connect().await? {

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anstream::{eprintln, println};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_engine::ports::entropy::random_name;
@@ -36,7 +36,7 @@ pub(super) const RECORDS: &str = "keys.db";
 /// Opens the records of a device folder. Records that are not encrypted yet are encrypted now.
 pub(super) async fn open_records(home: &DeviceHomeOptions, folder: &Path) -> anyhow::Result<SqliteKeyStore> {
     let (records, key, _) = open_with_key(home, folder).await?;
-    records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
+    records.seal_with(key).map_err(|why| fault(ErrorCode::DataDirUnusable, why.0))
 }
 
 /// Opens the records, locked for this process, and their storage key.
@@ -48,9 +48,9 @@ async fn open_with_key(
     let records = SqliteKeyStore::open(&file).map_err(|why| match why.0.contains("locked") {
         true => {
             let message = "another process uses this device: stop `nuncio device run` first";
-            fault(Code::DataDirInUse, format!("{}: {message}", folder.display()))
+            fault(ErrorCode::DataDirInUse, format!("{}: {message}", folder.display()))
         }
-        false => fault(Code::DataDirUnusable, why.0),
+        false => fault(ErrorCode::DataDirUnusable, why.0),
     })?;
     let (key, wrapped) = match read_wrapped(folder)? {
         Some(wrapped) => (unwrap(home, folder, &wrapped).await?, wrapped),
@@ -180,7 +180,7 @@ async fn read_passphrase(home: &DeviceHomeOptions, file: &Path) -> anyhow::Resul
 }
 
 fn locked(file: &Path, why: &str) -> anyhow::Error {
-    fault(Code::StorageLocked, format!("{}: {why}", file.display()))
+    fault(ErrorCode::StorageLocked, format!("{}: {why}", file.display()))
 }
 
 /// Path of the storage key file of a device folder, if its key source is a file.
@@ -237,7 +237,7 @@ async fn change(
     let (records, key, before) = open_with_key(home, &folder).await?;
     let (by, source) = match wanted {
         StorageKeySource::Keyring => {
-            store_in_keyring(&folder).await.map_err(|why| fault(Code::StorageLocked, why.to_string()))?
+            store_in_keyring(&folder).await.map_err(|why| fault(ErrorCode::StorageLocked, why.to_string()))?
         }
         StorageKeySource::Passphrase => {
             let passphrase = new_passphrase.read(PassphraseUse::New).await?;
@@ -250,7 +250,7 @@ async fn change(
         }
     };
     store_wrapped(&folder, &key, &by, source)?;
-    records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))?;
+    records.seal_with(key).map_err(|why| fault(ErrorCode::DataDirUnusable, why.0))?;
     let removed = match before.source {
         WrappingKeySource::Passphrase { .. } => Ok(()),
         WrappingKeySource::File { path } => match std::fs::remove_file(path) {

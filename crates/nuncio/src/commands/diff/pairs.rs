@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use nuncio_core::json::JsonDocumentError;
-use nuncio_core::{Code, json};
+use nuncio_core::{ErrorCode, json};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -68,14 +68,14 @@ fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// The answer to an input line; `None` for an empty one.
-fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, String)>> {
+fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (ErrorCode, String)>> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return None;
     }
     if line.len() > MAX_BYTES {
         let message = format!("the line must not have more than {MAX_BYTES} bytes");
-        return Some(Err((Code::BodyTooLarge, message)));
+        return Some(Err((ErrorCode::BodyTooLarge, message)));
     }
     Some(UnparsedDiffPair::read(line).map(|pair| pair.judged(judge)))
 }
@@ -88,10 +88,10 @@ struct UnparsedDiffPair<'a> {
 }
 
 impl<'a> UnparsedDiffPair<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, (Code, String)> {
-        let wrong = |what: &str| (Code::BadRequest, what.to_owned());
-        let line: &RawValue =
-            serde_json::from_slice(line).map_err(|why| (Code::BadJson, format!("the line must be JSON: {why}")))?;
+    fn read(line: &'a [u8]) -> Result<Self, (ErrorCode, String)> {
+        let wrong = |what: &str| (ErrorCode::BadRequest, what.to_owned());
+        let line: &RawValue = serde_json::from_slice(line)
+            .map_err(|why| (ErrorCode::BadJson, format!("the line must be JSON: {why}")))?;
         let pair: BTreeMap<String, &RawValue> = serde_json::from_str(line.get())
             .map_err(|_| wrong("the line must be an object {\"old\", \"new\", \"history\"?}"))?;
         let field = |name: &str| pair.get(name).copied();

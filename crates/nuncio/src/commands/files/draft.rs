@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use nuncio_agent_file::STARTER;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::ModelProvider;
 use nuncio_core::ids::AgentName;
 use url::Url;
@@ -52,7 +52,7 @@ pub(super) async fn make(options: &InitArguments, json: bool) -> anyhow::Result<
     draft.text = with_folder(&draft.text, &options.folder);
     // An invalid generated file is a defect of this program.
     nuncio_agent_file::parse("agent.toml", &draft.text).map_err(|faults| {
-        fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
+        fault(ErrorCode::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
     })?;
     Ok(draft)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anstream::println;
 use nuncio_agent_file::{AgentFileFault, ParsedAgentFile};
 use nuncio_confine::confinement;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::agent::Agent;
 use nuncio_core::manifest::ScopePresets;
 use nuncio_server::{
@@ -28,7 +28,7 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
         for front in fronts() {
             front
                 .check(&declared.agent, &ScopePresets::default())
-                .map_err(|why| fault(Code::AgentFileInvalid, format!("{}: {why}", file.path.display())))?;
+                .map_err(|why| fault(ErrorCode::AgentFileInvalid, format!("{}: {why}", file.path.display())))?;
         }
     }
     check_skill_ids(declared.iter().map(|(_, declared)| &declared.agent))?;
@@ -43,7 +43,7 @@ pub(crate) async fn lint(path: PathBuf, connect: bool, json: bool) -> anyhow::Re
             reports.iter().for_each(AgentFileReport::print_findings);
         }
         let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
-        return Err(fault(Code::AgentFileInvalid, lines.join("\n")));
+        return Err(fault(ErrorCode::AgentFileInvalid, lines.join("\n")));
     }
     if connect {
         for report in &mut reports {
@@ -162,5 +162,5 @@ fn check_skill_ids<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Resul
             }
         }
     }
-    if duplicates.is_empty() { Ok(()) } else { Err(fault(Code::AgentFileInvalid, duplicates.join("\n"))) }
+    if duplicates.is_empty() { Ok(()) } else { Err(fault(ErrorCode::AgentFileInvalid, duplicates.join("\n"))) }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::schema::Schema;
 use nuncio_engine::ports::Fetch as _;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
@@ -32,7 +32,7 @@ const MAX_OPERATIONS: usize = 128;
 
 /// Reads a document from a file or URL and makes tools of its operations. `scope_prefix` begins the ids of the scopes.
 pub(super) async fn import(place: &str, scope_prefix: &str) -> anyhow::Result<GeneratedAgentParts> {
-    let failed = |why: String| fault(Code::OpenapiInvalid, format!("--from-openapi {place}: {why}"));
+    let failed = |why: String| fault(ErrorCode::OpenapiInvalid, format!("--from-openapi {place}: {why}"));
     let (text, url) = load(place).await.map_err(failed)?;
     let document = OpenApiDocument::parse(&text).map_err(failed)?;
     convert(&document, url.as_ref(), scope_prefix).map_err(failed)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use nuncio_core::Code;
+use nuncio_core::ErrorCode;
 use nuncio_core::event::{ModelOutputKind, TurnEventLog};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, ToolCall};
@@ -77,7 +77,7 @@ fn stops() -> impl Strategy<Value = TurnOutcome> {
             turn_id: format!("ses_1.{TURN}"),
             cancelled,
             usage: tokens.map(|tokens| TokenUsage { input_tokens: tokens.into(), output_tokens: 0 }),
-            error: error.map(|message| TurnError { code: Code::BrainFailed, message }),
+            error: error.map(|message| TurnError { code: ErrorCode::BrainFailed, message }),
         },
     )
 }
