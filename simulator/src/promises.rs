@@ -64,8 +64,8 @@ async fn executions_ended_once(store: &SqliteStore, observer: &Observer) -> Resu
             if records.len() != 1 {
                 observer.violation(6, format!("attempt {attempt} of {id} has {} records", records.len()));
             }
-            for link in records {
-                let record: AuditRecord = serde_json::from_str(&link.record).expect("a record is JSON");
+            for stored in records {
+                let record: AuditRecord = serde_json::from_str(&stored.link.record).expect("a record is JSON");
                 completed += usize::from(record.outcome == AuditOutcome::Completed);
             }
         }
@@ -120,8 +120,8 @@ async fn jobs_are_done(store: &SqliteStore, observer: &Observer) -> Result<(), S
 /// Promises 11 and 12.
 async fn audit_chain_is_complete(store: &SqliteStore, observer: &Observer) -> Result<(), StoreError> {
     let mut verifier = AuditChainVerifier::after(ChainHead::START);
-    for link in store.audit_links(0, usize::MAX).await? {
-        if let Err(broken) = verifier.take(&link) {
+    for stored in store.audit_links(0, usize::MAX).await? {
+        if let Err(broken) = verifier.take(&stored.link) {
             observer.violation(12, format!("the audit chain is broken: {broken}"));
             break;
         }

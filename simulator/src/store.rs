@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_core::account::{AccountOwner, AgentAccount, PublishedManifest};
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{AuditChainLink, ChainHead};
+use nuncio_core::audit::{AuditChainHead, AuditChainId, StoredAuditLink};
 use nuncio_core::bundle::{KeyBundle, KeyBundleId, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, ToolCallClaim};
 use nuncio_core::digest::Digest;
@@ -248,20 +248,33 @@ delegated! {
 
 #[async_trait]
 impl AuditStore for SimulatedStore {
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<StoredAuditLink>, StoreError> {
         self.read("audit_links", self.inner.audit_links(after, limit)).await
     }
 
-    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
+    async fn audit_chain_links(
+        &self,
+        chain: AuditChainId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredAuditLink>, StoreError> {
+        self.read("audit_chain_links", self.inner.audit_chain_links(chain, after, limit)).await
+    }
+
+    async fn audit_link(&self, chain: AuditChainId, seq: u64) -> Result<Option<StoredAuditLink>, StoreError> {
+        self.read("audit_link", self.inner.audit_link(chain, seq)).await
+    }
+
+    async fn audit_links_before(&self, before: u64, limit: usize) -> Result<Vec<StoredAuditLink>, StoreError> {
         self.read("audit_links_before", self.inner.audit_links_before(before, limit)).await
     }
 
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<AuditChainLink>, StoreError> {
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<StoredAuditLink>, StoreError> {
         self.read("audit_links_of", self.inner.audit_links_of(call, limit)).await
     }
 
-    async fn audit_head(&self) -> Result<ChainHead, StoreError> {
-        self.read("audit_head", self.inner.audit_head()).await
+    async fn audit_heads(&self) -> Result<Vec<AuditChainHead>, StoreError> {
+        self.read("audit_heads", self.inner.audit_heads()).await
     }
 
     fn audit_growth(&self) -> watch::Receiver<u64> {

@@ -1,7 +1,7 @@
-//! The audit chain: which calls were decided and how they ended, protected by hashes.
+//! The audit record: which calls were decided and how they ended, in chains that are protected by hashes.
 //!
 //! Each link's hash covers the previous link, so a record that was altered, removed or inserted breaks the chain
-//! there. Signed checkpoints reveal a truncated end.
+//! there. Signed checkpoints reveal a truncated end, and signed rounds a missing chain.
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -13,12 +13,14 @@ use crate::policy::Protocol;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
+mod chain_id;
 mod event;
 pub mod redact;
 pub mod references;
 #[cfg(test)]
 mod tests;
 
+pub use chain_id::{AuditChainHead, AuditChainId};
 pub use event::{AuditEvent, AuditEventRecord};
 pub use references::AuditReferences;
 
@@ -136,7 +138,7 @@ impl Serialize for AuditOutcome {
 /// An audit record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditChainLink {
-    /// Number of the link in the audit chain; starts at 1, without gaps.
+    /// Number of the link in its chain; starts at 1, without gaps.
     pub seq: u64,
     /// The audit record as canonical JSON, exactly as hashed.
     pub record: String,
@@ -159,6 +161,16 @@ impl AuditChainLink {
     }
 }
 
+/// A link of an audit chain as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredAuditLink {
+    /// Number of the record among those of all chains. It rises with time and within each chain, and may have gaps if
+    /// there are several chains.
+    pub number: u64,
+    pub chain: AuditChainId,
+    pub link: AuditChainLink,
+}
+
 fn link_hash(seq: u64, previous: Digest, record: &str) -> Digest {
     let mut bytes = Vec::with_capacity(40 + record.len());
     bytes.extend_from_slice(&seq.to_be_bytes());
@@ -177,6 +189,19 @@ pub struct ChainHead {
 
 impl ChainHead {
     pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
+}
+
+/// The first fault of the audit record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{fault}", chain_prefix(*.chain))]
+pub struct BrokenAuditChain {
+    pub chain: AuditChainId,
+    pub fault: AuditChainBreak,
+}
+
+/// The main chain is not named, because most stores have no other.
+fn chain_prefix(chain: AuditChainId) -> String {
+    if chain == AuditChainId::MAIN { String::new() } else { format!("chain {chain}: ") }
 }
 
 /// The first place where verification of a chain fails.
@@ -201,6 +226,9 @@ pub enum AuditChainBreak {
     /// A checkpoint covers a different record with this number.
     #[error("record {seq} does not match its signed checkpoint")]
     Replaced { seq: u64 },
+    /// A round names fewer records of a chain than an earlier round, or its signature is invalid.
+    #[error("the round in record {seq} is not signed by a server of this store, or contradicts an earlier one")]
+    Round { seq: u64 },
     /// An erased consent ledger entry does not match its signed hash.
     #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]
     Erased { relation: RelationId, seq: u64 },

@@ -363,7 +363,7 @@ impl AdminApi {
             AdminCommand::AuditExplain { call } => {
                 let _unpruned = self.checkpoints.hold().await;
                 let checkpoints = self.checkpoints.read()?;
-                reply(engine.records().explain_call(&call, &checkpoints, self.checkpoints.public_key()).await?)
+                reply(engine.records().explain_call(&call, &checkpoints, &self.checkpoints.public_keys().await?).await?)
             }
             AdminCommand::StoreRekey => reply(rekey(engine, &self.peers, self.secret_key_file.as_ref()).await?),
             AdminCommand::StoreStatus => reply(engine.store_status().await?),
@@ -450,19 +450,23 @@ impl AdminApi {
     async fn verify_audit(&self) -> Result<AuditVerification, OperatorError> {
         let _unpruned = self.checkpoints.hold().await;
         let checkpoints = self.checkpoints.read()?;
-        let proof = self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await?;
-        let AuditVerificationResult { head, pruned, checkpoints } = proof.map_err(|broken| {
-            OperatorError::new(ErrorCode::AuditBroken, format!("the audit chain is broken: {broken}"))
-        })?;
+        let keys = self.checkpoints.public_keys().await?;
+        let proof = self.engine.records().verify_audit(&checkpoints, &keys).await?;
+        let AuditVerificationResult { head, records, pruned, chains, checkpoints, rounds } =
+            proof.map_err(|broken| {
+                OperatorError::new(ErrorCode::AuditBroken, format!("the audit chain is broken: {broken}"))
+            })?;
         let warning = "there is no signed checkpoint, so records removed from the end cannot be detected; the server \
                        writes one when it starts";
         Ok(AuditVerification {
-            records: head.seq - pruned,
+            records,
             hash: head.hash,
             checkpoints,
+            chains: (chains > 1).then_some(chains),
+            rounds: (rounds > 0).then_some(rounds),
             intact: true,
             pruned: (pruned > 0).then_some(pruned),
-            warning: (checkpoints == 0 && head.seq > 0).then(|| warning.to_owned()),
+            warning: (checkpoints == 0 && records > 0).then(|| warning.to_owned()),
         })
     }
 }

@@ -24,6 +24,8 @@ pub(crate) use import::{KeyFile, import_key_files};
 pub(crate) const PEOPLE_KEY: &str = "people";
 /// Signs webhooks.
 pub(crate) const WEBHOOK_KEY: &str = "webhook";
+/// Names of public keys begin with it: those of the `audit.key` of each data directory that the store was used with.
+pub(crate) const AUDIT_KEYS: &str = "audit/";
 /// The entry that detects a wrong secret key.
 const CHECK: &str = "check";
 

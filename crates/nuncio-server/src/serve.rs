@@ -127,7 +127,7 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
     let dids = Dids::open_offline(keyring.clone(), clock).await?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
     let invites = admin::InviteServerIdentity { key: public_key(&keyring.signing_key(PEOPLE_KEY).await?), url: None };
-    let checkpoints = Arc::new(AuditCheckpoints::open(&data)?);
+    let checkpoints = Arc::new(AuditCheckpoints::open(&data, keyring.clone()).await?);
     let secret_key_file = data.secret_key_file();
     let host = admin::AdminCommandProcess::CommandLine { loopback: loopback_setting(&data), _lock: Arc::new(data) };
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, secret_key_file, host })
@@ -277,7 +277,7 @@ impl Server {
         };
         let AssembledEngine { engine, runners, peers, fetch, keyring } = assemble(&data, settings, &with).await?;
         // Read before recovery adds records, so that records cut off the end are noticed.
-        let audit_head = engine.records().audit_head().await?;
+        let audit_heads = engine.records().audit_heads().await?;
         node::join(&engine, &data).await?;
         engine.load_recent_calls().await?;
         engine.access().load().await?;
@@ -359,8 +359,8 @@ impl Server {
             programs,
             served: ServedAgentFiles::default(),
         };
-        let checkpoints = AuditCheckpoints::open(&data)?;
-        checkpoints.report_missing(audit_head);
+        let checkpoints = AuditCheckpoints::open(&data, keyring.clone()).await?;
+        checkpoints.report_missing(&audit_heads);
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RemoteRelaySetting| served.iter().all(|agent| agent.name != relay.agent);

@@ -54,6 +54,8 @@ mod openapi;
 mod operators;
 #[path = "it/postgres.rs"]
 mod postgres;
+#[path = "it/postgres_audit.rs"]
+mod postgres_audit;
 #[path = "it/registry.rs"]
 mod registry;
 #[path = "it/request_heads.rs"]

@@ -147,7 +147,8 @@ macro_rules! store_contract {
                 audit_chain_verifies_after_concurrent_commits,
                 audit_records_are_found_by_call,
                 pruning_deletes_oldest_audit_records_and_the_rest_still_verifies,
-                audit_growth_reports_the_number_of_the_last_committed_record,
+                audit_growth_rises_by_one_with_each_committed_record,
+                chain_links_are_read_in_order_and_by_position,
             }
             erasure {
                 erasure_deletes_rows_of_the_person_and_keeps_those_of_others,

@@ -84,9 +84,7 @@ impl PostgresStore {
         session.execute("DELETE FROM commits WHERE used_at < now() - INTERVAL '7 days'", []).await?;
         let found = session.rows("SELECT gen_random_uuid()::TEXT", []).await?;
         let process: String = found.first().map_or(Ok(String::new()), |row| rows::get(row, 0))?;
-        let mut head = audit::AuditHead::default();
-        head.load(&session).await?;
-        let lanes = WriterLanes::start(connector.clone(), process, head.seq().unwrap_or_default(), meter)?;
+        let lanes = WriterLanes::start(connector.clone(), process, meter)?;
         Ok(Self { readers: ReaderPool::new(connector.clone()), connector, lanes, claims: Mutex::default() })
     }
 }

@@ -176,8 +176,8 @@ impl Gateway {
         loop {
             let links = self.engine().records().audit_links(seen, 100).await.unwrap();
             let Some(last) = links.last() else { return records };
-            seen = last.seq;
-            records.extend(links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()));
+            seen = last.number;
+            records.extend(links.iter().filter_map(|stored| serde_json::from_str(&stored.link.record).ok()));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::AuditChainHead;
 use crate::digest::Digest;
 use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::principal::Principal;
@@ -47,6 +48,12 @@ pub struct AuditEventRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
     pub at: Timestamp,
+    /// Heads of the audit chains, in a round.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub heads: Vec<AuditChainHead>,
+    /// Signature of a round by the node that wrote it, in hex.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signature: Option<String>,
 }
 
 impl AuditEventRecord {
@@ -70,6 +77,8 @@ impl AuditEventRecord {
             before: None,
             request: None,
             at,
+            heads: Vec::new(),
+            signature: None,
         }
     }
 }
@@ -111,4 +120,6 @@ pub enum AuditEvent {
     PersonForgotten,
     /// The store was restored from a backup; what happened after the backup is missing.
     StoreRewound,
+    /// A node signed the heads of all audit chains.
+    AuditRound,
 }

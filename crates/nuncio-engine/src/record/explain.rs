@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nuncio_core::audit::references::{ApprovalReference, LedgerReference, PermissionSource, SealedMessageReference};
-use nuncio_core::audit::{AuditChainBreak, AuditChainLink, AuditRecord};
+use nuncio_core::audit::{AuditChainBreak, AuditRecord, BrokenAuditChain, StoredAuditLink};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, GrantId};
@@ -11,7 +11,7 @@ use nuncio_core::ledger::{self, LedgerEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::AuditCheckpoint;
+use super::{AuditCheckpoint, AuditPublicKeys};
 use crate::ed25519::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
@@ -28,7 +28,7 @@ pub struct CallExplanation {
     pub call: CallId,
     /// Audit records of the call, oldest first.
     pub records: Vec<ExplainedRecord>,
-    /// The first fault of the audit chain, if it is broken.
+    /// The first fault of the audit record, if it is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_broken: Option<String>,
 }
@@ -79,9 +79,9 @@ impl AuditChainService {
         &self,
         call: &CallId,
         checkpoints: &[AuditCheckpoint],
-        public_key: &[u8],
+        keys: &AuditPublicKeys,
     ) -> Result<CallExplanation, EngineError> {
-        let broken = self.verify_audit(checkpoints, public_key).await?.err();
+        let broken = self.verify_audit(checkpoints, keys).await?.err();
         let links = self.store.audit_links_of(call, MOST_RECORDS).await?;
         let mut records = Vec::with_capacity(links.len());
         for link in links {
@@ -92,10 +92,11 @@ impl AuditChainService {
 
     async fn explain_link(
         &self,
-        link: &AuditChainLink,
-        broken: Option<&AuditChainBreak>,
+        stored: &StoredAuditLink,
+        broken: Option<&BrokenAuditChain>,
     ) -> Result<ExplainedRecord, EngineError> {
-        let mut evidence = vec![own_evidence(link, broken)];
+        let mut evidence = vec![own_evidence(stored, broken)];
+        let StoredAuditLink { number, link, .. } = stored;
         if let Ok(record) = serde_json::from_str::<AuditRecord>(&link.record) {
             match &record.references.rule {
                 Some(PermissionSource::Grant { grant, hash }) => {
@@ -117,7 +118,7 @@ impl AuditChainService {
             }
         }
         let record = serde_json::from_str(&link.record).unwrap_or_else(|_| Value::String(link.record.clone()));
-        Ok(ExplainedRecord { seq: link.seq, record, evidence })
+        Ok(ExplainedRecord { seq: *number, record, evidence })
     }
 
     async fn grant_evidence(&self, id: &GrantId, hash: Digest) -> Result<ReferencedRecord, EngineError> {
@@ -217,8 +218,12 @@ impl AuditChainService {
 }
 
 /// Evidence for the audit record itself. A forged hash shows at the next record or at a checkpoint.
-fn own_evidence(link: &AuditChainLink, broken: Option<&AuditChainBreak>) -> ReferencedRecord {
-    let is_its_own = |broken: &&AuditChainBreak| match broken {
+fn own_evidence(
+    StoredAuditLink { number, chain, link }: &StoredAuditLink,
+    broken: Option<&BrokenAuditChain>,
+) -> ReferencedRecord {
+    let is_its_own = |broken: &&BrokenAuditChain| match &broken.fault {
+        _ if broken.chain != *chain => false,
         AuditChainBreak::Altered { seq } | AuditChainBreak::Replaced { seq } => *seq == link.seq,
         AuditChainBreak::Detached { seq } => *seq == link.seq || *seq == link.seq + 1,
         _ => false,
@@ -228,7 +233,7 @@ fn own_evidence(link: &AuditChainLink, broken: Option<&AuditChainBreak>) -> Refe
         Some(broken) => (ReferencedRecordState::Changed, broken.to_string()),
         None => (ReferencedRecordState::Holds, format!("hash {}{redacted}", link.hash)),
     };
-    ReferencedRecord::new("audit", format!("record {}", link.seq), state, says)
+    ReferencedRecord::new("audit", format!("record {number}"), state, says)
 }
 
 /// First changed ledger entry, going back from the one that the audit record names: each entry contains the hash of the

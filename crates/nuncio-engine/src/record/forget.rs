@@ -2,7 +2,7 @@
 
 use nuncio_core::ErrorCode;
 use nuncio_core::audit::redact::PersonRedaction;
-use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord, StoredAuditLink};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::principal::Principal;
@@ -89,11 +89,11 @@ impl AuditChainService {
         loop {
             let links = self.store.audit_links(seen, RECORDS_PER_READ).await?;
             let Some(last) = links.last() else { return Ok(redacted) };
-            seen = last.seq;
-            redacted.extend(links.iter().filter_map(|link| {
+            seen = last.number;
+            redacted.extend(links.iter().filter_map(|StoredAuditLink { number, link, .. }| {
                 let record = replaced.of_text(&link.record)?;
                 let signature = redaction::sign_link(link.seq, link.hash, &record, key);
-                Some(RedactedAuditRecord { seq: link.seq, record, signature })
+                Some(RedactedAuditRecord { number: *number, record, signature })
             }));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nuncio_core::audit::AuditChainLink;
+use nuncio_core::audit::StoredAuditLink;
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -26,7 +26,7 @@ pub struct AuditFilter {
 /// A stored audit record, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedAuditRecord {
-    pub link: AuditChainLink,
+    pub stored: StoredAuditLink,
     /// The record; `None` if it is not JSON.
     pub record: Option<Value>,
     /// Name of the caller's key, if the caller has a key with a name.
@@ -41,7 +41,7 @@ impl AuditChainService {
         while found.len() < limit {
             let links = self.store.audit_links_before(before, RECORDS_PER_READ).await?;
             let Some(oldest) = links.last() else { break };
-            before = oldest.seq;
+            before = oldest.number;
             let page: Vec<_> = links.into_iter().map(|link| parse(link, &names)).collect();
             // Records of parallel calls may be out of order by a moment, so a whole page must be too old.
             let is_too_old = page.iter().all(|listed| filter.since.is_some_and(|since| time_of(listed) < Some(since)));
@@ -65,7 +65,7 @@ impl AuditChainService {
         while found.len() < limit {
             let links = self.store.audit_links(after, RECORDS_PER_READ).await?;
             let Some(newest) = links.last() else { break };
-            after = newest.seq;
+            after = newest.number;
             let page = links.into_iter().map(|link| parse(link, &names));
             found.extend(page.filter(|listed| filter.admits(listed)).take(limit - found.len()));
         }
@@ -78,13 +78,13 @@ impl AuditChainService {
     }
 }
 
-fn parse(link: AuditChainLink, names: &HashMap<KeyId, String>) -> ListedAuditRecord {
-    let record: Option<Value> = serde_json::from_str(&link.record).ok();
+fn parse(stored: StoredAuditLink, names: &HashMap<KeyId, String>) -> ListedAuditRecord {
+    let record: Option<Value> = serde_json::from_str(&stored.link.record).ok();
     let caller_name = match record.as_ref().and_then(caller_of).and_then(Principal::parse) {
         Some(Principal::Key(id)) => names.get(&id).cloned(),
         _ => None,
     };
-    ListedAuditRecord { link, record, caller_name }
+    ListedAuditRecord { stored, record, caller_name }
 }
 
 /// The caller of a tool call, or the principal that made a change.
@@ -117,6 +117,7 @@ impl AuditFilter {
 
 #[cfg(test)]
 mod tests {
+    use nuncio_core::audit::{AuditChainId, AuditChainLink};
     use nuncio_core::digest::Digest;
     use serde_json::json;
 
@@ -130,7 +131,10 @@ mod tests {
             hash: Digest::ZERO,
             redaction: None,
         };
-        parse(link, &HashMap::from([(KeyId::parse("key_1").unwrap(), "phone".to_owned())]))
+        parse(
+            StoredAuditLink { number: 1, chain: AuditChainId::MAIN, link },
+            &HashMap::from([(KeyId::parse("key_1").unwrap(), "phone".to_owned())]),
+        )
     }
 
     fn caller(text: &str) -> AuditFilter {

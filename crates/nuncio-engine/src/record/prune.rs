@@ -1,6 +1,6 @@
 //! Deletion of old audit records and sessions, which is itself recorded.
 
-use nuncio_core::audit::{AuditChainLink, AuditEvent, AuditEventRecord, ChainHead};
+use nuncio_core::audit::{AuditChainHead, AuditChainLink, AuditEvent, AuditEventRecord, ChainHead};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -14,33 +14,53 @@ use crate::record::AuditChainService;
 const ROWS_PER_COMMIT: usize = 5000;
 
 impl AuditChainService {
-    /// Last of the oldest audit records that all ended before the time `before`; `None` if the oldest is newer.
-    pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
-        let mut last: Option<ChainHead> = None;
-        loop {
-            let links = self.store.audit_links(last.map_or(0, |head| head.seq), RECORDS_PER_READ).await?;
-            let old = links.iter().take_while(|link| ended_at(link).is_some_and(|at| at < before));
-            let (all, old) = (links.len(), old.collect::<Vec<_>>());
-            last = old.last().map(|link| ChainHead { seq: link.seq, hash: link.hash }).or(last);
-            if all == 0 || old.len() < all {
-                return Ok(last);
+    /// For each chain, the last of its oldest records that all ended before the time `before`. The last record of a
+    /// chain stays, so that the chain can be continued.
+    pub async fn last_audit_before(&self, before: Timestamp) -> Result<Vec<AuditChainHead>, EngineError> {
+        let mut found = Vec::new();
+        for AuditChainHead { chain, head: end } in self.store.audit_heads().await? {
+            let (mut last, mut number) = (None, 0);
+            loop {
+                let links = self.store.audit_chain_links(chain, number, RECORDS_PER_READ).await?;
+                let is_old = |link: &AuditChainLink| link.seq < end.seq && ended_at(link).is_some_and(|at| at < before);
+                let old = links.iter().take_while(|stored| is_old(&stored.link)).count();
+                if let Some(stored) = old.checked_sub(1).and_then(|position| links.get(position)) {
+                    number = stored.number;
+                    last = Some(ChainHead { seq: stored.link.seq, hash: stored.link.hash });
+                }
+                if old < links.len() || links.is_empty() {
+                    break;
+                }
             }
+            found.extend(last.map(|head| AuditChainHead { chain, head }));
         }
+        Ok(found)
     }
 
-    /// Deletes audit records up to `through` and records the deletion; returns their number. The caller must have
-    /// signed `through` before, or the chain can no longer be verified.
-    pub async fn prune_audit(&self, through: u64, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
-        let first = self.store.audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
-        let count = (through + 1).saturating_sub(first);
+    /// Deletes the audit records of each chain up to the given link and records the deletion; returns their number. The
+    /// caller must have signed these links before, or the chains can no longer be verified.
+    pub async fn prune_audit(
+        &self,
+        through: &[AuditChainHead],
+        before: Timestamp,
+        by: Principal,
+    ) -> Result<u64, EngineError> {
+        let mut count = 0;
+        for AuditChainHead { chain, head } in through {
+            let first = self.store.audit_chain_links(*chain, 0, 1).await?.pop();
+            count += first.map_or(0, |first| (head.seq + 1).saturating_sub(first.link.seq));
+        }
         let record = AuditEventRecord {
             count: Some(count),
             before: Some(before),
             ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.context.now())
         };
         self.context.commit_one(AuditChange::AppendEvent(record)).await?;
-        while self.store.audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
-            self.context.commit_one(AuditChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
+        for AuditChainHead { chain, head: ChainHead { seq: through, .. } } in through.iter().copied() {
+            while self.store.audit_chain_links(chain, 0, 1).await?.pop().is_some_and(|first| first.link.seq <= through)
+            {
+                self.context.commit_one(AuditChange::Prune { chain, through, limit: ROWS_PER_COMMIT }).await?;
+            }
         }
         Ok(count)
     }

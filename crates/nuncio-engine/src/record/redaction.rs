@@ -3,9 +3,9 @@
 
 use nuncio_core::audit::{AuditChainBreak, AuditChainLink};
 use nuncio_core::digest::Digest;
-use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use ring::signature::Ed25519KeyPair;
 
-use super::{hex, unhex};
+use super::checkpoint::{AuditPublicKeys, hex};
 use crate::ports::store::RedactedLedgerEntry;
 
 fn link_message(seq: u64, hash: Digest, record: &str) -> Vec<u8> {
@@ -28,15 +28,13 @@ pub(super) fn sign_entry(entry: RedactedLedgerEntry, key: &Ed25519KeyPair) -> Re
     RedactedLedgerEntry { signature: hex(key.sign(&entry_message(&entry)).as_ref()), ..entry }
 }
 
-/// Whether `signature`, in hex, is the server's over `message`.
-pub(super) fn is_signed(message: &[u8], signature: &str, public_key: &[u8]) -> bool {
-    let signature = unhex(signature);
-    signature.is_some_and(|it| UnparsedPublicKey::new(&ED25519, public_key).verify(message, &it).is_ok())
-}
-
 /// Verifies the signature of a redacted audit record.
-pub(super) fn check_link(link: &AuditChainLink, redaction: &str, public_key: &[u8]) -> Result<(), AuditChainBreak> {
-    match is_signed(&link_message(link.seq, link.hash, &link.record), redaction, public_key) {
+pub(super) fn check_link(
+    link: &AuditChainLink,
+    redaction: &str,
+    keys: &AuditPublicKeys,
+) -> Result<(), AuditChainBreak> {
+    match keys.have_signed(&link_message(link.seq, link.hash, &link.record), redaction) {
         true => Ok(()),
         false => Err(AuditChainBreak::Altered { seq: link.seq }),
     }
@@ -45,7 +43,7 @@ pub(super) fn check_link(link: &AuditChainLink, redaction: &str, public_key: &[u
 /// First redacted ledger entry with a wrong signature or that does not follow the previous one.
 pub(super) fn first_broken<'a>(
     entries: &'a [RedactedLedgerEntry],
-    public_key: &[u8],
+    keys: &AuditPublicKeys,
 ) -> Option<&'a RedactedLedgerEntry> {
     let mut before: Option<&RedactedLedgerEntry> = None;
     entries.iter().find(|entry| {
@@ -53,6 +51,6 @@ pub(super) fn first_broken<'a>(
         let follows = entry.seq == previous.map_or(1, |previous| previous.seq + 1)
             && entry.previous == previous.map_or(Digest::ZERO, |previous| previous.hash);
         before = Some(entry);
-        !follows || !is_signed(&entry_message(entry), &entry.signature, public_key)
+        !follows || !keys.have_signed(&entry_message(entry), &entry.signature)
     })
 }

@@ -141,7 +141,7 @@ impl TestEngine {
     /// All audit records except those of calls.
     pub(crate) async fn records(&self) -> Vec<AuditEventRecord> {
         let links = self.engine.records().audit_links(0, 1000).await.unwrap();
-        links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()).collect()
+        links.iter().filter_map(|stored| serde_json::from_str(&stored.link.record).ok()).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nuncio_anp::directory::{DirectoryEntry, RemoteRegistrationStatus};
 use nuncio_core::approval::Approval;
+use nuncio_core::audit::{AuditChainId, StoredAuditLink};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{AgentName, GrantId, KeyId, PersonName};
@@ -206,6 +207,9 @@ replies! {
     NumberedAuditRecord {
         seq: u64,
         hash: Digest,
+        /// Position of the record in its audit chain, if there are several chains.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of_chain: Option<AuditChainPosition>,
         /// The record as it is stored, in the format of the version that wrote it; `None` if it is not JSON.
         record: Option<Value>,
         /// Name of the caller's key, if the caller has a key with a name.
@@ -213,12 +217,23 @@ replies! {
         caller_name: Option<String>,
     }
 
+    AuditChainPosition {
+        chain: AuditChainId,
+        seq: u64,
+    }
+
     /// Reply to `AuditVerify` for an intact chain; a broken one is an error.
     AuditVerification {
         records: u64,
         hash: Digest,
-        /// Number of signed checkpoints that agree with the chain.
+        /// Number of signed checkpoints that agree with the chains.
         checkpoints: usize,
+        /// Number of audit chains, if there are several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chains: Option<usize>,
+        /// Number of records that sign the heads of all chains.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rounds: Option<usize>,
         intact: bool,
         /// Number of pruned records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,8 +251,9 @@ replies! {
 
 impl From<ListedAuditRecord> for NumberedAuditRecord {
     fn from(listed: ListedAuditRecord) -> Self {
-        let ListedAuditRecord { link, record, caller_name } = listed;
-        Self { seq: link.seq, hash: link.hash, record, caller_name }
+        let ListedAuditRecord { stored: StoredAuditLink { number, chain, link }, record, caller_name } = listed;
+        let of_chain = (number != link.seq).then_some(AuditChainPosition { chain, seq: link.seq });
+        Self { seq: number, hash: link.hash, of_chain, record, caller_name }
     }
 }
 

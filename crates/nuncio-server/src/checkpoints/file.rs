@@ -108,14 +108,15 @@ fn parse(line: &[u8]) -> Result<AuditCheckpoint, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nuncio_core::audit::ChainHead;
+    use nuncio_core::audit::{AuditChainHead, AuditChainId, ChainHead};
     use nuncio_core::digest::Digest;
     use nuncio_core::time::Timestamp;
     use ring::signature::Ed25519KeyPair;
 
     fn checkpoint(seq: u64) -> AuditCheckpoint {
         let key = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        AuditCheckpoint::sign(ChainHead { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
+        let head = AuditChainHead { chain: AuditChainId::MAIN, head: ChainHead { seq, hash: Digest::ZERO } };
+        AuditCheckpoint::sign(head, Timestamp::from_millis(0), &key)
     }
 
     fn numbers(file: &AuditCheckpointFile) -> Vec<u64> {

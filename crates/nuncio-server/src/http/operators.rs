@@ -56,7 +56,7 @@ async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
     if operators.engine.is_closing() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     }
-    if operators.engine.records().audit_head().await.is_err() {
+    if operators.engine.records().audit_heads().await.is_err() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response();
     }
     match operators.engine.check_writable().await {

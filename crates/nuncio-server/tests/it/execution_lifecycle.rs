@@ -360,8 +360,8 @@ async fn check(world: &ExecutionRecorder, file: &Path, asked: usize) {
     let store = SqliteStore::open(file).unwrap();
     assert_eq!(store.orphaned_owners().await.unwrap(), [], "no execution and no call is open");
     let mut records: HashMap<String, Vec<AuditRecord>> = HashMap::new();
-    for link in store.audit_links(0, usize::MAX).await.unwrap() {
-        let record: AuditRecord = serde_json::from_str(&link.record).unwrap();
+    for stored in store.audit_links(0, usize::MAX).await.unwrap() {
+        let record: AuditRecord = serde_json::from_str(&stored.link.record).unwrap();
         records.entry(record.call.to_string()).or_default().push(record);
     }
     let told = world.told.lock().unwrap().clone();

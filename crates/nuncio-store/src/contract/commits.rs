@@ -173,7 +173,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
         format!("{:#?}", store.pending_approvals().await.unwrap()),
         format!("{:#?}", store.approval(&sample::approval("old", NOW).id).await.unwrap()),
         format!("{:#?}", store.audit_links(0, 100).await.unwrap()),
-        format!("{:#?}", store.audit_head().await.unwrap()),
+        format!("{:#?}", store.audit_heads().await.unwrap()),
         format!("{:#?}", store.started_calls(&sample::here()).await.unwrap()),
     ];
     for id in ["s", "new", "old"].map(session_id) {

@@ -1,7 +1,7 @@
 //! Contract checks for the erasure of a person.
 
 use nuncio_core::audit::redact::PersonRedaction;
-use nuncio_core::audit::{AuditChainLink, AuditRecord};
+use nuncio_core::audit::{AuditChainLink, AuditRecord, StoredAuditLink};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::RelationId;
@@ -103,20 +103,24 @@ pub async fn redacted_audit_records_keep_their_hashes(place: &dyn TestDatabase) 
     )
     .await;
     let before = store.audit_links(0, 9).await.unwrap();
-    let text = redaction().of_text(&before[0].record).unwrap();
+    let text = redaction().of_text(&before[0].link.record).unwrap();
     made(
         &*store,
-        [forget(vec![RedactedAuditRecord { seq: 1, record: text.clone(), signature: "5169".into() }], vec![])],
+        [forget(
+            vec![RedactedAuditRecord { number: before[0].number, record: text.clone(), signature: "5169".into() }],
+            vec![],
+        )],
     )
     .await;
     drop(store);
     let store = place.open().await;
     let after = store.audit_links(0, 9).await.unwrap();
-    assert_eq!(after[0], AuditChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
+    let redacted = AuditChainLink { record: text, redaction: Some("5169".into()), ..before[0].link.clone() };
+    assert_eq!(after[0], StoredAuditLink { link: redacted, ..before[0].clone() });
     assert_eq!(after[1], before[1]);
-    assert!(!after[0].record.contains(DID));
+    assert!(!after[0].link.record.contains(DID));
     made(&*store, [Change::from(AuditChange::AppendCall(sample::record("c3")))]).await;
-    assert_eq!(store.audit_links(2, 9).await.unwrap()[0].previous, before[1].hash);
+    assert_eq!(store.audit_links(before[1].number, 9).await.unwrap()[0].link.previous, before[1].link.hash);
 }
 
 pub async fn redacted_ledger_entries_replace_the_ledger_of_an_erased_person(place: &dyn TestDatabase) {

@@ -91,5 +91,5 @@ pub async fn audit_events_are_chained_together_with_call_records(place: &dyn Tes
     made(&*store, [call(), AuditChange::AppendEvent(record.clone()).into(), call()]).await;
     let links = verified(&*store).await;
     assert_eq!(links.len(), 3);
-    assert_eq!(serde_json::from_str::<AuditEventRecord>(&links[1].record).unwrap(), record);
+    assert_eq!(serde_json::from_str::<AuditEventRecord>(&links[1].link.record).unwrap(), record);
 }

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Appends the statements of one change.
-pub(super) fn translate(change: &Change, head: &mut audit::AuditHead, out: &mut Writes) -> Translated {
+pub(super) fn translate(change: &Change, head: &mut audit::LaneAuditHead, out: &mut Writes) -> Translated {
     match change {
         Change::Session(change) => sessions::translate(change, out),
         Change::Call(change) => calls::translate(change, out),

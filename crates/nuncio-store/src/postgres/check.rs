@@ -9,7 +9,7 @@ use super::rows;
 /// Tables with a JSON column that the check parses, and the key of the table.
 const JSON: &[(&str, &str, &str)] = &[
     ("approvals", "id", "content"),
-    ("audit_links", "seq::TEXT", "record"),
+    ("audit_links", "number::TEXT", "record"),
     ("executions", "id", "content"),
     ("executions", "id", "outcome"),
     ("grants", "id", "content"),

@@ -54,8 +54,8 @@ pub(super) async fn person(session: &Session, forgotten: &PersonErasure) -> Resu
     let PersonRedaction { name, pseudonym, principals, .. } = redaction;
     let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
     for link in links {
-        let sql = "UPDATE audit_links SET record = $2, redaction = $3 WHERE seq = $1";
-        session.execute(sql, params![to_integer(link.seq)?, &link.record, &link.signature]).await?;
+        let sql = "UPDATE audit_links SET record = $2, redaction = $3 WHERE number = $1";
+        session.execute(sql, params![to_integer(link.number)?, &link.record, &link.signature]).await?;
     }
     for entry in ledger {
         erase(session, entry).await?;

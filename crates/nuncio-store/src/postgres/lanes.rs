@@ -44,7 +44,7 @@ struct SharedState {
     /// Name of this process in the table `commits`.
     process: String,
     meter: Arc<dyn Meter>,
-    /// Number of the last stored audit record.
+    /// Number of audit records that this process stored.
     audit_growth: watch::Sender<u64>,
     /// Whether the last transaction of any lane failed.
     is_failing: AtomicBool,
@@ -63,17 +63,12 @@ pub(super) struct WriterLanes {
 }
 
 impl WriterLanes {
-    pub(super) fn start(
-        connector: Connector,
-        process: String,
-        audit_head: u64,
-        meter: Arc<dyn Meter>,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn start(connector: Connector, process: String, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let state = Arc::new(SharedState {
             connector,
             process,
             meter,
-            audit_growth: watch::Sender::new(audit_head),
+            audit_growth: watch::Sender::new(0),
             is_failing: AtomicBool::new(false),
             fence: OnceLock::new(),
             is_rewound: AtomicBool::new(false),
@@ -142,18 +137,12 @@ impl Drop for WriterLanes {
     }
 }
 
-/// The lane of a commit. Commits that append to the audit chain share the first lane, because each record contains the
-/// hash of the previous one. Commits for the same session share a lane, so that they do not wait for each other's locks.
+fn is_audit_record(change: &Change) -> bool {
+    matches!(change, Change::Record(AuditChange::AppendCall(_) | AuditChange::AppendEvent(_)))
+}
+
+/// The lane of a commit. Commits for the same session share a lane, so that they do not wait for each other's locks.
 fn lane_of(changes: &[Change]) -> usize {
-    let appends = |change: &Change| {
-        matches!(
-            change,
-            Change::Record(AuditChange::AppendCall(_) | AuditChange::AppendEvent(_) | AuditChange::ForgetPerson(_))
-        )
-    };
-    if changes.iter().any(appends) {
-        return 0;
-    }
     let mut hasher = DefaultHasher::new();
     match changes.first() {
         Some(Change::Session(SessionChange::Create { session, .. })) => session.id.hash(&mut hasher),
@@ -166,6 +155,8 @@ fn lane_of(changes: &[Change]) -> usize {
             | SessionChange::EndTurn { session, .. },
         )) => session.hash(&mut hasher),
         Some(Change::Execution(change)) => std::mem::discriminant(change).hash(&mut hasher),
+        // The chain of the first lane is the main one: it contains the rounds and what operators did.
+        Some(Change::Record(AuditChange::AppendEvent(_) | AuditChange::ForgetPerson(_))) => return 0,
         // Other subjects have shared counters, and are rare: one lane for each subject.
         other => other.map(std::mem::discriminant).hash(&mut hasher),
     }

@@ -52,8 +52,8 @@ pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Resu
     let PersonRedaction { name, pseudonym, principals, .. } = redaction;
     let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
     for link in links {
-        let sql = "UPDATE audit_links SET record = ?2, redaction = ?3 WHERE seq = ?1";
-        execute(connection, sql, params![to_integer(link.seq)?, link.record, link.signature])?;
+        let sql = "UPDATE audit_links SET record = ?2, redaction = ?3 WHERE number = ?1";
+        execute(connection, sql, params![to_integer(link.number)?, link.record, link.signature])?;
     }
     ledger.iter().try_for_each(|entry| erase(connection, entry))?;
     let revoke = "UPDATE api_keys SET revoked_at = ?2 WHERE person = ?1 AND revoked_at IS NULL";

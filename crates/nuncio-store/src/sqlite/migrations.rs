@@ -30,6 +30,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0021_keyring.sql"),
     include_str!("migrations/0022_system_messages.sql"),
     include_str!("migrations/0023_jobs.sql"),
+    include_str!("migrations/0024_audit_chains.sql"),
 ];
 
 /// Number of the last migration.

@@ -122,10 +122,10 @@ async fn altered_audit_record_is_detected_by_verification() {
     for call in ["c1", "c2", "c3"] {
         store.commit(vec![Change::from(AuditChange::AppendCall(sample::record(call)))]).await.unwrap();
     }
-    tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = 2");
+    tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE number = 2");
     let links = store.audit_links(0, 10).await.unwrap();
     let mut verifier = AuditChainVerifier::after(ChainHead::START);
-    let broken = links.iter().try_for_each(|link| verifier.take(link));
+    let broken = links.iter().try_for_each(|stored| verifier.take(&stored.link));
     assert_eq!(broken, Err(AuditChainBreak::Altered { seq: 2 }));
 }
 
@@ -138,5 +138,5 @@ async fn two_stores_on_one_file_share_one_audit_chain() {
         store.commit(vec![Change::from(AuditChange::AppendCall(sample::record(&format!("c{n}"))))]).await.unwrap();
     }
     assert_eq!(nuncio_store::contract::audit::verified(&one).await.len(), 20);
-    assert_eq!(one.audit_head().await.unwrap(), other.audit_head().await.unwrap());
+    assert_eq!(one.audit_heads().await.unwrap(), other.audit_heads().await.unwrap());
 }

@@ -238,6 +238,9 @@ pub(crate) async fn audit(
                     counted(chain.records, "record"),
                     chain.checkpoints
                 );
+                if let Some(chains) = chain.chains {
+                    println!("{chains} chains; {} signed rounds name their ends.", chain.rounds.unwrap_or(0));
+                }
                 if let Some(pruned) = chain.pruned {
                     println!("{pruned} older records were pruned.");
                 }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use nuncio_core::audit::AuditChainId;
 use nuncio_engine::ports::store::{Change, StoreError};
 use tokio::sync::mpsc;
 
-use super::super::audit::AuditHead;
+use super::super::audit::LaneAuditHead;
 use super::super::connection::{OUTAGE_LIMIT, Session, is_outage};
 use super::super::problem::SqlError;
 use super::super::rows;
 use super::super::writes::params;
 use super::transaction::{Transaction, TransactionFailure, is_alone};
-use super::{CommitResult, MAX_GROUP, QueuedCommit, SharedState};
+use super::{CommitResult, MAX_GROUP, QueuedCommit, SharedState, is_audit_record};
 
 /// Number of times that a group is repeated without its failed commits, before its commits are repeated one by one.
 const MAX_REPETITIONS: usize = 3;
@@ -24,12 +25,12 @@ const REPEAT_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Lane {
     /// Name of the lane in the table `commits`.
     name: String,
-    number: i64,
+    number: u32,
     state: Arc<SharedState>,
     session: Option<Session>,
     /// Number of the last transaction that was committed; `None` before the first connection.
     committed: Option<i64>,
-    head: AuditHead,
+    head: LaneAuditHead,
 }
 
 /// End of one transaction for all commits of its group.
@@ -41,9 +42,9 @@ enum GroupOutcome {
 }
 
 impl Lane {
-    pub(super) fn new(number: i64, state: Arc<SharedState>) -> Self {
+    pub(super) fn new(number: u32, state: Arc<SharedState>) -> Self {
         let name = format!("{}/{number}", state.process);
-        Self { name, number, state, session: None, committed: None, head: AuditHead::default() }
+        Self { name, number, state, session: None, committed: None, head: LaneAuditHead::unknown(AuditChainId(number)) }
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<QueuedCommit>) {
@@ -53,9 +54,12 @@ impl Lane {
             let began = Instant::now();
             let outcomes = self.commit_group(&group).await;
             self.state.meter.committed(group.len(), began.elapsed());
-            if let Some(seq) = self.head.seq() {
-                self.state.audit_growth.send_if_modified(|last| std::mem::replace(last, seq) != seq);
-            }
+            let stored = group.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+            let appended = stored.flat_map(|(changes, _)| changes).filter(|change| is_audit_record(change)).count();
+            self.state.audit_growth.send_if_modified(|number| {
+                *number += appended as u64;
+                appended > 0
+            });
             let failed = |outcome: &CommitResult| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
             self.state.is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
             for (answer, outcome) in answers.into_iter().zip(outcomes) {
@@ -125,7 +129,7 @@ impl Lane {
                     self.session = None;
                     match self.resolve().await {
                         Ok(true) => {
-                            self.head = AuditHead::default();
+                            self.head.forget();
                             return GroupOutcome::Committed;
                         }
                         Ok(false) => continue,
@@ -133,7 +137,7 @@ impl Lane {
                     }
                 }
                 TransactionFailure::StaleAuditHead => {
-                    self.head = AuditHead::default();
+                    self.head.forget();
                     continue;
                 }
                 TransactionFailure::StaleNumber => return GroupOutcome::Failed(self.rewound()),

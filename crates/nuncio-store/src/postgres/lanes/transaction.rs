@@ -9,7 +9,7 @@ use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::store::{AuditChange, Change, Conflict, StoreError};
 use tokio_postgres::Statement;
 
-use super::super::audit::AuditHead;
+use super::super::audit::LaneAuditHead;
 use super::super::connection::Session;
 use super::super::problem::SqlError;
 use super::super::writes::{CounterRow, Refusal, SqlWrite, Writes, params};
@@ -62,7 +62,7 @@ pub(super) struct Transaction<'lane> {
 impl Transaction<'_> {
     /// Commits a group with all statements sent at once, and moves the head of the audit chain if it succeeds.
     /// `Rejected` names the commits that must be repeated alone.
-    pub(super) async fn commit_together(&self, group: &[&[Change]], head: &mut AuditHead) -> Step {
+    pub(super) async fn commit_together(&self, group: &[&[Change]], head: &mut LaneAuditHead) -> Step {
         let mut moved = head.clone();
         let applied = self.apply_together(group, &mut moved).await;
         self.finish(applied).await?;
@@ -71,7 +71,7 @@ impl Transaction<'_> {
     }
 
     /// Commits one unit statement by statement, so that a failure is that of the first condition that does not hold.
-    pub(super) async fn commit_stepwise(&self, changes: &[Change], head: &mut AuditHead) -> Step {
+    pub(super) async fn commit_stepwise(&self, changes: &[Change], head: &mut LaneAuditHead) -> Step {
         let mut moved = head.clone();
         let applied = self.apply_stepwise(changes, &mut moved).await;
         self.finish(applied).await?;
@@ -92,7 +92,7 @@ impl Transaction<'_> {
         })
     }
 
-    async fn apply_together(&self, group: &[&[Change]], head: &mut AuditHead) -> Step {
+    async fn apply_together(&self, group: &[&[Change]], head: &mut LaneAuditHead) -> Step {
         let mut writes = Vec::with_capacity(group.len());
         for (position, changes) in group.iter().enumerate() {
             let mut unit = Writes::new();
@@ -134,7 +134,7 @@ impl Transaction<'_> {
         if rejected.is_empty() { Ok(()) } else { Err(TransactionFailure::Rejected(rejected)) }
     }
 
-    async fn apply_stepwise(&self, changes: &[Change], head: &mut AuditHead) -> Step {
+    async fn apply_stepwise(&self, changes: &[Change], head: &mut LaneAuditHead) -> Step {
         for write in self.preamble(&[]) {
             self.execute(&write).await?;
         }
