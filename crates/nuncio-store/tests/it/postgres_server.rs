@@ -313,4 +313,6 @@ async fn database_that_went_back_in_time_stops_all_commits() {
         let StoreError::Damaged(why) = error else { panic!("{error:?}") };
         assert!(why.contains("lost commits that it had confirmed"), "{why}");
     }
+    let noted = database.query("SELECT name FROM store_info WHERE value::BIGINT > 0 ORDER BY name");
+    assert_eq!(noted, "rewound_at\nsignatures_since");
 }

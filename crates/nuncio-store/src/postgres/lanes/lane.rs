@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nuncio_core::audit::AuditChainId;
+use nuncio_engine::ports::store::info::{REWOUND_AT, SIGNATURES_SINCE};
 use nuncio_engine::ports::store::{Change, StoreError};
 use tokio::sync::mpsc;
 
@@ -140,7 +141,7 @@ impl Lane {
                     self.head.forget();
                     continue;
                 }
-                TransactionFailure::StaleNumber => return GroupOutcome::Failed(self.rewound()),
+                TransactionFailure::StaleNumber => return GroupOutcome::Failed(self.stop_rewound().await),
                 TransactionFailure::Disconnected(problem) => {
                     self.session = None;
                     problem
@@ -221,7 +222,7 @@ impl Lane {
                     self.session = Some(session);
                     return Ok(false);
                 }
-                Ok(_) => return Err(self.rewound()),
+                Ok(_) => return Err(self.stop_rewound().await),
                 Err(problem) => {
                     tracing::warn!(error = %StoreError::from(problem), "the outcome of a commit is not known yet");
                     tokio::time::sleep(REPEAT_PAUSE).await;
@@ -230,14 +231,29 @@ impl Lane {
         }
     }
 
-    /// Stops all commits of this process: the database does not contain what it confirmed.
-    fn rewound(&self) -> StoreError {
-        self.state.is_rewound.store(true, Ordering::Relaxed);
+    /// Stops all commits of this process, because the database does not contain what it confirmed. The next process
+    /// records that, and refuses signatures from before, whose nonces may be lost.
+    async fn stop_rewound(&self) -> StoreError {
+        if !self.state.is_rewound.swap(true, Ordering::Relaxed)
+            && let Err(problem) = self.note_rewind().await
+        {
+            let error = StoreError::from(problem);
+            tracing::error!(%error, "the store lost commits, which could not be noted in it");
+        }
         StoreError::Damaged(
             "the database lost commits that it had confirmed, as after a restore or a failover; restart Nuncio, which \
              records this and continues with what is stored"
                 .to_owned(),
         )
+    }
+
+    async fn note_rewind(&self) -> Result<(), SqlError> {
+        let session = self.state.connector.connect().await?;
+        let sql = "INSERT INTO store_info (name, value)
+             SELECT entry, ((extract(epoch FROM clock_timestamp()) * 1000)::BIGINT)::TEXT FROM unnest($1::TEXT[]) AS entry
+             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        let entries: Vec<String> = [REWOUND_AT, SIGNATURES_SINCE].map(str::to_owned).into();
+        session.execute(sql, params![entries]).await.map(|_| ())
     }
 }
 
