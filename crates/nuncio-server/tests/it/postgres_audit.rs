@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::ErrorCode;
 use nuncio_core::ids::PersonName;
+use nuncio_core::time::Timestamp;
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::{DataDir, OperatorError, StoreLocation, SystemClock, open_engine};
 use nuncio_test_postgres::PostgresDatabase;
@@ -105,4 +106,30 @@ async fn redactions_and_rounds_of_another_data_directory_verify_and_forged_round
     let error = verify(&database, other.path()).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::AuditBroken);
     assert!(error.message.contains("not signed by a server of this store"), "{error}");
+}
+
+#[tokio::test]
+async fn pruned_chains_verify_and_are_continued() {
+    let database = PostgresDatabase::create();
+    let data = stopped_server(&database).await;
+    let command = async |command| {
+        let data = DataDir::open(data.path()).unwrap().with_store(StoreLocation::parse(Some(database.url())).unwrap());
+        let engine = open_engine(data, Arc::new(SystemClock)).await.unwrap();
+        engine.carry_out(command, &admin::this_account()).await
+    };
+    let stored = database.query("SELECT count(*) - count(DISTINCT chain) FROM audit_links");
+    let before = Timestamp::try_from("2999-01-01T00:00:00Z".to_owned()).unwrap();
+    let pruned = command(AdminCommand::AuditPrune { before }).await.unwrap();
+    // The order to prune is itself a record, so one more of the main chain is deleted.
+    assert_eq!(pruned["pruned"].as_u64().unwrap(), stored.parse::<u64>().unwrap() + 1, "{pruned}");
+    assert_eq!(verify(&database, data.path()).await.unwrap()["pruned"], pruned["pruned"]);
+
+    let tools = [tool("echo", "echo done", "skill = { type = \"task\" }")];
+    let gateway = Gateway::builder().agent(DESK, &desk(&tools)).public_url("https://desk.example").data(data.clone());
+    let gateway = gateway.store(StoreLocation::parse(Some(database.url())).unwrap()).start().await;
+    let execution = submit(&gateway, invocation("echo", json!({}))).await;
+    over(&gateway, &execution).await;
+    gateway.stop().await;
+    assert_eq!(verify(&database, data.path()).await.unwrap()["pruned"], pruned["pruned"]);
+    assert_eq!(database.query("SELECT seq FROM audit_links ORDER BY number DESC OFFSET 1 LIMIT 1"), "4");
 }
