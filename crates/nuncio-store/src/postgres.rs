@@ -122,7 +122,8 @@ impl Store for PostgresStore {
 
     async fn compact(&self) -> Result<(), StoreError> {
         let session = self.connector.connect_for_maintenance().await?;
-        session.client.batch_execute("VACUUM (FULL)").await.map_err(|error| problem::SqlError::from(error).into())
+        // `VACUUM (FULL)` would lock every table for as long as it takes to write it anew.
+        session.client.batch_execute("VACUUM").await.map_err(|error| problem::SqlError::from(error).into())
     }
 
     fn queued(&self) -> usize {
