@@ -118,6 +118,10 @@ pub(crate) fn open_all(
     cipher: &SecretCipher,
     entries: Vec<KeyringEntry>,
 ) -> Result<BTreeMap<String, StoredKey>, OperatorError> {
+    // A wrong secret key is reported as such, and not as damage of another entry.
+    if let Some(check) = entries.iter().find(|entry| entry.name == CHECK) {
+        open_entry(cipher, check)?;
+    }
     entries.into_iter().map(|entry| Ok((entry.name.clone(), open_entry(cipher, &entry)?))).collect()
 }
 
