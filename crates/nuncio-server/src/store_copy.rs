@@ -85,7 +85,7 @@ pub async fn copy(
     check_target(&source, &target)?;
     let mut copy = SqliteTarget::open(&target.database())?;
     let copied = copy_store(&mut snapshot, &mut copy, &origin).await.map_err(|error| copy_failed(error, &target))?;
-    copy.check_references()?;
+    copy.check_references().await?;
     copy_files(&source, &target)?;
     // From here on, only the copy can be used, and only once it is finished.
     marks.insert(MOVED_TO.to_owned(), place.clone());

@@ -9,10 +9,13 @@ use sha2::{Digest as _, Sha256};
 
 pub mod backup_file;
 mod copy;
+mod keyring;
 mod rewind;
 mod value;
 
+pub(crate) use copy::INFO_TABLE;
 pub use copy::{CopiedTable, CopyError, copy_store, finish_copy, read_info, replace_info};
+pub use keyring::{keyring_entry, read_stored_keyring};
 pub use rewind::RewoundRows;
 pub use value::{Row, Value};
 
@@ -59,7 +62,7 @@ pub trait StoreTarget: Send {
 
     fn tables(&self) -> &[TableShape];
 
-    /// Deletes all rows of a table.
+    /// Deletes all rows of a table. Tables that refer to it may become empty too.
     async fn clear(&mut self, table: &TableShape) -> Result<(), StoreError>;
 
     async fn insert(&mut self, table: &TableShape, rows: Vec<Row>) -> Result<(), StoreError>;
@@ -69,6 +72,11 @@ pub trait StoreTarget: Send {
 
     /// Reads what was committed.
     async fn snapshot(&mut self) -> Result<Box<dyn StoreSnapshot>, StoreError>;
+
+    /// Fails if a row refers to one that does not exist. A store that checks this at each insert has nothing to do.
+    async fn check_references(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Digest and number of rows of a table.
@@ -97,6 +105,17 @@ impl TableHasher {
     #[must_use]
     pub fn finish(self) -> TableDigest {
         TableDigest { rows: self.rows, digest: Digest::from_bytes(self.hash.finalize().into()) }
+    }
+}
+
+/// Reads all rows of a small table.
+async fn all_rows(store: &mut dyn StoreSnapshot, table: &TableShape) -> Result<Vec<Row>, StoreError> {
+    let (mut all, mut after) = (Vec::new(), None::<Vec<Value>>);
+    loop {
+        let rows = store.rows(table, after.as_deref()).await?;
+        let Some(last) = rows.last() else { return Ok(all) };
+        after = Some(table.key_of(last));
+        all.extend(rows);
     }
 }
 

@@ -12,5 +12,5 @@ mod postgres;
 mod sqlite;
 
 pub use key_store::SqliteKeyStore;
-pub use postgres::{PostgresAddress, PostgresStore};
+pub use postgres::{PostgresAddress, PostgresSnapshot, PostgresStore, PostgresTarget};
 pub use sqlite::{SCHEMA_VERSION, SqliteSnapshot, SqliteStore, SqliteTarget, full_check, quick_check, read_keyring};

@@ -17,6 +17,7 @@ mod connection;
 mod direct_messages;
 mod directory;
 mod drafts;
+mod dump;
 mod executions;
 mod forget;
 mod info;
@@ -53,6 +54,7 @@ use tokio::sync::Mutex;
 
 pub use address::PostgresAddress;
 use connection::{Connector, Session};
+pub use dump::{PostgresSnapshot, PostgresTarget};
 use lanes::WriterLanes;
 use readers::ReaderPool;
 use writes::params;

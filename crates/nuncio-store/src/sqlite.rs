@@ -49,6 +49,7 @@ use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::{Change, KeyringEntry, Store, StoreCheckResult, StoreError, StoreStatus};
 
+pub(crate) use dump::tables_of_version;
 pub use dump::{SqliteSnapshot, SqliteTarget};
 pub use migrations::SCHEMA_VERSION;
 use readers::ReaderPool;

@@ -12,6 +12,8 @@ mod dump;
 mod file;
 #[path = "it/postgres.rs"]
 mod postgres;
+#[path = "it/postgres_dump.rs"]
+mod postgres_dump;
 #[path = "it/postgres_server.rs"]
 mod postgres_server;
 

@@ -105,7 +105,7 @@ async fn fill(
         PartError::Backup(error) => wrong(error),
         PartError::Operator(error) => error,
     })?;
-    target.check_references()?;
+    target.check_references().await?;
     target.close()?;
     Ok((report, beside))
 }

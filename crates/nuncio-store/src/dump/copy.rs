@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nuncio_engine::ports::store::{StoreError, info};
 
-use super::{StoreSnapshot, StoreTarget, TableDigest, TableHasher, TableShape, Value, table_digest};
+use super::{Row, StoreSnapshot, StoreTarget, TableDigest, TableHasher, TableShape, Value, all_rows, table_digest};
 
 /// A table of the target that equals that of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum CopyError {
 }
 
 /// Name of the table in which a store says something about itself.
-const INFO_TABLE: &str = "store_info";
+pub(crate) const INFO_TABLE: &str = "store_info";
 
 /// Prefix of the entries of `store_info` that name a copied table, with its digest.
 const COPIED: &str = "copied/";
@@ -132,18 +132,12 @@ pub async fn read_info(
     store: &mut dyn StoreSnapshot,
     tables: &[TableShape],
 ) -> Result<BTreeMap<String, String>, StoreError> {
-    let (mut entries, mut after) = (BTreeMap::new(), None::<Vec<Value>>);
-    let Some(table) = info_table(tables) else { return Ok(entries) };
-    loop {
-        let rows = store.rows(table, after.as_deref()).await?;
-        let Some(last) = rows.last() else { return Ok(entries) };
-        after = Some(table.key_of(last));
-        for row in &rows {
-            if let [Value::Text(name), Value::Text(value)] = row.as_slice() {
-                entries.insert(name.clone(), value.clone());
-            }
-        }
-    }
+    let Some(table) = info_table(tables) else { return Ok(BTreeMap::new()) };
+    let entry = |row: Row| match <[Value; 2]>::try_from(row) {
+        Ok([Value::Text(name), Value::Text(value)]) => Some((name, value)),
+        _ => None,
+    };
+    Ok(all_rows(store, table).await?.into_iter().filter_map(entry).collect())
 }
 
 /// Replaces the content of the table `store_info`, without a commit.

@@ -23,6 +23,7 @@ macro_rules! is_first {
                      AND before.lane = job.lane AND before.seq < job.seq)"
     };
 }
+pub(super) use is_first;
 
 /// The jobs of a receiver are numbered in the order in which they are due, so that no more are claimed than it has free
 /// places. Rows that another transaction claims are skipped.

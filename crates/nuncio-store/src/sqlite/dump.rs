@@ -54,8 +54,7 @@ impl StoreSnapshot for SqliteSnapshot {
     }
 }
 
-/// A store that is filled from another. Foreign keys are checked at each commit; triggers do not run, because what they
-/// compute is copied too.
+/// A store that is filled from another. Triggers do not run, because what they compute is copied too.
 pub struct SqliteTarget {
     path: PathBuf,
     connection: Connection,
@@ -126,16 +125,6 @@ impl SqliteTarget {
         self.connection.execute_batch("COMMIT")?;
         Ok(())
     }
-
-    /// Fails if a row refers to one that does not exist.
-    pub fn check_references(&self) -> Result<(), StoreError> {
-        let sql = "SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1";
-        let dangling: Vec<String> = all(&self.connection, sql, [], |row| Ok(row.get(0)?))?;
-        match dangling.first() {
-            None => Ok(()),
-            Some(table) => Err(StoreError::Damaged(format!("rows of {table} refer to rows that do not exist"))),
-        }
-    }
 }
 
 #[async_trait]
@@ -165,6 +154,22 @@ impl StoreTarget for SqliteTarget {
     async fn snapshot(&mut self) -> Result<Box<dyn StoreSnapshot>, StoreError> {
         Ok(Box::new(SqliteSnapshot::open(&self.path)?))
     }
+
+    async fn check_references(&mut self) -> Result<(), StoreError> {
+        let sql = "SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1";
+        let dangling: Vec<String> = all(&self.connection, sql, [], |row| Ok(row.get(0)?))?;
+        match dangling.first() {
+            None => Ok(()),
+            Some(table) => Err(StoreError::Damaged(format!("rows of {table} refer to rows that do not exist"))),
+        }
+    }
+}
+
+/// The tables of a schema version, each after those that it refers to. Every kind of store has them.
+pub(crate) fn tables_of_version(version: u32) -> Result<Vec<TableShape>, StoreError> {
+    let connection = Connection::open_in_memory().map_err(SqlError::from)?;
+    migrations::run_to(&connection, version)?;
+    Ok(shapes(&connection)?)
 }
 
 /// The tables, each after those that it refers to.

@@ -17,23 +17,26 @@ use tempfile::TempDir;
 const EARLIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nuncio/tests/fixtures/data-c83e809/server/nuncio.db");
 
 /// A store with rows in most tables.
-fn filled(folder: &TempDir) -> PathBuf {
+pub(crate) fn filled(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("filled.db");
     std::fs::copy(EARLIER, &path).unwrap();
     drop(SqliteStore::open(&path).unwrap());
     path
 }
 
-fn snapshot(path: &Path) -> SqliteSnapshot {
+pub(crate) fn snapshot(path: &Path) -> SqliteSnapshot {
     SqliteSnapshot::open(path).unwrap()
 }
 
 async fn digests(path: &Path) -> Vec<(String, TableDigest)> {
-    let mut store = snapshot(path);
+    digests_of(&mut snapshot(path)).await
+}
+
+pub(crate) async fn digests_of(store: &mut dyn StoreSnapshot) -> Vec<(String, TableDigest)> {
     let mut digests = Vec::new();
     for table in store.tables().to_vec() {
         if table.name != "store_info" {
-            let digest = table_digest(&mut store, &table).await.unwrap();
+            let digest = table_digest(store, &table).await.unwrap();
             digests.push((table.name, digest));
         }
     }
@@ -98,13 +101,13 @@ async fn store_with_data_is_not_overwritten() {
 }
 
 /// A target whose process ends at a commit.
-struct FailingTarget {
-    inner: SqliteTarget,
-    commits_left: usize,
+pub(crate) struct FailingTarget<T> {
+    pub(crate) inner: T,
+    pub(crate) commits_left: usize,
 }
 
 #[async_trait]
-impl StoreTarget for FailingTarget {
+impl<T: StoreTarget> StoreTarget for FailingTarget<T> {
     fn schema_version(&self) -> u32 {
         self.inner.schema_version()
     }
