@@ -127,11 +127,13 @@ impl NodeService {
         Ok(EngineError::new(ErrorCode::StoreInUse, message))
     }
 
-    /// Fails while a node with a lease uses the store: it would not see what another process changes.
-    pub async fn refuse_other_nodes(&self) -> Result<(), EngineError> {
+    /// Fails while a node with a lease uses the store: it would not see what another process changes. `previous` is an
+    /// earlier incarnation of this node, which cannot run any more.
+    pub async fn refuse_other_nodes(&self, previous: Option<&Incarnation>) -> Result<(), EngineError> {
         for node in self.store.nodes().await? {
-            let is_alive = node.state == NodeState::Alive && node.incarnation != self.context.incarnation;
-            if is_alive
+            let is_own = node.incarnation == self.context.incarnation || Some(&node.incarnation) == previous;
+            if !is_own
+                && node.state == NodeState::Alive
                 && self.store.lease_end(&node.incarnation).await?.is_some_and(|until| until > self.context.now())
             {
                 return Err(self.other_node().await?);

@@ -30,11 +30,21 @@ pub(crate) async fn join(engine: &Engine, data: &DataDir) -> Result<(), Operator
     if data.store().is_in_data_directory() {
         return Ok(nodes.join(&host, version, StoreSharing::Exclusive, None).await?);
     }
-    let files = data.private_files();
-    let previous = files.read(INCARNATION)?.and_then(|name| Incarnation::parse(&String::from_utf8(name).ok()?).ok());
-    nodes.join(&host, version, StoreSharing::OneNode, previous).await?;
-    files.write(INCARNATION, nodes.incarnation().as_str().as_bytes())?;
+    nodes.join(&host, version, StoreSharing::OneNode, previous(data)?).await?;
+    data.private_files().write(INCARNATION, nodes.incarnation().as_str().as_bytes())?;
     Ok(())
+}
+
+/// Fails while a node of another data directory uses the store. An earlier node of this one has ended, because its lock
+/// is held.
+pub(crate) async fn refuse_others(engine: &Engine, data: &DataDir) -> Result<(), OperatorError> {
+    Ok(engine.nodes().refuse_other_nodes(previous(data)?.as_ref()).await?)
+}
+
+/// The incarnation of the last server of a data directory.
+fn previous(data: &DataDir) -> Result<Option<Incarnation>, OperatorError> {
+    let name = data.private_files().read(INCARNATION)?;
+    Ok(name.and_then(|name| Incarnation::parse(&String::from_utf8(name).ok()?).ok()))
 }
 
 /// Ends this node, so that the next one need not wait for its lease.

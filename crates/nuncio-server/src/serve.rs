@@ -122,7 +122,7 @@ pub async fn open_engine(data: DataDir, clock: Arc<dyn Clock>) -> Result<admin::
         stop: CancellationToken::new(),
     };
     let AssembledEngine { engine, fetch, peers, keyring, .. } = assemble(&data, &settings, &with).await?;
-    engine.nodes().refuse_other_nodes().await?;
+    node::refuse_others(&engine, &data).await?;
     engine.access().load().await?;
     let dids = Dids::open_offline(keyring.clone(), clock).await?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidUrlScheme::Https, None).await?;
