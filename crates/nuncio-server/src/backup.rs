@@ -11,13 +11,13 @@ use nuncio_core::ErrorCode;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::secret_cipher::SecretCipher;
+use nuncio_store::SCHEMA_VERSION;
 use nuncio_store::dump::backup_file::{BackupFileError, BackupHeader, BackupWriter, FileInBackup};
-use nuncio_store::dump::{StoreSnapshot, TableShape, Value};
-use nuncio_store::{SCHEMA_VERSION, SqliteSnapshot};
+use nuncio_store::dump::{StoreSnapshot, TableShape, Value, read_stored_keyring};
 use serde::Serialize;
 
 use crate::checkpoints::CHECKPOINTS_FILE;
-use crate::data::{AUDIT_KEY, DataDir, PrivateFiles, SecretKeySource, private};
+use crate::data::{AUDIT_KEY, DataDir, PrivateFiles, SecretKeySource, StoreLocation, private};
 use crate::error::OperatorError;
 use crate::keyring;
 use crate::system::SystemEntropy;
@@ -41,6 +41,7 @@ pub struct BackupReport {
 /// when it is complete.
 pub async fn back_up(
     data: &Path,
+    location: &StoreLocation,
     secret_key: &SecretKeySource,
     to: &Path,
     clock: &dyn Clock,
@@ -49,18 +50,17 @@ pub async fn back_up(
         return Err(unwritable(to, "it exists already; choose another name"));
     }
     let files = DataDir::files_of(data)?;
-    let database = data.join(DataDir::DATABASE);
     let cipher = SecretCipher::new(&secret_key.read_existing(&files)?);
-    keyring::open_all(&cipher, nuncio_store::read_keyring(&database)?)?;
     // Read before the store, because a checkpoint newer than the store would mean that records were cut off.
     let beside = files_beside(&files, &cipher)?;
-    let mut store = SqliteSnapshot::open(&database)?;
+    let mut store = location.snapshot(data).await?;
     if store.schema_version() < SCHEMA_VERSION {
         let message = "an earlier version of Nuncio wrote the store; start the server once, and then back up";
         return Err(OperatorError::new(ErrorCode::StoreUnavailable, message));
     }
+    keyring::open_all(&cipher, read_stored_keyring(&mut *store).await?)?;
     let partial = partial_name(to);
-    let written = write(&mut store, &partial, &beside, clock.now()).await;
+    let written = write(&mut *store, &partial, &beside, clock.now()).await;
     let report = match written.and_then(|report| publish(&partial, to).map(|()| report)) {
         Ok((tables, rows)) => BackupReport { file: to.to_owned(), tables, rows, bytes: size(to) },
         Err(error) => {

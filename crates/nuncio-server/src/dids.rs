@@ -18,9 +18,10 @@ use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_identity::{BoundDidDocument, Did, DidAccessTokenService};
+use nuncio_store::dump::read_stored_keyring;
 use tokio::sync::Mutex;
 
-use crate::data::{DataDir, SecretKeySource};
+use crate::data::{DataDir, SecretKeySource, StoreLocation};
 use crate::error::OperatorError;
 use crate::keyring::{ServerKeyring, StoredKey, damaged, open_all};
 use crate::system::SystemEntropy;
@@ -271,14 +272,15 @@ impl AgentSignerLookup for Dids {
 
 /// A signer with the key of an agent in a data directory, for commands of its owner. Works whether a server runs or not,
 /// and changes nothing.
-pub fn signer_of(
+pub async fn signer_of(
     data: &Path,
+    location: &StoreLocation,
     secret_key: &SecretKeySource,
     agent: &AgentName,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn RequestSigner>, OperatorError> {
     let subject = DidSubject::Agent(agent.clone());
-    let stored = stored_keys(data, secret_key, &*clock)?;
+    let stored = stored_keys(data, location, secret_key, &*clock).await?;
     let unavailable = |why: &str| {
         let message = format!("{subject} has no DID: {why}; `nuncio did show` lists the existing DIDs");
         OperatorError::new(ErrorCode::DidUnavailable, message)
@@ -292,8 +294,9 @@ pub fn signer_of(
 }
 
 /// The keys of a data directory that another process may use. Those of an earlier version are in files.
-fn stored_keys(
+async fn stored_keys(
     data: &Path,
+    location: &StoreLocation,
     secret_key: &SecretKeySource,
     clock: &dyn Clock,
 ) -> Result<BTreeMap<String, StoredKey>, OperatorError> {
@@ -301,7 +304,10 @@ fn stored_keys(
     let in_files = key_files(&files, clock.now())?.into_iter();
     let mut stored: BTreeMap<_, _> =
         in_files.map(|key| (key.name, StoredKey { content: key.content, revision: 0 })).collect();
-    let entries = nuncio_store::read_keyring(&data.join(DataDir::DATABASE))?;
+    let entries = match location {
+        StoreLocation::DataDirectory => nuncio_store::read_keyring(&data.join(DataDir::DATABASE))?,
+        StoreLocation::Postgres(_) => read_stored_keyring(&mut *location.snapshot(data).await?).await?,
+    };
     if !entries.is_empty() {
         let cipher = SecretCipher::new(&secret_key.read_existing(&files)?);
         stored.extend(open_all(&cipher, entries)?);

@@ -6,19 +6,20 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_core::ErrorCode;
+use nuncio_engine::Engine;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::info::MOVED_TO;
-use nuncio_store::dump::{
-    CopyError, StoreSnapshot as _, StoreTarget as _, copy_store, finish_copy, read_info, replace_info,
-};
-use nuncio_store::{SqliteKeyStore, SqliteSnapshot, SqliteTarget};
+use nuncio_store::dump::{CopyError, copy_store, finish_copy, read_info, replace_info};
+use nuncio_store::{PostgresAddress, SqliteKeyStore};
 use serde::Serialize;
 
 use crate::checkpoints::CHECKPOINTS_FILE;
-use crate::data::{AUDIT_KEY, DataDir, SECRET_KEY, SecretKeySource};
+use crate::data::{AUDIT_KEY, DataDir, SECRET_KEY, SecretKeySource, StoreLocation};
 use crate::error::OperatorError;
+use crate::node;
 use crate::serve::open_engine;
 
 /// Folder of the keys that agents have in sessions with people's devices.
@@ -34,17 +35,13 @@ pub enum StoreAddress {
 impl StoreAddress {
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
-        if is_url { Self::Postgres(text.to_owned()) } else { Self::DataDir(PathBuf::from(text)) }
+        if PostgresAddress::is_url(text) { Self::Postgres(text.to_owned()) } else { Self::DataDir(PathBuf::from(text)) }
     }
 
-    fn data_dir(&self) -> Result<&Path, OperatorError> {
+    fn location(&self) -> Result<StoreLocation, OperatorError> {
         match self {
-            Self::DataDir(path) => Ok(path),
-            Self::Postgres(_) => Err(OperatorError::new(
-                ErrorCode::StoreUnavailable,
-                "this version of Nuncio cannot copy PostgreSQL stores; name two data directories",
-            )),
+            Self::DataDir(_) => Ok(StoreLocation::DataDirectory),
+            Self::Postgres(url) => StoreLocation::parse(Some(url)),
         }
     }
 }
@@ -53,67 +50,144 @@ impl StoreAddress {
 pub struct CopyReport {
     pub from: String,
     pub to: String,
+    /// The data directory that is used with the copy.
+    pub data: PathBuf,
     pub tables: usize,
     pub rows: u64,
 }
 
 /// Copies a store into an empty one, which is used from then on. Each table is compared by number of rows and digest.
+/// `data` is the data directory that is used with a source in PostgreSQL. A target in PostgreSQL is used with the data
+/// directory of the source.
 pub async fn copy(
     from: &StoreAddress,
     to: &StoreAddress,
+    data: &Path,
     secret_key: &SecretKeySource,
     clock: Arc<dyn Clock>,
 ) -> Result<CopyReport, OperatorError> {
-    let (from, to) = (from.data_dir()?, to.data_dir()?);
-    if !from.join(DataDir::DATABASE).exists() {
-        let message = format!("there is no store in {}; name a data directory", from.display());
-        return Err(OperatorError::new(ErrorCode::DataDirUnusable, message));
+    let source = SourceStore::open(from, data, secret_key, clock).await?;
+    let copied = move_store(&source, to, secret_key).await;
+    source.close().await;
+    copied
+}
+
+/// The store that is moved. Its data directory is locked, and a store that others could open has this process as its
+/// node.
+struct SourceStore {
+    data: DataDir,
+    node: Option<Engine>,
+}
+
+impl SourceStore {
+    /// Locks a store. Its schema becomes that of this version, and key files of earlier versions move into it.
+    async fn open(
+        from: &StoreAddress,
+        data: &Path,
+        secret_key: &SecretKeySource,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OperatorError> {
+        let location = from.location()?;
+        let path = match from {
+            StoreAddress::DataDir(path) if !path.join(DataDir::DATABASE).exists() => {
+                let message = format!("there is no store in {}; name a data directory", path.display());
+                return Err(OperatorError::new(ErrorCode::DataDirUnusable, message));
+            }
+            StoreAddress::DataDir(path) => path,
+            StoreAddress::Postgres(_) => data,
+        };
+        // Names what is missing, before an empty database gets tables.
+        drop(location.snapshot(path).await?);
+        let open = || -> Result<DataDir, OperatorError> {
+            Ok(DataDir::open(path)?.with_secret_key(secret_key.clone()).with_store(location.clone()))
+        };
+        let opened = match open_engine(open()?, clock).await {
+            Ok(api) => Some(api.engine),
+            // A moved source is copied again if the copy was interrupted after the mark.
+            Err(error) if error.code == ErrorCode::StoreMoved => None,
+            Err(error) => return Err(error),
+        };
+        let data = open()?;
+        let node = opened.filter(|_| !location.is_in_data_directory());
+        if let Some(engine) = &node {
+            node::join(engine, &data).await?;
+        }
+        Ok(Self { data, node })
     }
-    let source = open_source(from, secret_key, clock).await?;
-    if to.canonicalize().is_ok_and(|to| to == source.path()) {
-        return Err(OperatorError::new(ErrorCode::BadRequest, "source and target are the same data directory"));
+
+    fn place(&self) -> String {
+        self.data.store().place(self.data.path())
     }
-    let target = DataDir::open(to)?.with_secret_key(secret_key.clone());
-    let (origin, place) = (source.path().display().to_string(), target.path().display().to_string());
-    let mut snapshot = SqliteSnapshot::open(&source.database())?;
+
+    /// Ends the node, so that the next one need not wait for its lease.
+    async fn close(self) {
+        if let Some(engine) = &self.node {
+            engine.shut_down(Duration::ZERO).await;
+            node::leave(engine, &self.data).await;
+        }
+    }
+}
+
+/// Where a store is moved to.
+struct TargetStore<'source> {
+    location: StoreLocation,
+    data: &'source DataDir,
+}
+
+impl TargetStore<'_> {
+    fn place(&self) -> String {
+        self.location.place(self.data.path())
+    }
+}
+
+async fn move_store(
+    source: &SourceStore,
+    to: &StoreAddress,
+    secret_key: &SecretKeySource,
+) -> Result<CopyReport, OperatorError> {
+    let other = match to {
+        StoreAddress::DataDir(path) if !is_same(path, source.data.path()) => {
+            Some(DataDir::open(path)?.with_secret_key(secret_key.clone()))
+        }
+        _ => None,
+    };
+    let target = TargetStore { location: to.location()?, data: other.as_ref().unwrap_or(&source.data) };
+    let (origin, place) = (source.place(), target.place());
+    if origin == place {
+        return Err(OperatorError::new(ErrorCode::BadRequest, "source and target are the same store"));
+    }
+    let mut snapshot = source.data.store().snapshot(source.data.path()).await?;
     let tables = snapshot.tables().to_vec();
-    let mut marks = read_info(&mut snapshot, &tables).await?;
+    let mut marks = read_info(&mut *snapshot, &tables).await?;
     if let Some(moved) = marks.get(MOVED_TO).filter(|moved| **moved != place) {
         let message = format!("this store was copied to {moved} and is used there; copy that one");
         return Err(OperatorError::new(ErrorCode::StoreMoved, message));
     }
-    check_target(&source, &target)?;
-    let mut copy = SqliteTarget::open(&target.database())?;
-    let copied = copy_store(&mut snapshot, &mut copy, &origin).await.map_err(|error| copy_failed(error, &target))?;
+    if let Some(other) = &other {
+        check_target(&source.data, other)?;
+    }
+    let mut copy = target.location.target(target.data.path()).await?;
+    let copied = copy_store(&mut *snapshot, &mut *copy, &origin).await.map_err(|error| copy_failed(error, &place))?;
     copy.check_references().await?;
-    copy_files(&source, &target)?;
+    if let Some(other) = &other {
+        copy_files(&source.data, other)?;
+    }
     // From here on, only the copy can be used, and only once it is finished.
     marks.insert(MOVED_TO.to_owned(), place.clone());
-    let mut source_info = SqliteTarget::open(&source.database())?;
-    replace_info(&mut source_info, &tables, &marks).await?;
+    let mut source_info = source.data.store().target(source.data.path()).await?;
+    replace_info(&mut *source_info, &tables, &marks).await?;
     source_info.commit().await?;
-    finish_copy(&mut snapshot, &mut copy, &origin).await?;
+    finish_copy(&mut *snapshot, &mut *copy, &origin).await?;
     let rows = copied.iter().map(|table| table.rows).sum();
-    Ok(CopyReport { from: origin, to: place, tables: copied.len(), rows })
+    Ok(CopyReport { from: origin, to: place, data: target.data.path().to_owned(), tables: copied.len(), rows })
 }
 
-/// Locks the source. Its schema becomes that of this version, and key files of earlier versions move into it.
-async fn open_source(
-    path: &Path,
-    secret_key: &SecretKeySource,
-    clock: Arc<dyn Clock>,
-) -> Result<DataDir, OperatorError> {
-    let open = || Ok::<_, OperatorError>(DataDir::open(path)?.with_secret_key(secret_key.clone()));
-    match open_engine(open()?, clock).await {
-        // A moved source is copied again if the copy was interrupted after the mark.
-        Err(error) if error.code != ErrorCode::StoreMoved => return Err(error),
-        _ => {}
-    }
-    open()
+fn is_same(path: &Path, existing: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| path == existing)
 }
 
-fn copy_failed(error: CopyError, target: &DataDir) -> OperatorError {
-    let message = format!("the store cannot be copied to {}: {error}", target.path().display());
+fn copy_failed(error: CopyError, place: &str) -> OperatorError {
+    let message = format!("the store cannot be copied to {place}: {error}");
     match error {
         CopyError::Store(error) => error.into(),
         CopyError::NotEmpty => OperatorError::new(ErrorCode::StoreNotEmpty, message),

@@ -89,7 +89,7 @@ pub(crate) enum CliCommand {
         #[command(flatten)]
         data: DataDirOption,
     },
-    /// Restore a backup into a data directory that contains only secret.key
+    /// Restore a backup into a data directory that contains only secret.key, or into an empty PostgreSQL database
     #[command(
         after_help = "Unused invites and one-time grants, open approvals and signatures made before\nthe restore are void. Agents make new keys for people's devices, and people\nsee that these keys changed."
     )]

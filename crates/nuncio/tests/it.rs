@@ -79,6 +79,8 @@ mod operator;
 mod page;
 #[path = "it/peers.rs"]
 mod peers;
+#[path = "it/postgres_copies.rs"]
+mod postgres_copies;
 #[path = "it/registry.rs"]
 mod registry;
 #[path = "it/reload.rs"]

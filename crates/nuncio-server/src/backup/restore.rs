@@ -1,4 +1,4 @@
-//! Restores a backup into a data directory without a store.
+//! Restores a backup into a data directory or a PostgreSQL database without a store.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -10,17 +10,16 @@ use base64::engine::general_purpose::STANDARD;
 use nuncio_core::ErrorCode;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
-use nuncio_engine::ports::store::KeyringEntry;
 use nuncio_engine::ports::store::info::{REWOUND_AT, SIGNATURES_SINCE};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_store::dump::backup_file::{BackupFileError, BackupPart, BackupReader, FileInBackup};
-use nuncio_store::dump::{RewoundRows, Row, StoreTarget, TableShape, Value, replace_info};
-use nuncio_store::{SCHEMA_VERSION, SqliteTarget};
+use nuncio_store::dump::{CopyError, RewoundRows, Row, StoreTarget, TableShape, keyring_entry, replace_info};
+use nuncio_store::{PostgresAddress, PostgresTarget, SCHEMA_VERSION, SqliteTarget};
 use serde::Serialize;
 
 use super::{AUDIT_KEY_PLACE, invalid, open};
 use crate::checkpoints::CHECKPOINTS_FILE;
-use crate::data::{AUDIT_KEY, DataDir};
+use crate::data::{AUDIT_KEY, DataDir, StoreLocation};
 use crate::error::OperatorError;
 use crate::keyring;
 use crate::serve::open_engine;
@@ -42,28 +41,80 @@ pub struct RestoreReport {
 pub async fn restore(data: DataDir, file: &Path, clock: Arc<dyn Clock>) -> Result<RestoreReport, OperatorError> {
     refuse_existing(&data)?;
     let cipher = SecretCipher::new(&data.existing_secret_key()?);
+    let at = clock.now();
+    let report = match data.store() {
+        StoreLocation::DataDirectory => restore_file(&data, file, &cipher, at).await?,
+        StoreLocation::Postgres(address) => restore_database(&data, address, file, &cipher, at).await?,
+    };
+    // Records the restore. If it is interrupted here, the next start does.
+    drop(open_engine(data, clock).await?);
+    Ok(report)
+}
+
+/// Fills a database file, which gets its name when it is complete.
+async fn restore_file(
+    data: &DataDir,
+    file: &Path,
+    cipher: &SecretCipher,
+    at: Timestamp,
+) -> Result<RestoreReport, OperatorError> {
     let unfinished = data.path().join(UNFINISHED);
     remove_unfinished(&unfinished);
-    let restored = fill(&unfinished, file, &cipher, clock.now()).await.and_then(|(report, beside)| {
-        put_beside(&data, file, &beside, &cipher)?;
-        let failed = |error: std::io::Error| invalid(file, &error.to_string());
-        fs::rename(&unfinished, data.database()).map_err(failed)?;
-        File::open(data.path()).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        Ok(report)
-    });
+    let restored = fill_file(data, &unfinished, file, cipher, at).await;
     if restored.is_err() {
         remove_unfinished(&unfinished);
     }
-    let report = restored?;
-    // Records the restore. If it is interrupted here, the next start does.
-    drop(open_engine(data, clock).await?);
+    restored
+}
+
+async fn fill_file(
+    data: &DataDir,
+    unfinished: &Path,
+    file: &Path,
+    cipher: &SecretCipher,
+    at: Timestamp,
+) -> Result<RestoreReport, OperatorError> {
+    let mut backup = open_backup(file)?;
+    let mut target = SqliteTarget::create(unfinished, backup.header().schema)?;
+    let (report, beside) = fill(&mut backup, &mut target, file, cipher, at).await?;
+    target.commit().await?;
+    target.check_references().await?;
+    target.close()?;
+    put_beside(data, file, &beside, cipher)?;
+    let failed = |error: std::io::Error| invalid(file, &error.to_string());
+    fs::rename(unfinished, data.database()).map_err(failed)?;
+    File::open(data.path()).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    Ok(report)
+}
+
+/// Fills a PostgreSQL database in one transaction.
+async fn restore_database(
+    data: &DataDir,
+    address: &PostgresAddress,
+    file: &Path,
+    cipher: &SecretCipher,
+    at: Timestamp,
+) -> Result<RestoreReport, OperatorError> {
+    let mut backup = open_backup(file)?;
+    let created = PostgresTarget::create(address.clone(), backup.header().schema).await;
+    let mut target = created.map_err(|error| match error {
+        CopyError::Store(error) => error.into(),
+        _ => {
+            let message = format!("the database {address} contains a store already: restore into an empty database");
+            OperatorError::new(ErrorCode::StoreNotEmpty, message)
+        }
+    })?;
+    let (report, beside) = fill(&mut backup, &mut target, file, cipher, at).await?;
+    put_beside(data, file, &beside, cipher)?;
+    target.commit().await?;
     Ok(report)
 }
 
 /// Only a data directory without a store and without keys of sessions with devices can be restored into: with keys that
 /// are newer than the backup, the restored conversations would continue in sessions that the backup does not know.
 fn refuse_existing(data: &DataDir) -> Result<(), OperatorError> {
-    for name in [DataDir::DATABASE, "seals"] {
+    let is_here = data.store().is_in_data_directory();
+    for name in is_here.then_some(DataDir::DATABASE).into_iter().chain(["seals"]) {
         let path = data.path().join(name);
         let is_empty_folder = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
         if path.exists() && !is_empty_folder {
@@ -86,27 +137,28 @@ fn remove_unfinished(database: &Path) {
     }
 }
 
-/// Fills a new database from a backup, which is checked on the way.
+fn open_backup(file: &Path) -> Result<BackupReader<BufReader<File>>, OperatorError> {
+    let wrong = |error: BackupFileError| invalid(file, &error.to_string());
+    let backup = BackupReader::open(open(file)?).map_err(wrong)?;
+    if backup.header().schema > SCHEMA_VERSION {
+        return Err(wrong(BackupFileError::Newer));
+    }
+    Ok(backup)
+}
+
+/// Fills a new store from a backup, which is checked on the way. Nothing is committed.
 async fn fill(
-    database: &Path,
+    backup: &mut BackupReader<BufReader<File>>,
+    target: &mut dyn StoreTarget,
     file: &Path,
     cipher: &SecretCipher,
     at: Timestamp,
 ) -> Result<(RestoreReport, Vec<FileInBackup>), OperatorError> {
-    let wrong = |error: BackupFileError| invalid(file, &error.to_string());
-    let mut backup = BackupReader::open(open(file)?).map_err(wrong)?;
-    let schema = backup.header().schema;
-    if schema > SCHEMA_VERSION {
-        return Err(wrong(BackupFileError::Newer));
-    }
-    let mut target = SqliteTarget::create(database, schema)?;
     let mut report = RestoreReport { created_at: backup.header().created_at, rows: 0, left_out: 0 };
-    let beside = copy_parts(&mut backup, &mut target, cipher, at, &mut report).await.map_err(|error| match error {
-        PartError::Backup(error) => wrong(error),
+    let beside = copy_parts(backup, target, cipher, at, &mut report).await.map_err(|error| match error {
+        PartError::Backup(error) => invalid(file, &error.to_string()),
         PartError::Operator(error) => error,
     })?;
-    target.check_references().await?;
-    target.close()?;
     Ok((report, beside))
 }
 
@@ -165,14 +217,7 @@ async fn copy_parts(
     keyring::open_all(cipher, keys)?;
     let entries = [REWOUND_AT, SIGNATURES_SINCE].map(|name| (name.to_owned(), at.as_millis().to_string()));
     replace_info(target, &tables, &entries.into()).await?;
-    target.commit().await?;
     Ok(beside)
-}
-
-fn keyring_entry(table: &TableShape, row: &Row) -> Option<KeyringEntry> {
-    let text = |column: &str| Some(row.get(table.column(column)?)?.as_text()?.to_owned());
-    let Some(Value::Integer(revision)) = row.get(table.column("revision")?) else { return None };
-    Some(KeyringEntry { name: text("name")?, sealed: text("sealed")?, revision: u64::try_from(*revision).ok()? })
 }
 
 /// Writes the audit key and the checkpoints, unless the data directory has others.

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use nuncio_core::ErrorCode;
-use nuncio_store::PostgresAddress;
+use nuncio_store::dump::{StoreSnapshot, StoreTarget};
+use nuncio_store::{PostgresAddress, PostgresSnapshot, PostgresTarget, SqliteSnapshot, SqliteTarget};
 
+use super::DataDir;
 use crate::error::OperatorError;
 use crate::settings::Settings;
 
@@ -37,6 +39,30 @@ impl StoreLocation {
         let file = named.unwrap_or_else(|| data.join("nuncio.toml"));
         let settings = Settings::load(&file, false, |name| std::env::var(name).ok()).unwrap_or_default();
         Self::parse(settings.store.as_deref())
+    }
+
+    /// The store as it is now, for a data directory. Other processes may use it.
+    pub(crate) async fn snapshot(&self, data: &Path) -> Result<Box<dyn StoreSnapshot>, OperatorError> {
+        Ok(match self {
+            Self::DataDirectory => Box::new(SqliteSnapshot::open(&data.join(DataDir::DATABASE))?),
+            Self::Postgres(address) => Box::new(PostgresSnapshot::open((**address).clone()).await?),
+        })
+    }
+
+    /// The store to be filled by a copy, for a data directory. It is created if there is none.
+    pub(crate) async fn target(&self, data: &Path) -> Result<Box<dyn StoreTarget>, OperatorError> {
+        Ok(match self {
+            Self::DataDirectory => Box::new(SqliteTarget::open(&data.join(DataDir::DATABASE))?),
+            Self::Postgres(address) => Box::new(PostgresTarget::open((**address).clone()).await?),
+        })
+    }
+
+    /// The place of the store, for a data directory, without a password.
+    pub(crate) fn place(&self, data: &Path) -> String {
+        match self {
+            Self::DataDirectory => data.display().to_string(),
+            Self::Postgres(address) => address.to_string(),
+        }
     }
 
     pub(crate) fn is_in_data_directory(&self) -> bool {

@@ -337,12 +337,12 @@ pub(crate) enum StoreSubcommand {
     Rekey,
     /// Copy a store into an empty one, which is used from then on; the first one does not open any more
     #[command(
-        after_help = "Stop the server first. An interrupted copy is continued by the same command.\nThe settings and the folder programs/ are not copied."
+        after_help = "Stop the server first. An interrupted copy is continued by the same command.\nThe settings and the folder programs/ are not copied. A copy in PostgreSQL is\nused with the data directory of its source, and --data names that of a source\nin PostgreSQL."
     )]
     Copy {
-        /// Data directory to copy from
+        /// Data directory or postgres:// address to copy from
         from: String,
-        /// Data directory to copy to, which must be empty
+        /// Data directory or postgres:// address to copy to, which must be empty
         to: String,
     },
 }

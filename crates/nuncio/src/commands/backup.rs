@@ -4,18 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstream::println;
-use nuncio_core::ErrorCode;
 use nuncio_server::backup::{BackupReport, RestoreReport};
-use nuncio_server::{DataDir, StoreLocation, SystemClock, backup};
+use nuncio_server::{DataDir, SystemClock, backup};
 use owo_colors::OwoColorize as _;
 
 use crate::cli::DataDirOption;
 use crate::commands::consumer::print_note;
-use crate::output::{counted, fault};
+use crate::output::counted;
 
 pub(crate) async fn back_up(file: &Path, data: &DataDirOption, json: bool) -> anyhow::Result<()> {
-    require_data_directory(data)?;
-    let report = backup::back_up(&data.path, &data.secret_key()?, file, &SystemClock).await?;
+    let report = backup::back_up(&data.path, &data.store()?, &data.secret_key()?, file, &SystemClock).await?;
     if json {
         println!("{}", serde_json::to_value(&report)?);
         return Ok(());
@@ -26,19 +24,9 @@ pub(crate) async fn back_up(file: &Path, data: &DataDirOption, json: bool) -> an
     Ok(())
 }
 
-/// Refuses a store that these commands cannot copy yet, instead of copying the wrong one.
-fn require_data_directory(data: &DataDirOption) -> anyhow::Result<()> {
-    if matches!(data.store()?, StoreLocation::DataDirectory) {
-        return Ok(());
-    }
-    let message = "this version of Nuncio backs up and restores the store of a data directory alone; leave out --store and \
-                   NUNCIO_STORE, or use pg_dump for a PostgreSQL store";
-    Err(fault(ErrorCode::StoreUnavailable, message))
-}
-
 pub(crate) async fn restore(file: &Path, data: &DataDirOption, json: bool) -> anyhow::Result<()> {
-    require_data_directory(data)?;
-    let opened = DataDir::open(&data.path)?.with_secret_key(data.secret_key()?);
+    let (secret_key, store) = (data.secret_key()?, data.store()?);
+    let opened = DataDir::open(&data.path)?.with_secret_key(secret_key).with_store(store);
     let report = backup::restore(opened, file, Arc::new(SystemClock)).await?;
     if json {
         println!("{}", serde_json::to_value(&report)?);

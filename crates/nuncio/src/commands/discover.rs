@@ -15,7 +15,7 @@ use crate::cli::{DiscoverArguments, OutboundOptions};
 use crate::output::{AlreadyReportedError, counted, readable_error, shell_quote};
 
 pub(crate) async fn run(options: &DiscoverArguments, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
+    let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification).await?;
     if is_agent(&options.target) {
         let overview = agent_overview(&peers, &AgentTarget::parse(&options.target)?).await?;
         if json {

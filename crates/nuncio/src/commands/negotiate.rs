@@ -16,7 +16,7 @@ use crate::output::{WrongUsageError, cell};
 
 pub(crate) async fn run(options: &NegotiateArguments, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
-    let client = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
+    let client = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification).await?;
     let agent = client.describe(&target).await?;
     let request = NegotiationRequest {
         intent: options.intent.clone().or_else(|| options.digest.as_ref().map(|_| "decide on a draft".to_owned())),

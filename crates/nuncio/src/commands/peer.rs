@@ -24,7 +24,7 @@ use crate::output::AlreadyReportedError;
 
 /// An ANP client with the user's address limits. The token is sent only to the named host; requests are signed with the
 /// key of the agent given by `--as`.
-pub(crate) fn client(
+pub(crate) async fn client(
     outbound: &OutboundOptions,
     token: Option<String>,
     signer: &SigningAgent,
@@ -39,7 +39,7 @@ pub(crate) fn client(
         Some(path) => client.with_agreement_file(path),
         None => client,
     };
-    Ok(client.with_bearer(token).signed_by(request_signer(signer)?))
+    Ok(client.with_bearer(token).signed_by(request_signer(signer).await?))
 }
 
 /// File of agreements with agents, in the user's folder for state; none if the user has no such folder.
@@ -48,11 +48,11 @@ fn agreement_file() -> Option<PathBuf> {
     Some(state?.join("nuncio/agreements.json"))
 }
 
-fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
+async fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
     let Some(agent) = &signer.agent else { return Ok(None) };
     let agent = parsed(AgentName::parse(agent))?;
-    let secret_key = signer.data.secret_key()?;
-    Ok(Some(signer_of(&signer.data.path, &secret_key, &agent, Arc::new(SystemClock))?))
+    let (data, secret_key, store) = (&signer.data.path, signer.data.secret_key()?, signer.data.store()?);
+    Ok(Some(signer_of(data, &store, &secret_key, &agent, Arc::new(SystemClock)).await?))
 }
 
 /// Whether a target can only be an agent: a DID, or a URL that ends with the file name of agent descriptions.

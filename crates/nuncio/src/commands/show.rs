@@ -17,7 +17,7 @@ use crate::output::table;
 const MAX_SHOWN_AGENTS: usize = 10;
 
 pub(crate) async fn run(options: &ShowArguments, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification)?;
+    let peers = client(&options.outbound, options.key.bearer(), &options.signer, &options.verification).await?;
     if is_agent(&options.target) {
         return agents(&peers, &[AgentTarget::parse(&options.target)?], json).await;
     }

@@ -38,14 +38,19 @@ pub(crate) async fn run(
         }
         StoreSubcommand::Copy { from, to } => {
             let (from, to) = (StoreAddress::parse(&from), StoreAddress::parse(&to));
-            let report = store_copy::copy(&from, &to, &data.secret_key()?, Arc::new(SystemClock)).await?;
+            let (secret_key, clock) = (data.secret_key()?, Arc::new(SystemClock));
+            let report = store_copy::copy(&from, &to, &data.path, &secret_key, clock).await?;
             if json {
                 println!("{}", serde_json::to_value(&report)?);
                 return Ok(());
             }
-            let CopyReport { from, to, tables, rows } = report;
+            let CopyReport { from, to, data, tables, rows } = report;
             println!("{} {rows} rows in {tables} tables; every digest is equal.", "copied:".green().bold());
             println!("Use {} from now on; {} does not open any more.", clean(&to), clean(&from));
+            let data = data.display().to_string();
+            if data != to {
+                println!("The data directory with its keys is still {}.", clean(&data));
+            }
             Ok(())
         }
     }

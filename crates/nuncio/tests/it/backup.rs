@@ -216,19 +216,3 @@ async fn killed_backup_leaves_no_file_of_its_name_or_a_complete_one() {
         it.restore(&data, &file).json();
     }
 }
-
-#[test]
-fn backup_and_restore_of_a_postgresql_store_are_refused_without_touching_the_data_directory() {
-    let home = TestAgentFolder::script();
-    home.key(&["--yes"]);
-    let file = home.data().with_file_name("backup");
-    let store = ["--store", "postgres://user:hidden@localhost/db"];
-    for command in ["backup", "restore"] {
-        let refused = home.json_command(&[&[command, file.to_str().unwrap()][..], &store].concat());
-        let (code, message) = refused.failure();
-        assert_eq!(code, "store_unavailable");
-        assert!(message.contains("--store") && !message.contains("hidden"), "{message}");
-    }
-    assert!(!file.exists());
-    assert_eq!(home.json_command(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 1);
-}

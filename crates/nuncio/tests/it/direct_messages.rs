@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use nuncio_test_postgres::PostgresDatabase;
 use serde_json::{Value, json};
 
 use crate::home::{SCRIPTED, TestAgentFolder};
@@ -97,12 +98,30 @@ fn message_interrupted_by_a_kill_of_the_receiver_is_answered_with_a_notice() {
     assert!(ran.stdout.contains("server stopped"), "{ran:?}");
 }
 
+const ECHO: &str = "\n[[tool]]\nname = \"echo\"\ndescription = \"Says it.\"\ninput = { type = \"object\" }\nrun = { command = [\"cat\"] }\n";
+
+#[test]
+fn invoke_with_the_as_option_signs_with_a_key_from_a_postgresql_store() {
+    let ((a, b), database) = (two_homes(), PostgresDatabase::create());
+    b.write_agent(&format!("{SCRIPTED}{ECHO}"));
+    b.key(&[]);
+    let agent = a.path("agent.toml").display().to_string();
+    let serve_a = a.nuncio(&["--json", "serve", "--listen", "localhost:0", "--dev", "--store", database.url()]);
+    let (_a, at_b) = (serve_a.arg(agent).start(), serve(&b, "0"));
+    let ad = format!("{}/agents/script/ad.json", at_b.url());
+    let data = a.data().display().to_string();
+    let store = ["--data", &data, "--store", database.url()];
+    let called = |signer| b.json_command(&[&["invoke", &ad, "echo", "-i", "n=1", "--as", signer][..], &store].concat());
+    assert_eq!(events(&called("script")).last().unwrap()["event"], "result");
+    let shown = b.json_command(&[&["did", "show", "script"][..], &store].concat()).json();
+    assert_eq!(b.audit().pop().unwrap()["caller"], shown["dids"][0]["did"]);
+    assert_eq!(called("nobody").failure().0, "did_unavailable");
+}
+
 #[test]
 fn invoke_with_the_as_option_signs_with_the_did_of_that_agent() {
     let (a, b) = two_homes();
-    b.write_agent(&format!(
-        "{SCRIPTED}\n[[tool]]\nname = \"echo\"\ndescription = \"Says it.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"cat\"] }}\n"
-    ));
+    b.write_agent(&format!("{SCRIPTED}{ECHO}"));
     b.key(&[]);
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/script/ad.json", at_b.url());

@@ -16,13 +16,13 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-
 const AUDIT_RECORDS: u64 = 15;
 
 /// Copy of the fixture, and the ids of its sessions and executions.
-struct EarlierVersionData {
-    home: TestAgentFolder,
+pub(crate) struct EarlierVersionData {
+    pub(crate) home: TestAgentFolder,
     contents: Value,
 }
 
 impl EarlierVersionData {
-    fn copied() -> Self {
+    pub(crate) fn copied() -> Self {
         let home = TestAgentFolder::hotel();
         copy_folder(&Path::new(FIXTURE).join("agents"), &home.path("agents"));
         copy_folder(&Path::new(FIXTURE).join("laptop"), &home.path("laptop"));
@@ -48,7 +48,7 @@ impl EarlierVersionData {
         self.contents[of].as_str().unwrap()
     }
 
-    async fn assert_readable(&self, server: &Server) {
+    pub(crate) async fn assert_readable(&self, server: &Server) {
         let client = server.aap_with_key(self.name("phone_key"));
         assert_eq!(server.aap().get("/sessions").await.0, 401, "the keys still count");
         let booked = client.history(self.name("hotel_session")).await;

@@ -187,6 +187,10 @@ impl RunningProgram {
         self.stderr.text()
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Kills the process with `kill -9`, and returns its standard error.
     pub(crate) fn kill9(mut self) -> String {
         self.child.kill().unwrap();

@@ -30,7 +30,8 @@ pub(super) async fn run(options: &InvokeArguments, json: bool) -> anyhow::Result
     let choice = method_choice(options)?;
     let target = AgentTarget::parse(&options.target)?;
     let inputs = inputs::parse(&options.inputs)?;
-    let client = client(&options.outbound, options.credentials.key.bearer(), &options.signer, &options.verification)?;
+    let client =
+        client(&options.outbound, options.credentials.key.bearer(), &options.signer, &options.verification).await?;
     let timeout = options.timeout_ms.map(Duration::from_millis);
     let reporter = InvocationReporter { inputs, json };
     let output = tokio::select! {

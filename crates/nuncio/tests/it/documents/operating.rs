@@ -78,6 +78,9 @@ pub(super) fn run(run: &mut DocumentRun) {
     run.prepare("export NUNCIO_DATA=$PWD/data-of-postgres");
     let server = run.serve("nuncio serve my-agent --store");
     run.shell.stop(&server);
+    let moved = PostgresDatabase::create();
+    run.fill("postgres://nuncio@db.example.com/moved?sslmode=verify-full", moved.url());
+    run.run("nuncio store copy /srv/nuncio-data");
 
     run.leave_out("cargo install", "it compiles the program, for minutes");
     run.prepare("export NUNCIO_DATA=$PWD/hotel-data");
