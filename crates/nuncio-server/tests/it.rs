@@ -38,6 +38,8 @@ mod golden;
 mod history;
 #[path = "it/history_summary.rs"]
 mod history_summary;
+#[path = "it/hot_path.rs"]
+mod hot_path;
 #[path = "it/http2.rs"]
 mod http2;
 #[path = "it/inbox.rs"]

@@ -13,4 +13,6 @@ mod sqlite;
 
 pub use key_store::SqliteKeyStore;
 pub use postgres::{PostgresAddress, PostgresSnapshot, PostgresStore, PostgresTarget};
+#[cfg(feature = "contract")]
+pub use sqlite::{RecordedStatement, executed_statements, record_statements};
 pub use sqlite::{SCHEMA_VERSION, SqliteSnapshot, SqliteStore, SqliteTarget, full_check, quick_check, read_keyring};

@@ -53,6 +53,8 @@ pub(crate) use dump::tables_of_version;
 pub use dump::{SqliteSnapshot, SqliteTarget};
 pub use migrations::SCHEMA_VERSION;
 use readers::ReaderPool;
+#[cfg(feature = "contract")]
+pub use rows::steps::{RecordedStatement, executed_statements, record_statements};
 use writer::Writer;
 
 /// A store in one SQLite file. Dropping it waits for queued commits, so drop it where blocking is allowed.

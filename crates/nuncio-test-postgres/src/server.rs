@@ -120,6 +120,12 @@ impl PostgresServer {
         format!("postgres://postgres@{host}:{}/{database}", self.port)
     }
 
+    /// The server's log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

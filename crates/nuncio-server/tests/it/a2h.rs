@@ -45,10 +45,10 @@ mod streams_sealed;
 #[path = "a2h/webhooks.rs"]
 mod webhooks;
 
-struct A2hTestServer {
-    gateway: Gateway,
+pub(crate) struct A2hTestServer {
+    pub(crate) gateway: Gateway,
     clock: ManualClock,
-    server: AnonymousA2hClient,
+    pub(crate) server: AnonymousA2hClient,
 }
 
 impl A2hTestServer {
@@ -56,7 +56,7 @@ impl A2hTestServer {
         Self::with(|builder| builder).await
     }
 
-    async fn with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> Self {
+    pub(crate) async fn with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> Self {
         let clock = ManualClock::new();
         let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock);
         let gateway = change(builder).start().await;
@@ -69,13 +69,13 @@ impl A2hTestServer {
         self.gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
     }
 
-    async fn person(&self, name: &str) -> TestDevice {
+    pub(crate) async fn person(&self, name: &str) -> TestDevice {
         TestDevice::enrol(&self.server, &self.invite(name).await).await
     }
 }
 
 /// The example manifest of A2H §2.2.
-fn seed() -> Value {
+pub(crate) fn seed() -> Value {
     json!({
         "schema_version": "1.0",
         "agent_version": "1.0.0",
@@ -135,6 +135,6 @@ fn with_scope(id: &str, sensitivity: &str) -> Value {
     manifest
 }
 
-fn agent_body(manifest: &Value) -> Value {
+pub(crate) fn agent_body(manifest: &Value) -> Value {
     json!({"display_name": "Notes", "public": true, "capability_manifest": manifest})
 }

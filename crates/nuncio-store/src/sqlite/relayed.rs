@@ -263,7 +263,7 @@ fn short_page(
     conversation: &ConversationId,
 ) -> Result<Option<Vec<ConversationMessage>>, SqlError> {
     let (most_messages, most_bytes) = SHORT_PAGE;
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = rows::prepared(connection, sql)?;
     let mut found = statement.query(params)?;
     let (mut short, mut length) = (Vec::new(), 0);
     while let Some(row) = found.next()? {

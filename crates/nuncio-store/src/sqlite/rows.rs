@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::problem::SqlError;
 pub(super) use crate::common::{clamped, text_or_empty, to_integer, to_json, to_limit};
 use crate::common::{from_json, from_text_form};
-#[cfg(test)]
-use steps::prepared;
+#[cfg(feature = "contract")]
+pub(super) use steps::prepared;
 
-#[cfg(test)]
+#[cfg(feature = "contract")]
 pub(super) mod steps;
 
 /// Runs a statement and returns the number of changed rows.
@@ -77,8 +77,8 @@ pub(super) fn all<T>(
     prepared(connection, sql)?.query_and_then(params, read)?.collect()
 }
 
-#[cfg(not(test))]
-fn prepared<'a>(connection: &'a Connection, sql: &str) -> Result<rusqlite::CachedStatement<'a>, SqlError> {
+#[cfg(not(feature = "contract"))]
+pub(super) fn prepared<'a>(connection: &'a Connection, sql: &str) -> Result<rusqlite::CachedStatement<'a>, SqlError> {
     Ok(connection.prepare_cached(sql)?)
 }
 
