@@ -5,7 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod database;
+mod round_trips;
 mod server;
 
 pub use database::PostgresDatabase;
+pub use round_trips::RoundTripCounter;
 pub use server::{PostgresServer, installed_programs};

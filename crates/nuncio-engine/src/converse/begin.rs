@@ -91,10 +91,13 @@ impl ConversationService {
         let session_lock = self.live.lock_session(session).await;
         let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
-        if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
+        // Both reads at once, because the store may be on another machine.
+        let (before, quota) =
+            tokio::join!(self.recall(caller, &route, idempotency.as_ref()), self.context.check_quota(caller));
+        if let Some(before) = before? {
             return self.turn_of(&session, before.turn).await;
         }
-        self.context.check_quota(caller).await?;
+        quota?;
         if session.running {
             return Err(StoreError::Conflict(Conflict::TurnRunning).into());
         }

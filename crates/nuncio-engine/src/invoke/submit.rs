@@ -82,10 +82,15 @@ impl ExecutionService {
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, ExecutionSubmitError> {
         self.context.check_not_closing()?;
-        if let Some(before) = self.submitted_before(caller, offered, submission.idempotency.as_ref()).await? {
+        // Both reads at once, because the store may be on another machine.
+        let (before, quota) = tokio::join!(
+            self.submitted_before(caller, offered, submission.idempotency.as_ref()),
+            self.context.check_quota(caller)
+        );
+        if let Some(before) = before? {
             return Ok(before);
         }
-        self.context.check_quota(caller).await?;
+        quota?;
         let idempotency = submission.idempotency.clone();
         let order = self.order(caller, offered, submission)?;
         let id = ExecutionId::parse(&self.context.timed_name("exe_")).map_err(EngineError::from)?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use nuncio_server::StoreLocation;
 use nuncio_store::{RecordedStatement, executed_statements, record_statements};
-use nuncio_test_postgres::PostgresServer;
+use nuncio_test_postgres::{PostgresDatabase, PostgresServer, RoundTripCounter};
 use nuncio_testkit::a2h::{ExternalAgent, TestDevice, text};
-use nuncio_testkit::{AapClient, Method};
+use nuncio_testkit::{AapClient, Gateway, ManualClock, Method};
 use serde_json::{Value, json};
 
 use crate::a2h::{A2hTestServer, agent_body, seed};
@@ -161,4 +161,51 @@ async fn statements_of_turns_executions_and_posts_use_an_index_of_postgresql() {
         .filter(|(_, scanned)| !scanned.is_empty())
         .collect();
     assert!(slow.is_empty(), "statements that scan: {slow:#?}");
+}
+
+/// Most round trips to PostgreSQL that a turn without calls may take, and an execution, each with an idempotency key and
+/// of a caller with a quota.
+const TURN_ROUND_TRIPS: usize = 5;
+const EXECUTION_ROUND_TRIPS: usize = 3;
+
+#[tokio::test]
+async fn turn_and_execution_take_few_round_trips_to_postgresql() {
+    let database = PostgresDatabase::create();
+    let counter = RoundTripCounter::start(database.url());
+    let tools = ["[[tool]]\nname = \"instant\"\ndescription = \"Answers.\"\ninput = { type = \"object\" }\nrun = { answer = \"done\" }\nskill = { type = \"task\" }\n".to_owned()];
+    let store = StoreLocation::parse(Some(&counter.url(database.url()))).unwrap();
+    // The clock stands still, so that no timer uses the store while round trips are counted.
+    let gateway = Gateway::builder().agent(DESK, &desk(&tools)).store(store).clock(&ManualClock::new()).start().await;
+    let aap = gateway.key(&[]).await.aap;
+    let session = aap.session(DESK, &[]).await;
+    let turn = async |name: &str| {
+        let request = aap.request(Method::POST, &format!("/sessions/{session}/turns")).header("Idempotency-Key", name);
+        let body = json!({"messages": [{"role": "user", "content": "hello"}]});
+        let answer = request.json(&body).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    };
+    let execute = async |name: &str| {
+        let execution = submit(&gateway, invocation("instant", json!({})).with_key(name, name)).await;
+        assert_eq!(output(&over(&gateway, &execution).await), &json!("done"));
+    };
+    // The first ones on each connection prepare their statements.
+    for number in 0..8 {
+        turn(&format!("warm-{number}")).await;
+        execute(&format!("warm-{number}")).await;
+    }
+    let mut counted = Vec::new();
+    for number in 0..5 {
+        let _ = counter.take();
+        turn(&format!("turn-{number}")).await;
+        let of_turn = counter.take();
+        execute(&format!("execution-{number}")).await;
+        counted.push((of_turn, counter.take()));
+    }
+    // Requests that are sent at once count twice if the machine is too busy to send the second while the first waits.
+    let turns = counted.iter().map(|((count, _), _)| *count).min().unwrap();
+    let executions = counted.iter().map(|(_, (count, _))| *count).min().unwrap();
+    println!("round trips: {turns} per turn, {executions} per execution");
+    assert!((1..=TURN_ROUND_TRIPS).contains(&turns), "{counted:#?}");
+    assert!((1..=EXECUTION_ROUND_TRIPS).contains(&executions), "{counted:#?}");
+    gateway.stop().await;
 }

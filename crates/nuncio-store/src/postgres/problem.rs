@@ -44,6 +44,11 @@ impl SqlError {
         self.code().is_some_and(|code| codes.contains(&code))
     }
 
+    /// Whether a statement failed because its condition did not hold: it divides by the number of changed rows.
+    pub(super) fn is_unmet_condition(&self) -> bool {
+        self.code() == Some(&SqlState::DIVISION_BY_ZERO)
+    }
+
     pub(super) fn is_missing_reference(&self) -> bool {
         self.code() == Some(&SqlState::FOREIGN_KEY_VIOLATION)
     }

@@ -1,5 +1,6 @@
 //! One transaction of a lane.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use tokio_postgres::Statement;
 use super::super::audit::LaneAuditHead;
 use super::super::connection::Session;
 use super::super::problem::SqlError;
-use super::super::writes::{CounterRow, Refusal, SqlWrite, Writes, params};
+use super::super::writes::{CounterRow, Refusal, SqlValue, SqlWrite, Writes, params};
 use super::super::{changes, forget, nodes};
 
 /// Reason why a transaction was not committed.
@@ -64,6 +65,14 @@ impl Transaction<'_> {
     /// `Rejected` names the commits that must be repeated alone.
     pub(super) async fn commit_together(&self, group: &[&[Change]], head: &mut LaneAuditHead) -> Step {
         let mut moved = head.clone();
+        if let [changes] = group
+            && let Some(committed) = self.commit_in_one_trip(changes, &mut moved).await
+        {
+            committed?;
+            *head = moved;
+            return Ok(());
+        }
+        moved.clone_from(head);
         let applied = self.apply_together(group, &mut moved).await;
         self.finish(applied).await?;
         *head = moved;
@@ -101,7 +110,9 @@ impl Transaction<'_> {
             writes.push(unit);
         }
         let preamble = self.preamble(&writes);
-        let mut results = self.pipeline(preamble.iter().chain(writes.iter().flatten())).await?.into_iter();
+        let statements = preamble.iter().chain(writes.iter().flatten());
+        let statements = statements.map(|write| (write.sql, write.params.as_slice()));
+        let mut results = self.pipeline(statements).await?.into_iter();
         for (write, result) in preamble.iter().zip(&mut results) {
             if result.map_err(TransactionFailure::of_problem)? == 0
                 && let Some(failure) = write.refusal.as_ref().and_then(TransactionFailure::of_refusal)
@@ -132,6 +143,34 @@ impl Transaction<'_> {
             }
         }
         if rejected.is_empty() { Ok(()) } else { Err(TransactionFailure::Rejected(rejected)) }
+    }
+
+    /// Commits one unit and sends `COMMIT` with its statements, each of which fails if its condition does not hold.
+    /// `None` if a statement has no such form.
+    async fn commit_in_one_trip(&self, changes: &[Change], head: &mut LaneAuditHead) -> Option<Step> {
+        let mut unit = Writes::new();
+        if changes.iter().try_for_each(|change| changes::translate(change, head, &mut unit)).is_err() {
+            return None;
+        }
+        let writes: Writes = self.preamble(std::slice::from_ref(&unit)).into_iter().chain(unit).collect();
+        let statements: Option<Vec<_>> = writes.iter().map(failing_form).collect();
+        let statements = statements?;
+        let commit: (&str, &[SqlValue]) = ("COMMIT", &[]);
+        let sent = statements.iter().map(AsRef::as_ref).zip(writes.iter().map(|write| write.params.as_slice()));
+        let results = match self.pipeline(sent.chain([commit])).await {
+            Ok(results) => results,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let refusals = writes.iter().map(|write| write.refusal.as_ref()).chain([None]);
+        // After a failed statement, `COMMIT` rolls back.
+        let failed = results.into_iter().zip(refusals).find_map(|(result, refusal)| Some((result.err()?, refusal)));
+        let Some((problem, refusal)) = failed else { return Some(Ok(())) };
+        Some(Err(match refusal {
+            _ if problem.is_lost_connection() || self.session.is_closed() => TransactionFailure::InDoubt,
+            Some(refusal) if problem.is_unmet_condition() => TransactionFailure::of_refusal(refusal)
+                .unwrap_or_else(|| TransactionFailure::Rejected(BTreeSet::from([0]))),
+            _ => TransactionFailure::Rejected(BTreeSet::from([0])),
+        }))
     }
 
     async fn apply_stepwise(&self, changes: &[Change], head: &mut LaneAuditHead) -> Step {
@@ -206,16 +245,16 @@ impl Transaction<'_> {
     /// Executes the statements in order without waiting for each other.
     async fn pipeline(
         &self,
-        writes: impl Iterator<Item = &SqlWrite>,
+        statements: impl Iterator<Item = (&str, &[SqlValue])>,
     ) -> Result<Vec<Result<u64, SqlError>>, TransactionFailure> {
-        let mut prepared: Vec<(Statement, &SqlWrite)> = Vec::new();
-        for write in writes {
-            let statement = self.session.prepare(write.sql).await.map_err(TransactionFailure::of_problem)?;
-            prepared.push((statement, write));
+        let mut prepared: Vec<(Statement, &[SqlValue])> = Vec::new();
+        for (sql, params) in statements {
+            let statement = self.session.prepare(sql).await.map_err(TransactionFailure::of_problem)?;
+            prepared.push((statement, params));
         }
         let mut running: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::with_capacity(prepared.len());
-        for (statement, write) in &prepared {
-            running.push(Box::pin(self.session.client.execute_raw(statement, &write.params)));
+        for (statement, params) in &prepared {
+            running.push(Box::pin(self.session.client.execute_raw(statement, *params)));
         }
         let mut results: Vec<Option<Result<u64, tokio_postgres::Error>>> = running.iter().map(|_| None).collect();
         let (mut first_open, mut is_sent) = (0, false);
@@ -241,6 +280,21 @@ impl Transaction<'_> {
         })
         .await;
         Ok(results.into_iter().flatten().map(|result| result.map_err(SqlError::from)).collect())
+    }
+}
+
+/// The SQL of a statement that fails if it must change a row and changes none; `None` if it has no such form.
+fn failing_form(write: &SqlWrite) -> Option<Cow<'static, str>> {
+    let sql = write.sql;
+    if write.refusal.is_none() {
+        return Some(sql.into());
+    }
+    match sql.split_whitespace().next() {
+        Some("INSERT" | "UPDATE" | "DELETE") if !sql.contains("RETURNING") => {
+            Some(format!("WITH changed AS ({sql} RETURNING 1) SELECT 1 / count(*) FROM changed").into())
+        }
+        Some("SELECT") => Some(format!("SELECT 1 / count(*) FROM ({sql}) AS found").into()),
+        _ => None,
     }
 }
 
