@@ -55,10 +55,15 @@ impl PostgresDatabase {
     /// Runs SQL in this database and returns its output, one line per row.
     #[must_use]
     pub fn query(&self, sql: &str) -> String {
-        let output = psql(&self.url, sql).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        query(&self.url, sql)
     }
+}
+
+/// Runs SQL and returns its output, one line per row.
+pub(crate) fn query(url: &str, sql: &str) -> String {
+    let output = psql(url, sql).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// Folder of the lock files of a server's databases.

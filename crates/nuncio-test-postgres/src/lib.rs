@@ -7,7 +7,9 @@
 mod database;
 mod round_trips;
 mod server;
+mod small_disk;
 
 pub use database::PostgresDatabase;
 pub use round_trips::RoundTripCounter;
 pub use server::{PostgresServer, installed_programs};
+pub use small_disk::SmallDisk;

@@ -9,6 +9,8 @@ use std::{env, fs};
 
 use tempfile::TempDir;
 
+use crate::database::query;
+
 /// Folder of PostgreSQL's programs on Debian, below which each version has one.
 const DEBIAN_PROGRAMS: &str = "/usr/lib/postgresql";
 
@@ -120,6 +122,19 @@ impl PostgresServer {
         format!("postgres://postgres@{host}:{}/{database}", self.port)
     }
 
+    /// Runs SQL in a database of this server and returns its output, one line per row.
+    #[must_use]
+    pub fn query(&self, database: &str, sql: &str) -> String {
+        query(&self.url(database), sql)
+    }
+
+    /// Id of the process whose children serve the connections.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        let text = fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        text.lines().next().and_then(|line| line.parse().ok()).expect("the first line is the process id")
+    }
+
     /// The server's log so far.
     #[must_use]
     pub fn log(&self) -> String {
@@ -166,6 +181,6 @@ impl Drop for PostgresServer {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

@@ -53,6 +53,8 @@ mod conformance;
 mod crash;
 #[path = "it/data_directory.rs"]
 mod data_directory;
+#[path = "it/database_faults.rs"]
+mod database_faults;
 #[path = "it/did.rs"]
 mod did;
 #[path = "it/diff.rs"]
