@@ -8,7 +8,7 @@ use crate::process::Server;
 
 mod people;
 mod primitives;
-mod relay;
+pub(crate) mod relay;
 pub(crate) mod rows;
 mod seal;
 mod sockets;

@@ -8,8 +8,9 @@ use serde_json::json;
 use crate::client::{RawHttpConnection, field};
 use crate::process::Server;
 use crate::report::{ThroughputMeasurement, heading, measure, row};
+use crate::store::BenchStore;
 
-mod conversation_age;
+pub(crate) mod conversation_age;
 
 const DELTAS: usize = 1000;
 
@@ -26,7 +27,7 @@ struct ServerCpuCosts {
 
 /// Which sessions have turns at the same time in the benchmark.
 #[derive(Clone, Copy)]
-enum SessionDiskLayout {
+pub(crate) enum SessionDiskLayout {
     /// Sessions that were created one after the other.
     Together,
     /// Sessions that were created at different times, so that each has its own pages on disk.
@@ -78,7 +79,7 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
         println!("| {what} | {ours:.2} µs | {theirs:.2} µs | {:.1} |", theirs / ours);
     }
     println!();
-    conversation_age::run(nuncio, &agents, 1000 / scale).await?;
+    conversation_age::run(nuncio, &agents, 1000 / scale, &BenchStore::Sqlite).await?;
     memory(nuncio, &agents, scale).await
 }
 
@@ -168,7 +169,7 @@ pub(crate) async fn measure_gets(
     .await
 }
 
-async fn sessions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
+pub(crate) async fn sessions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     const CLIENTS: usize = 64;
     let connections = connect(server, CLIENTS).await?;
     measure(server, count / CLIENTS * CLIENTS, async {
@@ -184,7 +185,7 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<ThroughputMea
 }
 
 /// Measures turns with a short answer, ten per session.
-async fn small_turns(
+pub(crate) async fn small_turns(
     server: &Server,
     count: usize,
     going_on: SessionDiskLayout,

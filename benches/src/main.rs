@@ -11,6 +11,7 @@ mod process;
 mod report;
 mod skill;
 mod sql;
+mod store;
 
 use std::path::PathBuf;
 
@@ -87,6 +88,8 @@ enum Benchmark {
         #[arg(long)]
         quick: bool,
     },
+    /// Both stores: operations, large stores, old conversations
+    Store(store::StoreBenchmark),
     /// Lower bound for executions: the same rows written directly
     Sql {
         /// Number of executions
@@ -114,6 +117,7 @@ async fn main() -> anyhow::Result<()> {
         Benchmark::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
         Benchmark::A2hJudge { quick } => judge::run(quick),
         Benchmark::A2h { nuncio, examples: _, part, quick } => a2h::run(&nuncio, part, quick).await,
+        Benchmark::Store(options) => store::run(&options).await,
         Benchmark::Rows { count, told } => a2h::rows::run(count, told).await,
         Benchmark::Sql { count } => sql::run(count).await,
         Benchmark::Anp { nuncio, examples: _, verifier, quick } => anp::run(&nuncio, &verifier, quick).await,

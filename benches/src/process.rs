@@ -7,6 +7,20 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+/// CPU time that the running children of a process have used, in microseconds.
+pub(crate) fn cpu_micros_of_children(parent: u32) -> f64 {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let nanos = processes.filter_map(|process| {
+        let status = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        // The fields after the name, which may contain spaces: state, parent, …
+        let mut fields = status.rsplit(')').next()?.split_whitespace();
+        let is_child = fields.nth(1)?.parse::<u32>().ok()? == parent;
+        let times = is_child.then(|| std::fs::read_to_string(process.path().join("schedstat")))?;
+        times.ok()?.split(' ').next()?.parse::<f64>().ok()
+    });
+    nanos.sum::<f64>() / 1000.0
+}
+
 pub(crate) struct Server {
     child: Child,
     /// Address of the server as `HOST:PORT`.

@@ -15,7 +15,7 @@ use crate::sql;
 
 const CLIENTS: usize = 64;
 
-const AGENT: &str = r#"
+pub(crate) const AGENT: &str = r#"
 [agent]
 name = "bench"
 version = "1.0.0"
@@ -91,7 +91,7 @@ fn request() -> String {
 }
 
 /// Measures executions whose start and result are separate requests.
-async fn executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
+pub(crate) async fn executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     let body = request();
     measured(server, count, async |connection| {
         let accepted = connection.post("/skills/bench/instant/invoke", &body).await?;
@@ -105,7 +105,7 @@ async fn executions(server: &Server, count: usize) -> anyhow::Result<ThroughputM
 }
 
 /// Measures executions that are started, completed and returned in one request.
-async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
+pub(crate) async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Result<ThroughputMeasurement> {
     let body = request();
     measured(server, count, async |connection| {
         let result = connection.post_with("/skills/bench/instant/invoke", "prefer: wait=10\r\n", &body).await?;

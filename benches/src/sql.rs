@@ -120,7 +120,7 @@ pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
     let content: String = connection.query_row("SELECT content FROM executions LIMIT 1", [], |row| row.get(0))?;
     let outcome: String = connection.query_row("SELECT outcome FROM executions LIMIT 1", [], |row| row.get(0))?;
     let (record, previous, hash, seq): (String, String, String, i64) = connection.query_row(
-        "SELECT record, previous, hash, seq FROM audit_links ORDER BY seq DESC LIMIT 1",
+        "SELECT record, previous, hash, seq FROM audit_links ORDER BY number DESC LIMIT 1",
         [],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
@@ -130,7 +130,8 @@ pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
             "INSERT INTO executions (id, state, attempt, updated_at, kept_until, outcome, content)
              VALUES (?1, 'completed', 1, 1, 9000000000000, ?2, ?3)",
         )?;
-        let mut link = all.prepare("INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)")?;
+        let mut link =
+            all.prepare("INSERT INTO audit_links (number, seq, previous, hash, record) VALUES (?1, ?1, ?2, ?3, ?4)")?;
         for number in 0..count {
             // The ids are like real ones: a prefix that grows with time, and a random rest.
             let random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> anyhow::Result<()> {
-    if !["aap", "skill", "anp", "a2h", "a2h-judge"].contains(&name) {
-        bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h, a2h-judge");
+pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool, options: &[String]) -> anyhow::Result<()> {
+    if !["aap", "skill", "anp", "a2h", "a2h-judge", "store"].contains(&name) {
+        bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h, a2h-judge, store");
     }
     if peer.is_some() && name != "aap" {
         bail!("only the benchmark aap has a --peer");
@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> 
     if quick {
         bench.arg("--quick");
     }
-    if !bench.status()?.success() {
+    if !bench.args(options).status()?.success() {
         bail!("the benchmark did not finish");
     }
     Ok(())

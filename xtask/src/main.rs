@@ -86,7 +86,7 @@ enum XtaskCommand {
     },
     /// Measure the release binary beside a bare limit, in one run
     Bench {
-        /// What to measure: aap, skill, anp, a2h, a2h-judge
+        /// What to measure: aap, skill, anp, a2h, a2h-judge, store
         name: String,
         /// With aap: a program that is another server of the protocol, measured in the same run
         #[arg(long)]
@@ -94,6 +94,9 @@ enum XtaskCommand {
         /// A tenth of everything, to see that it works
         #[arg(long)]
         quick: bool,
+        /// Passed on to the benchmark, such as `--part filled --executions N --sessions N` of store
+        #[arg(last = true)]
+        options: Vec<String>,
     },
 }
 
@@ -109,7 +112,9 @@ fn main() -> anyhow::Result<()> {
         XtaskCommand::Simulate { options } => simulate::run(&root, &options),
         XtaskCommand::Schema { check } => schema::run(&root, check),
         XtaskCommand::Attack { names } => attack::run(&root, &names),
-        XtaskCommand::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),
+        XtaskCommand::Bench { name, peer, quick, options } => {
+            bench::run(&root, &name, peer.as_deref(), quick, &options)
+        }
     }
 }
 

@@ -88,7 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("nuncio-attacks", &["nuncio-core", "nuncio-identity"]),
     ("nuncio-simulator", &["nuncio-agent-file", "nuncio-core", "nuncio-engine", "nuncio-judge", "nuncio-store"]),
-    ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp"]),
+    ("nuncio-bench", &["nuncio-core", "nuncio-judge", "nuncio-identity", "nuncio-anp", "nuncio-test-postgres"]),
     (
         "nuncio-fuzz",
         &[

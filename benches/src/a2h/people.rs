@@ -182,6 +182,8 @@ pub(super) fn unique() -> u64 {
 
 /// Runs an admin command on the server.
 async fn order(data: &Path, order: &Value) -> anyhow::Result<Value> {
+    let mut order = order.clone();
+    order["token"] = json!(std::fs::read_to_string(data.join("admin.token"))?);
     let mut stream = UnixStream::connect(data.join("admin.sock")).await?;
     stream.write_all(format!("{order}\n").as_bytes()).await?;
     let mut answer = String::new();

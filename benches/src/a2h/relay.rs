@@ -63,12 +63,12 @@ fn bare(count: usize, told: usize) -> anyhow::Result<ThroughputMeasurement> {
 }
 
 #[derive(Clone, Copy)]
-enum SenderKind {
+pub(crate) enum SenderKind {
     Person,
     Agent,
 }
 
-struct RelayBenchSetup {
+pub(crate) struct RelayBenchSetup {
     devices: Vec<BenchDevice>,
     agents: Vec<String>,
     /// Conversation ids, by device, then by agent.
@@ -76,7 +76,7 @@ struct RelayBenchSetup {
 }
 
 impl RelayBenchSetup {
-    async fn prepare(server: &Server, data: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn prepare(server: &Server, data: &Path) -> anyhow::Result<Self> {
         let mut devices = people::enrol(server, data, CLIENTS).await?;
         let mut connection = RawHttpConnection::open(&server.address).await?;
         let mut agents = Vec::new();
@@ -102,7 +102,7 @@ impl RelayBenchSetup {
 
     /// Sends `count` messages from 64 clients, each in all of its conversations in turn; returns when all listeners
     /// have received them.
-    async fn send(
+    pub(crate) async fn send(
         &self,
         server: &Server,
         count: usize,

@@ -158,7 +158,7 @@ async fn reauth(socket: &mut DeviceWebSocket) -> anyhow::Result<u64> {
 }
 
 /// Connected devices that count received messages.
-pub(super) struct ListeningSockets {
+pub(crate) struct ListeningSockets {
     _tasks: JoinSet<()>,
     received: Arc<AtomicUsize>,
 }

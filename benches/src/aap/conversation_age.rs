@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nuncio_test_postgres::PostgresServer;
 use rusqlite::{Connection as Database, params};
 use serde_json::json;
 
@@ -9,6 +10,7 @@ use super::{connect, in_parallel, new_session, sessions};
 use crate::client::RawHttpConnection;
 use crate::process::Server;
 use crate::report::measure;
+use crate::store::BenchStore;
 
 /// Numbers of earlier turns that are compared, the first of them with all others.
 const AGES: [u32; 4] = [0, 10, 100, 1000];
@@ -20,12 +22,10 @@ const REPETITIONS: usize = 5;
 
 /// Measures turns in `count` conversations of each age that take turns, and prints their costs. All conversations are
 /// in one store, and none is in memory before its first turn.
-pub(super) async fn run(nuncio: &Path, agents: &str, count: usize) -> anyhow::Result<()> {
+pub(crate) async fn run(nuncio: &Path, agents: &str, count: usize, store: &BenchStore<'_>) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
-    let path = data.path().display().to_string();
-    let arguments = ["--json", "serve", agents, "--listen", "127.0.0.1:0", "--data", &path];
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
-    let server = Server::start(nuncio, &arguments).await?;
+    let server = store.serve(nuncio, agents, data.path()).await?;
     let mut connection = RawHttpConnection::open(&server.address).await?;
     let mut groups = Vec::new();
     for age in AGES {
@@ -40,9 +40,12 @@ pub(super) async fn run(nuncio: &Path, agents: &str, count: usize) -> anyhow::Re
         groups.push((age, ids));
     }
     server.stop().await?;
-    repeat_first_turns(&data.path().join("nuncio.db"), &groups)?;
+    match store {
+        BenchStore::Sqlite => repeat_first_turns(&data.path().join("nuncio.db"), &groups)?,
+        BenchStore::Postgres { server, database } => repeat_first_turns_in_postgres(server, database, &groups),
+    }
 
-    let server = Server::start(nuncio, &arguments).await?;
+    let server = store.serve(nuncio, agents, data.path()).await?;
     sessions(&server, 640).await?;
     let mut measured = [const { Vec::new() }; AGES.len()];
     for _ in 0..REPETITIONS {
@@ -86,6 +89,27 @@ fn repeat_first_turns(store: &Path, groups: &[(u32, Vec<String>)]) -> anyhow::Re
         }
     }
     Ok(transaction.commit()?)
+}
+
+/// Like [`repeat_first_turns`]. Triggers would update one counter for each row, so they are off.
+fn repeat_first_turns_in_postgres(server: &PostgresServer, database: &str, groups: &[(u32, Vec<String>)]) {
+    let _ = server.query(database, "CREATE TABLE ages (session TEXT, more INTEGER)");
+    for (age, ids) in groups.iter().filter(|(age, _)| *age > 1) {
+        let more = age - 1;
+        let rows: Vec<_> = ids.iter().map(|id| format!("('{id}', {more})")).collect();
+        let _ = server.query(database, &format!("INSERT INTO ages VALUES {}", rows.join(",")));
+    }
+    let copies = "SET session_replication_role = replica;
+        INSERT INTO messages (session, number, turn, message)
+        SELECT messages.session, number + 2 * n, turn + n, message
+        FROM ages JOIN messages USING (session), generate_series(1, more) AS n WHERE turn = 1;
+        INSERT INTO turns (session, number, mode, protocol, node, started_at, ended_at, stop, events)
+        SELECT turns.session, number + n, mode, protocol, node, started_at, ended_at, stop, events
+        FROM ages JOIN turns USING (session), generate_series(1, more) AS n WHERE number = 1;
+        DROP TABLE ages";
+    let _ = server.query(database, copies);
+    let _ = server.query(database, "VACUUM ANALYZE");
+    let _ = server.query(database, "CHECKPOINT");
 }
 
 /// CPU time of a turn in these conversations, in microseconds.
