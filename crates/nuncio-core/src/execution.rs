@@ -95,6 +95,23 @@ pub struct TraceIds {
     pub traceparent: Option<String>,
 }
 
+/// Length limit of a `traceparent`, in bytes.
+const MAX_TRACEPARENT: usize = 256;
+
+/// Returns the text if it is a valid W3C `traceparent`.
+#[must_use]
+pub fn traceparent(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let whole = matches!(parts.as_slice(), [version, trace, span, flags, ..]
+        if hex(version, 2) && *version != "ff" && hex(trace, 32) && hex(span, 16) && hex(flags, 2)
+            && (parts.len() == 4 || *version != "00")
+            && trace.bytes().any(|b| b != b'0') && span.bytes().any(|b| b != b'0'));
+    (whole && text.len() <= MAX_TRACEPARENT).then(|| text.to_owned())
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionFailure {
     pub code: ErrorCode,

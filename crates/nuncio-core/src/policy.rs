@@ -17,6 +17,8 @@ string_enum! {
         Anp = "anp",
         /// The protocol is A2H, Agent to Human.
         A2h = "a2h",
+        /// The protocol is MCP, the Model Context Protocol, with the agent as the server.
+        Mcp = "mcp",
     }
 }
 

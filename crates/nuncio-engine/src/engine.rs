@@ -316,6 +316,19 @@ impl Engine {
         &self.context().clock
     }
 
+    /// Encrypts a text that a caller stores and sends back. It opens only for the same `purpose`, on every node with the
+    /// same secret key.
+    #[must_use]
+    pub fn seal_for(&self, purpose: &str, text: &str) -> String {
+        self.context().seal(purpose, text)
+    }
+
+    /// Decrypts a text of [`Self::seal_for`]; `None` if it was changed or sealed for another purpose.
+    #[must_use]
+    pub fn open_sealed(&self, purpose: &str, sealed: &str) -> Option<String> {
+        self.context().cipher.open(purpose, sealed)
+    }
+
     #[must_use]
     pub fn new_request_id(&self) -> String {
         // A request id is not secret and every request needs one, so a random prefix and a counter suffice.

@@ -15,6 +15,7 @@ use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::store::JobKind;
 use nuncio_http::BodyLimits;
 use nuncio_http::front::{ProtocolFront, StartedFront};
+use nuncio_mcp::server::{McpFront, McpServerState};
 use nuncio_skill::crawl::SkillCrawler;
 use nuncio_skill::server::{RequestAuthenticator, RequestCheckResult, SkillFront, SkillServerState};
 use tokio_util::sync::CancellationToken;
@@ -28,8 +29,13 @@ use crate::webhooks::{ExecutionCallbackSender, WebhookSigner};
 type StartFrontFn = fn(&ProtocolDependencies<'_>) -> StartedFront;
 
 /// Each front and how it is started, in the order in which pages and commands show them.
-const FRONTS: &[(&dyn ProtocolFront, StartFrontFn)] =
-    &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
+const FRONTS: &[(&dyn ProtocolFront, StartFrontFn)] = &[
+    (&AapFront, start_aap),
+    (&SkillFront, start_skill),
+    (&AnpFront, start_anp),
+    (&A2hFront, start_a2h),
+    (&McpFront, start_mcp),
+];
 
 pub fn fronts() -> impl Iterator<Item = &'static dyn ProtocolFront> {
     FRONTS.iter().map(|(front, _)| *front)
@@ -98,6 +104,17 @@ fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {
     StartedFront::new(nuncio_a2h::server::routes(a2h))
         .with_handler(JobKind::Delivery, JobLimits::WEB_REQUESTS, webhooks.clone())
         .with_handler(JobKind::Probe, JobLimits::WEB_REQUESTS, webhooks)
+}
+
+fn start_mcp(parts: &ProtocolDependencies<'_>) -> StartedFront {
+    let accepts_tokens = !parts.auth.issuers.is_empty();
+    let base = parts.hosting.host.base.as_str();
+    StartedFront::new(nuncio_mcp::server::routes(McpServerState::new(
+        parts.engine.clone(),
+        parts.bodies.clone(),
+        base,
+        accepts_tokens,
+    )))
 }
 
 #[derive(Debug)]

@@ -48,6 +48,8 @@ mod inbox;
 mod keys;
 #[path = "it/limits.rs"]
 mod limits;
+#[path = "it/mcp.rs"]
+mod mcp;
 #[path = "it/oauth.rs"]
 mod oauth;
 #[path = "it/openapi.rs"]

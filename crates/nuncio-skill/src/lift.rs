@@ -187,19 +187,6 @@ pub(crate) fn own_trace_id(text: String) -> Result<String, EngineError> {
     if text.len() <= MAX_TRACE { Ok(text) } else { Err(bad_header("X-Skill-Trace-Id")) }
 }
 
-/// Returns the text if it is a valid W3C `traceparent`.
-pub(crate) fn traceparent(text: &str) -> Option<String> {
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    let whole = matches!(parts.as_slice(), [version, trace, span, flags, ..]
-        if hex(version, 2) && *version != "ff" && hex(trace, 32) && hex(span, 16) && hex(flags, 2)
-            && (parts.len() == 4 || *version != "00")
-            && trace.bytes().any(|b| b != b'0') && span.bytes().any(|b| b != b'0'));
-    (whole && text.len() <= MAX_TRACE).then(|| text.to_owned())
-}
-
 /// Trace id of a `traceparent`.
 pub(crate) fn trace_id(traceparent: &str) -> Option<String> {
     traceparent.split('-').nth(1).map(str::to_owned)
@@ -217,7 +204,7 @@ mod tests {
     #[test]
     fn malformed_traceparent_is_ignored_and_valid_one_yields_its_trace_id() {
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert_eq!(traceparent(good).as_deref(), Some(good));
+        assert_eq!(nuncio_core::execution::traceparent(good).as_deref(), Some(good));
         assert_eq!(trace_id(good).unwrap(), "4bf92f3577b34da6a3ce929d0e0e4736");
         for bad in [
             "",
@@ -228,7 +215,7 @@ mod tests {
             "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
         ] {
-            assert_eq!(traceparent(bad), None, "{bad}");
+            assert_eq!(nuncio_core::execution::traceparent(bad), None, "{bad}");
         }
     }
 }

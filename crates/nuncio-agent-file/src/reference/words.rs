@@ -70,6 +70,7 @@ impl DocumentedAgentFileKey {
             Protocol::Skill => "Skill Sharing",
             Protocol::Anp => "ANP",
             Protocol::A2h => "A2H",
+            Protocol::Mcp => "MCP",
         };
         self.protocols.iter().map(name).collect::<Vec<_>>().join(", ")
     }

@@ -9,6 +9,7 @@ use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
+use nuncio_engine::call::ClientDecision;
 use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::sync_call::SyncToolCall;
 use nuncio_engine::{Caller, EngineError};
@@ -104,6 +105,7 @@ async fn run(
         served: Arc::clone(served),
         tool: ToolName::parse(method).map_err(|_| RpcError::new(AnpErrorCode::MethodNotFound))?,
         arguments,
+        client: ClientDecision::NotAsked,
         trace: TraceIds::default(),
     };
     let ended = anp.engine.calls().call_and_wait(call).await?;

@@ -2,11 +2,14 @@
 
 use http::Method;
 
-/// Rules for a path prefix and the paths below it. API keys and tokens of issuers are accepted everywhere, except that
-/// credentials are ignored on public documents that are the same for every caller.
+/// Rules for a path prefix and the paths below it, or those of them that end with a suffix. API keys and tokens of
+/// issuers are accepted everywhere, except that credentials are ignored on public documents that are the same for every
+/// caller.
 #[derive(Debug, Clone, Copy)]
 pub struct PathRules {
     pub prefix: &'static str,
+    /// End of the paths below the prefix to which the rules are limited; empty for all.
+    pub suffix: &'static str,
     /// Whether `GET` and `HEAD` of a path read a public document, where invalid credentials are ignored.
     pub is_public: fn(&str) -> bool,
     /// Whether public documents show more to some callers, so that callers are identified there too.
@@ -51,6 +54,7 @@ impl PathRules {
     pub const fn new(prefix: &'static str) -> Self {
         Self {
             prefix,
+            suffix: "",
             is_public: |_| false,
             public_varies: false,
             tokens: &[],
@@ -70,7 +74,8 @@ impl PathRules {
 
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
-        path.strip_prefix(self.prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let is_below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        path.strip_prefix(self.prefix).is_some_and(|rest| is_below(rest) && rest.ends_with(self.suffix))
     }
 
     #[must_use]

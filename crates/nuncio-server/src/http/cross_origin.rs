@@ -13,11 +13,12 @@ use nuncio_http::pages::sender::{RequestOrigin, host, sender};
 use super::MiddlewareState;
 
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
-const ALLOWED_HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
+const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, idempotency-key, last-event-id, x-request-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name",
+);
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "retry-after, x-request-id, www-authenticate, authentication-info, accept-signature, link, etag, location, \
-     content-language, idempotency-replayed",
+     content-language, idempotency-replayed, mcp-session-id",
 );
 
 #[derive(Debug)]

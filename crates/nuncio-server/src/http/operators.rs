@@ -39,6 +39,8 @@ pub(super) fn table() -> Vec<(&'static str, MethodRouter<OperatorRoutes>)> {
         ("/openapi.json", get(openapi)),
         ("/.well-known/jwks.json", get(jwks)),
         (resource::PATH, get(resource::describe)),
+        (resource::ONLY_AGENT_PATH, get(resource::describe_only_agent)),
+        (resource::AGENT_PATH, get(resource::describe_agent)),
     ]
 }
 

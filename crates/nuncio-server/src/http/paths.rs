@@ -37,8 +37,8 @@ const fn page(prefix: &'static str) -> PathRules {
     }
 }
 
-/// The rules of all paths and the front that answers there, the longest prefix first, since a front may own paths below
-/// those of another.
+/// The rules of all paths and the front that answers there, the longest prefix with its suffix first, since a front may
+/// own paths below those of another.
 pub(super) struct PathOwners(Vec<PathOwner>);
 
 impl PathOwners {
@@ -47,7 +47,7 @@ impl PathOwners {
         let of_fronts =
             fronts().flat_map(|front| front.paths().iter().map(move |rules| PathOwner { rules, front: Some(front) }));
         let mut owners: Vec<_> = own.chain(of_fronts).collect();
-        owners.sort_by_key(|owner| Reverse(owner.rules.prefix.len()));
+        owners.sort_by_key(|owner| Reverse(owner.rules.prefix.len() + owner.rules.suffix.len()));
         Self(owners)
     }
 
@@ -126,6 +126,9 @@ mod tests {
             ("/registry/agents/x", Some("ANP")),
             ("/registry/other", Some("Skill Sharing")),
             ("/agents/desk/did.json", Some("ANP")),
+            ("/agents/desk/mcp", Some("MCP")),
+            ("/agents/mcp/ad.json", Some("ANP")),
+            ("/mcp", Some("MCP")),
             ("/a2h/users/me", Some("A2H")),
             ("/aap/meta", Some("AAP")),
             ("/aapx", None),

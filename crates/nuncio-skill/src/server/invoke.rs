@@ -164,7 +164,7 @@ fn allowed(skill: &Skill) -> String {
 fn head(headers: &HeaderMap) -> Result<InvocationOptionHeaders, EngineError> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose();
     let text = |name: &str| text(name).map_err(|_| lift::bad_header(name));
-    let traceparent = text("traceparent")?.as_deref().and_then(lift::traceparent);
+    let traceparent = text("traceparent")?.as_deref().and_then(nuncio_core::execution::traceparent);
     Ok(InvocationOptionHeaders {
         idempotency_key: idempotency_key(headers)?.map(str::to_owned),
         trace_id: text("x-skill-trace-id")?

@@ -327,6 +327,7 @@ async fn lint_connect_reaches_model_servers_agents_skills_and_mcp_over_http() {
         "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n".to_owned(),
         format!("[brain]\nkind = \"model\"\nprovider = \"ollama\"\nmodel = \"m\"\nbase_url = \"{url}/v1\"\n"),
         format!("[[mcp]]\nname = \"far\"\nurl = \"{url}/mcp\"\nimport = true\n"),
+        format!("[[mcp]]\nname = \"wrong\"\nurl = \"{url}/aap\"\nimport = true\n"),
         tool("agent", &format!("anp = \"{url}/agents/hotel/ad.json\", method = \"x\"")),
         tool("skill", &format!("skill = \"hotel/find@{host}\"")),
     ];
@@ -336,8 +337,14 @@ async fn lint_connect_reaches_model_servers_agents_skills_and_mcp_over_http() {
     let servers = report["agents"][0]["servers"].as_array().unwrap();
     let seen: Vec<_> =
         servers.iter().map(|it| (it["part"].as_str().unwrap(), it["reachable"].as_bool().unwrap())).collect();
-    // The server speaks no MCP at this address, and says so.
-    let expected = [("mcp \"far\"", false), ("brain", true), ("tool \"agent\"", true), ("tool \"skill\"", true)];
+    let expected = [
+        ("mcp \"far\"", true),
+        // The server speaks no MCP at this address.
+        ("mcp \"wrong\"", false),
+        ("brain", true),
+        ("tool \"agent\"", true),
+        ("tool \"skill\"", true),
+    ];
     assert_eq!(seen, expected, "{report}");
 }
 

@@ -1,0 +1,132 @@
+//! `tools/list` and `tools/call`: <https://modelcontextprotocol.io/specification/2026-07-28/server/tools>
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http::StatusCode;
+use nuncio_core::ErrorCode;
+use nuncio_core::agent::Tool;
+use nuncio_core::execution::TraceIds;
+use nuncio_core::ids::ToolName;
+use nuncio_core::policy::Protocol;
+use nuncio_engine::access::AuthenticationMethod;
+use nuncio_engine::call::{ClientDecision, FinishedCall, ToolCallOutcome};
+use nuncio_engine::sync_call::SyncToolCall;
+use nuncio_engine::{Caller, EngineError};
+use serde_json::Value;
+
+use super::refuse::McpFailure;
+use super::respond::{McpOutcome, PendingResult};
+use super::{AdmittedRequest, McpServerState, param_headers};
+use crate::project::{self, ResultForm};
+use crate::wire::{JsonObject, McpError, error_code, meta};
+
+/// Number of tools per page.
+const PAGE: usize = 100;
+
+/// Lists the tools that the caller may use. Tools whose scope is missing are listed to holders of access tokens, since
+/// their clients can ask the issuer for it.
+pub(super) fn list(of: &AdmittedRequest, params: &JsonObject) -> Result<Value, McpFailure> {
+    let agent = &of.served.agent;
+    let mut tools = agent.tools.iter().filter(|tool| is_listed(of, tool));
+    match params.get("cursor") {
+        None => {}
+        // The cursor is the name of the last tool of the page before.
+        Some(Value::String(last)) if tools.any(|tool| tool.name.as_str() == last) => {}
+        Some(_) => return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`cursor` is not one of this list")),
+    }
+    let page: Vec<_> = tools.by_ref().take(PAGE).collect();
+    let next = page.last().filter(|_| tools.next().is_some()).map(|tool| tool.name.to_string());
+    let described = page.into_iter().map(|tool| project::tool(of.form(), tool)).collect();
+    Ok(project::tools_result(of.form(), described, next))
+}
+
+fn is_listed(of: &AdmittedRequest, tool: &Tool) -> bool {
+    let is_reachable = tool.exposed || tool.on_device() && of.caller.person.is_some();
+    let can_ask_for_scope = matches!(of.caller.authentication, AuthenticationMethod::Token { .. });
+    is_reachable && (can_ask_for_scope || of.mcp.engine.calls().tool_status(Some(&of.caller), &of.served, tool).granted)
+}
+
+/// Calls a tool through the call chain.
+pub(super) fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result<PendingResult, McpFailure> {
+    let Some(Value::String(name)) = params.shift_remove("name") else {
+        return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`name` must be a string"));
+    };
+    let arguments = match params.shift_remove("arguments") {
+        None => JsonObject::new(),
+        Some(Value::Object(arguments)) => arguments,
+        Some(_) => return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`arguments` must be an object")),
+    };
+    let tool = ToolName::parse(&name).map_err(|_| unknown_tool(&name))?;
+    let declared = of.served.agent.tool(tool.as_str()).filter(|tool| is_listed(of, tool));
+    if let Some(declared) = declared.filter(|_| of.form() == ResultForm::Stateless) {
+        param_headers::check(&of.headers, declared.input.source(), &arguments)?;
+    }
+    let traceparent = params.get("_meta").and_then(|meta| meta.get(meta::TRACEPARENT)).and_then(Value::as_str);
+    let cancel = of.mcp.engine.calls().new_cancellation();
+    let call = SyncToolCall {
+        caller: of.caller.clone(),
+        protocol: Protocol::Mcp,
+        served: Arc::clone(&of.served),
+        tool,
+        arguments,
+        client: ClientDecision::NotAsked,
+        trace: TraceIds { trace_id: None, traceparent: traceparent.and_then(nuncio_core::execution::traceparent) },
+    };
+    let finish = PendingToolCall { mcp: of.mcp.clone(), form: of.form(), call };
+    let token = cancel.clone();
+    Ok(PendingResult { outcome: Box::pin(finish.run(token)), cancel })
+}
+
+struct PendingToolCall {
+    mcp: McpServerState,
+    form: ResultForm,
+    call: SyncToolCall,
+}
+
+impl PendingToolCall {
+    async fn run(self, cancel: tokio_util::sync::CancellationToken) -> McpOutcome {
+        let (calls, call) = (self.mcp.engine.calls(), self.call.clone());
+        let ended = match calls.call_until_cancelled(call, cancel).await? {
+            ToolCallOutcome::Ended(ended) => ended,
+            ToolCallOutcome::AskClient => {
+                return Err(EngineError::new(ErrorCode::Internal, "this call has no app that could be asked").into());
+            }
+        };
+        self.result(&ended)
+    }
+
+    fn result(&self, ended: &FinishedCall) -> McpOutcome {
+        let agent = &self.call.served.agent;
+        match &ended.result {
+            Err(failure) if failure.code == ErrorCode::ToolNotFound => Err(unknown_tool(self.call.tool.as_str())),
+            Err(failure) if failure.code == ErrorCode::ScopeNotGranted => {
+                self.missing_scope(&failure.message).map_or_else(|| Ok(self.completed(ended)), Err)
+            }
+            _ => Ok(project::completed(self.form, agent, project::call_result(self.form, ended))),
+        }
+    }
+
+    fn completed(&self, ended: &FinishedCall) -> Value {
+        project::completed(self.form, &self.call.served.agent, project::call_result(self.form, ended))
+    }
+
+    /// The refusal of a call whose scope an issuer could add to the caller's access token: with the scopes that the token
+    /// has and the missing one.
+    fn missing_scope(&self, message: &str) -> Option<McpFailure> {
+        let agent = &self.call.served.agent;
+        let Caller { authentication: AuthenticationMethod::Token { scopes, .. }, .. } = &self.call.caller else {
+            return None;
+        };
+        let missing = agent.tool(self.call.tool.as_str())?.scope.clone()?;
+        let scopes: BTreeSet<_> = scopes.iter().cloned().chain([missing]).collect();
+        let error = EngineError::new(ErrorCode::ScopeNotGranted, message);
+        let failure = McpFailure { status: StatusCode::FORBIDDEN, ..McpFailure::from(error) };
+        Some(self.mcp.challenge_for(failure, &format!("/agents/{}/mcp", agent.name), &scopes))
+    }
+}
+
+fn unknown_tool(name: &str) -> McpFailure {
+    let message = format!("Unknown tool: {}", nuncio_core::text::name(name));
+    McpFailure::new(StatusCode::OK, McpError::new(error_code::INVALID_PARAMS, message))
+}
