@@ -19,6 +19,7 @@ pub(super) struct AgentSection {
     pub(super) version: Version,
     pub(super) description: Option<TextByLanguage>,
     pub(super) examples: Vec<TextByLanguage>,
+    pub(super) ask: bool,
     pub(super) owner: Option<Owner>,
     pub(super) skill: Option<Skill>,
     pub(super) created: Option<Timestamp>,
@@ -39,6 +40,7 @@ pub(super) fn read(root: &TomlTableReader<'_>, publisher: &SkillIdReader) -> Opt
     let version = table.required("version", r#"a text such as "1.0.0""#).and_then(|item| version(&item));
     let description = table.item("description").and_then(|item| local_text(&item));
     let examples = examples(&table);
+    let ask = table.flag("ask").unwrap_or(true);
     let owner = table.table("owner").and_then(|table| owner(&table));
     let skill = table.table("skill").and_then(|skill| {
         if !table.has("description") && !skill.has("description") {
@@ -56,7 +58,18 @@ pub(super) fn read(root: &TomlTableReader<'_>, publisher: &SkillIdReader) -> Opt
     let created = table.item("created").and_then(|item| moment(&item));
     let presence = table.table("anp").map(|table| presence(&table)).unwrap_or_default();
     table.finish();
-    Some(AgentSection { name: name?, title, version: version?, description, examples, owner, skill, created, presence })
+    Some(AgentSection {
+        name: name?,
+        title,
+        version: version?,
+        description,
+        examples,
+        ask,
+        owner,
+        skill,
+        created,
+        presence,
+    })
 }
 
 /// Reads `examples = […]`: messages that a person could begin with.

@@ -122,6 +122,7 @@ fn read(root: &TomlTableReader<'_>) -> Option<Agent> {
         version: identity.version,
         description: identity.description,
         examples: identity.examples,
+        ask: identity.ask,
         owner: identity.owner,
         brain: brain?,
         capabilities,

@@ -8,7 +8,7 @@ use super::reader::TomlTableReader;
 use super::scopes::local_text;
 use super::skill::{self, SkillDefaultSource, SkillIdReader};
 use super::{run, schemas};
-use nuncio_core::agent::{Skill, Tool, ToolRunSpec};
+use nuncio_core::agent::{Skill, Tool, ToolEffect, ToolHints, ToolRunSpec};
 use nuncio_core::ids::ToolName;
 use nuncio_core::manifest::is_device_tool_name;
 use nuncio_core::schema::Schema;
@@ -48,6 +48,7 @@ fn tool(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>, publisher: &Skil
     let exposed = !for_devices && table.flag("expose").unwrap_or(true);
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
+    let hints = hints(table);
     let skill = table.table("skill").and_then(|skill| {
         let subject = SkillDefaultSource {
             part: name.as_ref().map(ToolName::as_str),
@@ -71,7 +72,19 @@ fn tool(table: &TomlTableReader<'_>, names: &DeclaredNames<'_>, publisher: &Skil
         human_authorization,
         timeout,
         skill: skill.map(Box::new),
+        hints,
     })
+}
+
+/// What clients are told about the tool beside its schemas.
+fn hints(table: &TomlTableReader<'_>) -> ToolHints {
+    ToolHints {
+        effect: table
+            .item("effect")
+            .and_then(|item| item.choice(&ToolEffect::ALL.map(|effect| (effect.as_str(), effect)))),
+        idempotent: table.flag("idempotent"),
+        open_world: table.flag("open_world"),
+    }
 }
 
 /// Checks an answer without values against the output schema: a wrong one would fail every call.

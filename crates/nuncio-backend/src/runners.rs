@@ -27,7 +27,8 @@ pub(crate) mod secrets;
 mod skill;
 
 pub use device::ConnectedAgentLookup;
-pub use mcp::{McpStartOptions, ToolEffect, downloads_packages};
+pub use mcp::{McpStartOptions, downloads_packages};
+pub use nuncio_core::agent::ToolEffect;
 pub use process::OWN_COMMAND_NAME;
 pub use profile::resolve_allowed;
 pub use reach::ServerReachability;

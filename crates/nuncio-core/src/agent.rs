@@ -44,6 +44,8 @@ pub struct Agent {
     pub description: Option<TextByLanguage>,
     /// Messages that a person could begin with, shown in an empty conversation.
     pub examples: Vec<TextByLanguage>,
+    /// Whether protocols of tools offer the whole agent as a tool: text in, answer out.
+    pub ask: bool,
     pub owner: Option<Owner>,
     pub brain: BrainSpec,
     pub capabilities: AapCapabilities,
@@ -279,6 +281,29 @@ pub struct Tool {
     pub timeout: Duration,
     /// How the tool is published as a skill; `None` if it is not published.
     pub skill: Option<Box<Skill>>,
+    pub hints: ToolHints,
+}
+
+/// What clients are told about a tool beside its schemas. Nothing here is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToolHints {
+    pub effect: Option<ToolEffect>,
+    /// Whether a repeated call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// Whether the tool reaches beyond a closed set of things, such as the web.
+    pub open_world: Option<bool>,
+}
+
+string_enum! {
+    /// What a tool does to its environment.
+    #[derive(PartialOrd, Ord)]
+    pub enum ToolEffect {
+        ReadOnly = "read",
+        /// The tool adds or changes something.
+        Writes = "write",
+        /// The tool may delete or overwrite something.
+        Destroys = "destructive",
+    }
 }
 
 impl Tool {

@@ -1,6 +1,7 @@
 //! From the core's agent and the results of its tools to MCP's documents.
 
-use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::agent::{Agent, Tool, ToolEffect, ToolHints};
+use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::message::{Block, Content};
 use nuncio_engine::call::FinishedCall;
 use nuncio_engine::ports::runner::ToolOutput;
@@ -91,8 +92,47 @@ pub(crate) fn tool(form: ResultForm, tool: &Tool) -> Value {
     if let Some(output) = output.filter(|schema| form == ResultForm::Stateless || schema["type"] == "object") {
         described["outputSchema"] = output.clone();
     }
-    described["annotations"] = annotations();
+    described["annotations"] = annotations(tool.hints);
     described
+}
+
+/// Name of the tool that is the whole agent.
+pub(crate) const ASK: &str = "ask";
+
+/// Whether the whole agent is a tool; a tool with the same name takes its place.
+pub(crate) fn offers_ask(agent: &Agent) -> bool {
+    agent.ask && agent.exposed_tools().all(|tool| tool.name.as_str() != ASK)
+}
+
+/// `Tool` of the whole agent.
+pub(crate) fn ask_tool(agent: &Agent) -> Value {
+    let title = agent.title_in("en");
+    let about = agent.description.as_ref().map(|text| format!(" {}", text.in_english())).unwrap_or_default();
+    let effects = agent.tools.iter().map(|tool| tool.hints.effect.unwrap_or(ToolEffect::Destroys));
+    let hints = ToolHints { effect: Some(effects.max().unwrap_or(ToolEffect::ReadOnly)), ..ToolHints::default() };
+    json!({
+        "name": ASK,
+        "title": format!("Ask {title}"),
+        "description": format!(
+            "Sends a text to the agent {title} and returns its answer.{about} The result contains `conversation`; send it \
+             again to continue the same conversation, or leave it out to begin a new one."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "What to ask or tell the agent."},
+                "conversation": {"type": "string", "description": "Handle of the conversation to continue."},
+            },
+            "required": ["text"],
+            "additionalProperties": false,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {"answer": {"type": "string"}, "conversation": {"type": "string"}},
+            "required": ["answer", "conversation"],
+        },
+        "annotations": annotations(hints),
+    })
 }
 
 /// The schema of arguments; `type` is required there, and authors may leave it out.
@@ -107,8 +147,28 @@ fn arguments_schema(source: &Value) -> Value {
 }
 
 /// Explicit values for all hints, since clients assume the worst of a missing one.
-fn annotations() -> Value {
-    json!({"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true})
+fn annotations(hints: ToolHints) -> Value {
+    json!({
+        "readOnlyHint": hints.effect == Some(ToolEffect::ReadOnly),
+        "destructiveHint": hints.effect.is_none_or(|effect| effect == ToolEffect::Destroys),
+        "idempotentHint": hints.idempotent.unwrap_or(false),
+        "openWorldHint": hints.open_world.unwrap_or(true),
+    })
+}
+
+/// `CallToolResult` of the whole agent.
+pub(crate) fn answer_result(answer: &Result<String, ExecutionFailure>, conversation: &str) -> Value {
+    match answer {
+        Ok(text) => json!({
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": {"answer": text, "conversation": conversation},
+        }),
+        Err(failure) => {
+            let mut result = failed_call(&failure.message);
+            result["_meta"] = json!({"nuncio/code": failure.code, "nuncio/conversation": conversation});
+            result
+        }
+    }
 }
 
 /// `CallToolResult` of a call that ended. The text of a failure is written for the model, which can act on it.

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::project::{self, ResultForm};
 use crate::wire::{ClientMessage, JsonObject, McpError, McpRequest, STATELESS_REVISION, error_code, meta};
 
+mod ask;
 mod challenge;
 mod front;
 mod headers;
@@ -210,7 +211,7 @@ impl AdmittedRequest {
             "ping" => Ok(self.result(&request.id, serde_json::json!({}))),
             "tools/list" => tools::list(&self, &request.params).map(|tools| self.result(&request.id, tools)),
             "tools/call" => {
-                let pending = tools::call(&self, request.params)?;
+                let pending = tools::call(&self, request.params).await?;
                 self.respond_in_session(request.id, pending).await
             }
             method => {
@@ -225,7 +226,7 @@ impl AdmittedRequest {
             "server/discover" => Ok(self.result(&request.id, project::discover_result(&self.served.agent))),
             "tools/list" => tools::list(&self, &request.params).map(|tools| self.result(&request.id, tools)),
             "tools/call" => {
-                let pending = tools::call(&self, request.params)?;
+                let pending = tools::call(&self, request.params).await?;
                 Ok(self.respond(request.id, pending).await)
             }
             method => {

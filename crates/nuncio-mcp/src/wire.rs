@@ -13,6 +13,7 @@ pub(crate) mod meta {
     pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
     pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    pub(crate) const PROGRESS_TOKEN: &str = "progressToken";
     pub(crate) const TRACEPARENT: &str = "traceparent";
 }
 
@@ -109,7 +110,8 @@ impl ClientMessage {
     }
 }
 
-fn is_id(id: &Value) -> bool {
+/// Whether a value can be an id of a request or of its progress.
+pub(crate) fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 

@@ -4,12 +4,12 @@ use super::AgentFileValueType::{
     Flag, Table, TableLike, Text, TextByLanguage, TextsByLanguage, Time, WebAddress, Word,
 };
 use super::{DocumentedAgentFileKey, key};
-use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
+use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Mcp, Skill};
 
 pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key("agent", &[Table], "", "Name, version and publication of the agent.", "智能体的名称、版本和发布方式。")
         .required()
-        .seen_by(&[Aap, Skill, Anp, A2h]),
+        .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key(
         "agent.name",
         &[Text],
@@ -18,10 +18,10 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "智能体的名称，在服务器上唯一，也是其地址的一部分：1 到 64 个小写字母、数字和连字符，以字母或数字开头。",
     )
     .required()
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key("agent.title", &[TextByLanguage], r#""Grand Hotel Assistant""#, "Name of the agent for people.", "显示给人看的名称。")
         .default_text("the name", "与名称相同")
-        .seen_by(&[Aap, Anp]),
+        .seen_by(&[Aap, Anp, Mcp]),
     key(
         "agent.version",
         &[Text],
@@ -30,9 +30,9 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "智能体的版本，格式为 MAJOR.MINOR.PATCH。没有自己版本号的技能也使用它。",
     )
     .required()
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key("agent.description", &[TextByLanguage], r#""Finds and books rooms.""#, "What the agent does.", "智能体的用途。")
-        .seen_by(&[Aap, Skill, Anp]),
+        .seen_by(&[Aap, Skill, Anp, Mcp]),
     key(
         "agent.examples",
         &[TextsByLanguage],
@@ -40,6 +40,15 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "Messages that the chat page offers before the first message: at most 8, of at most 200 characters each.",
         "对话页面在第一条消息之前建议的消息：最多 8 条，每条最多 200 个字符。",
     ),
+    key(
+        "agent.ask",
+        &[Flag],
+        "false",
+        "Whether MCP clients get the whole agent as a tool `ask`, beside its tools. A tool named `ask` takes its place.",
+        "MCP 客户端除各个工具外，是否还能通过工具 `ask` 使用整个智能体。名为 `ask` 的工具会取代它。",
+    )
+    .default("true")
+    .seen_by(&[Mcp]),
     key("agent.owner", &[Table], "", "The organisation or person responsible for the agent.", "对智能体负责的组织或个人。")
         .seen_by(&[Skill, Anp]),
     key("agent.owner.name", &[Text], r#""Grand Hotel""#, "Name of the owner.", "所有者的名称。")

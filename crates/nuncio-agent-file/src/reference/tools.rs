@@ -1,8 +1,8 @@
 //! Keys of `[[tool]]`.
 
-use super::AgentFileValueType::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber};
+use super::AgentFileValueType::{Flag, JsonSchema, Sections, Table, Text, TextByLanguage, WholeNumber, Word};
 use super::{DocumentedAgentFileKey, key};
-use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Skill};
+use nuncio_core::policy::Protocol::{A2h, Aap, Anp, Mcp, Skill};
 
 pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
     key(
@@ -12,7 +12,7 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "Something that the agent can do. The brain and callers call it by its name.",
         "智能体能做的一件事。brain 和调用方按名称调用。",
     )
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key(
         "tool.name",
         &[Text],
@@ -21,10 +21,10 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "工具的名称，在文件中唯一：1 到 128 个字母、数字、“_”、“-”和“.”；设备工具为 2 到 32 个小写字母、数字和“_”，以字母开头。",
     )
     .required()
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key("tool.title", &[TextByLanguage], r#""Add a note""#, "Name of the tool for people.", "显示给人看的名称。")
         .default_text("the name", "与名称相同")
-        .seen_by(&[Aap, Skill, Anp]),
+        .seen_by(&[Aap, Skill, Anp, Mcp]),
     key(
         "tool.description",
         &[Text],
@@ -33,7 +33,7 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "工具的用途，供 brain 和调用方查看。",
     )
     .required()
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key(
         "tool.input",
         &[JsonSchema],
@@ -42,7 +42,7 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "参数的 JSON Schema，type 须为 \"object\"。不符合的调用会被拒绝。",
     )
     .required()
-    .seen_by(&[Aap, Skill, Anp, A2h]),
+    .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key(
         "tool.output",
         &[JsonSchema],
@@ -51,7 +51,7 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "结果的 JSON Schema。结果会按 JSON 解析并检查。",
     )
     .default_text("any text", "任意文本")
-    .seen_by(&[Skill, Anp]),
+    .seen_by(&[Skill, Anp, Mcp]),
     key("tool.run", &[Table], "", "Where the tool runs. It has exactly one of the keys command, http, mcp, human, skill, anp, answer and device.", "工具在哪里运行。command、http、mcp、human、skill、anp、answer、device 中须恰好有一个。")
         .required(),
     key(
@@ -80,7 +80,34 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         "应用和其他智能体能否看到并调用该工具；为 false 时只有 brain 能调用。设备工具不能设置。",
     )
     .default("true")
-    .seen_by(&[Aap, Anp]),
+    .seen_by(&[Aap, Anp, Mcp]),
+    key(
+        "tool.effect",
+        &[Word(&["read", "write", "destructive"])],
+        r#""read""#,
+        "What a call does to its environment, for MCP clients: it only reads; it adds or changes something; or it may delete or overwrite something. Nothing enforces it.",
+        "告诉 MCP 客户端一次调用对外部的影响：read 只读取，write 新增或更改，destructive 可能删除或覆盖。不作强制检查。",
+    )
+    .default_text("clients assume the worst", "客户端按最坏情况对待")
+    .seen_by(&[Mcp]),
+    key(
+        "tool.idempotent",
+        &[Flag],
+        "true",
+        "Whether a repeated call with the same arguments changes nothing more, for MCP clients.",
+        "告诉 MCP 客户端：用相同参数重复调用是否不再产生更多更改。",
+    )
+    .default("false")
+    .seen_by(&[Mcp]),
+    key(
+        "tool.open_world",
+        &[Flag],
+        "false",
+        "Whether the tool reaches beyond a closed set of things, as a web search does, for MCP clients.",
+        "告诉 MCP 客户端：工具是否会接触封闭范围之外的内容，例如网页搜索。",
+    )
+    .default("true")
+    .seen_by(&[Mcp]),
     key(
         "tool.timeout_ms",
         &[WholeNumber(1, 600_000), WholeNumber(1, 2_592_000_000)],

@@ -16,7 +16,6 @@ use crate::within;
 use connection::McpConnection;
 use slot::ReopenableMcpConnection;
 
-pub use import::ToolEffect;
 pub use start::{McpStartOptions, downloads_packages};
 
 mod connection;

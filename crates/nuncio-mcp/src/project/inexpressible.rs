@@ -18,6 +18,9 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     if !agent.options.is_empty() {
         sentences.push("option: clients cannot set options; each has its default".to_owned());
     }
+    if agent.ask && !super::offers_ask(agent) {
+        sentences.push("agent.ask: the tool named `ask` takes the place of the whole agent".to_owned());
+    }
     for text in agent.translated_texts() {
         sentences.push(format!("{text}: only the English text is published"));
     }
@@ -26,6 +29,12 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
         if output.is_some_and(|schema| schema["type"] != "object") {
             sentences.push(format!(
                 "tool {}: clients of revision 2025-11-25 get its result as text, since its schema is not of an object",
+                tool.name
+            ));
+        }
+        if tool.hints.effect.is_none() {
+            sentences.push(format!(
+                "tool {}: clients assume that it may destroy something; `effect` says what it does",
                 tool.name
             ));
         }

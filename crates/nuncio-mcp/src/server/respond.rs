@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::AdmittedRequest;
+use super::ask::TurnProgress;
 use super::headers::accepts_stream;
 use super::refuse::McpFailure;
 use crate::wire::{error_message, result_message};
@@ -32,15 +33,23 @@ pub(super) type McpOutcome = Result<Value, McpFailure>;
 /// A result that is being computed.
 pub(super) struct PendingResult {
     pub(super) outcome: BoxFuture<'static, McpOutcome>,
+    /// What is reported meanwhile, if the client asked for it.
+    pub(super) progress: Option<TurnProgress>,
     /// Ends the computation.
     pub(super) cancel: CancellationToken,
+}
+
+impl PendingResult {
+    pub(super) fn ready(outcome: McpOutcome, cancel: CancellationToken) -> Self {
+        Self { outcome: Box::pin(std::future::ready(outcome)), progress: None, cancel }
+    }
 }
 
 impl AdmittedRequest {
     /// Responds in the revision without sessions, where a client that disconnects cancels its request.
     pub(super) async fn respond(&self, id: Value, pending: PendingResult) -> Response {
         let hung_up = pending.cancel.drop_guard();
-        self.respond_when_ready(id, pending.outcome, Some(hung_up)).await
+        self.respond_when_ready(id, pending.outcome, pending.progress, Some(hung_up)).await
     }
 
     /// Responds in a session, where only a notification cancels a request.
@@ -58,25 +67,31 @@ impl AdmittedRequest {
             let interrupted = || EngineError::new(ErrorCode::Internal, "the request was interrupted");
             receiver.await.unwrap_or_else(|_| Err(interrupted().into()))
         };
-        Ok(self.respond_when_ready(id, Box::pin(outcome), None).await)
+        Ok(self.respond_when_ready(id, Box::pin(outcome), pending.progress, None).await)
     }
 
     async fn respond_when_ready(
         &self,
         id: Value,
         mut outcome: BoxFuture<'static, McpOutcome>,
+        progress: Option<TurnProgress>,
         hung_up: Option<DropGuard>,
     ) -> Response {
         let engine = &self.mcp.engine;
         if accepts_stream(&self.headers) {
             let clock = engine.clock();
+            let wait = async {
+                if progress.is_none() {
+                    clock.sleep_until(clock.now().after(STREAM_AFTER)).await;
+                }
+            };
             tokio::select! {
                 // The result comes first, so that an instant one needs no timer.
                 biased;
                 outcome = &mut outcome => return json(&id, outcome),
-                () = async { clock.sleep_until(clock.now().after(STREAM_AFTER)).await } => {}
+                () = wait => {}
             }
-            return event_stream(engine, id, outcome, hung_up);
+            return event_stream(engine, id, outcome, progress, hung_up);
         }
         let outcome = outcome.await;
         json(&id, outcome)
@@ -99,9 +114,10 @@ fn event_stream(
     engine: &Engine,
     id: Value,
     outcome: BoxFuture<'static, McpOutcome>,
+    progress: Option<TurnProgress>,
     hung_up: Option<DropGuard>,
 ) -> Response {
-    let reader = EventStream { id, outcome: Some(outcome), clock: Arc::clone(engine.clock()), hung_up };
+    let reader = EventStream { id, outcome: Some(outcome), progress, clock: Arc::clone(engine.clock()), hung_up };
     let open = engine.open_stream();
     let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
         let piece = reader.next().await?;
@@ -120,6 +136,7 @@ struct EventStream {
     id: Value,
     /// `None` when the result was sent.
     outcome: Option<BoxFuture<'static, McpOutcome>>,
+    progress: Option<TurnProgress>,
     clock: Arc<dyn Clock>,
     hung_up: Option<DropGuard>,
 }
@@ -137,10 +154,18 @@ impl EventStream {
                     Err(failure) => error_message(Some(&self.id), &failure.error),
                 }))
             }
+            notification = next_progress(&mut self.progress) => Some(event(&notification)),
             () = self.clock.sleep_until(self.clock.now().after(HEARTBEAT_INTERVAL)) => {
                 Some(Bytes::from_static(b": still here\n\n"))
             }
         }
+    }
+}
+
+async fn next_progress(progress: &mut Option<TurnProgress>) -> Value {
+    match progress {
+        Some(progress) => progress.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use super::refuse::McpFailure;
 use super::respond::{McpOutcome, PendingResult};
-use super::{AdmittedRequest, McpServerState, param_headers};
+use super::{AdmittedRequest, McpServerState, ask, param_headers};
 use crate::project::{self, ResultForm};
-use crate::wire::{JsonObject, McpError, error_code, meta};
+use crate::wire::{JsonObject, McpError, error_code, is_id, meta};
 
 /// Number of tools per page.
 const PAGE: usize = 100;
@@ -28,17 +28,40 @@ const PAGE: usize = 100;
 /// their clients can ask the issuer for it.
 pub(super) fn list(of: &AdmittedRequest, params: &JsonObject) -> Result<Value, McpFailure> {
     let agent = &of.served.agent;
-    let mut tools = agent.tools.iter().filter(|tool| is_listed(of, tool));
+    let declared = agent.tools.iter().filter(|tool| is_listed(of, tool)).map(|tool| ListedTool::Declared(tool));
+    let mut tools = declared.chain(project::offers_ask(agent).then_some(ListedTool::Ask));
     match params.get("cursor") {
         None => {}
         // The cursor is the name of the last tool of the page before.
-        Some(Value::String(last)) if tools.any(|tool| tool.name.as_str() == last) => {}
+        Some(Value::String(last)) if tools.any(|tool| tool.name() == last) => {}
         Some(_) => return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`cursor` is not one of this list")),
     }
     let page: Vec<_> = tools.by_ref().take(PAGE).collect();
-    let next = page.last().filter(|_| tools.next().is_some()).map(|tool| tool.name.to_string());
-    let described = page.into_iter().map(|tool| project::tool(of.form(), tool)).collect();
+    let next = page.last().filter(|_| tools.next().is_some()).map(|tool| tool.name().to_owned());
+    let described = page.into_iter().map(|tool| tool.describe(of)).collect();
     Ok(project::tools_result(of.form(), described, next))
+}
+
+enum ListedTool<'a> {
+    Declared(&'a Tool),
+    /// The whole agent.
+    Ask,
+}
+
+impl ListedTool<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Declared(tool) => tool.name.as_str(),
+            Self::Ask => project::ASK,
+        }
+    }
+
+    fn describe(&self, of: &AdmittedRequest) -> Value {
+        match self {
+            Self::Declared(tool) => project::tool(of.form(), tool),
+            Self::Ask => project::ask_tool(&of.served.agent),
+        }
+    }
 }
 
 fn is_listed(of: &AdmittedRequest, tool: &Tool) -> bool {
@@ -47,8 +70,8 @@ fn is_listed(of: &AdmittedRequest, tool: &Tool) -> bool {
     is_reachable && (can_ask_for_scope || of.mcp.engine.calls().tool_status(Some(&of.caller), &of.served, tool).granted)
 }
 
-/// Calls a tool through the call chain.
-pub(super) fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result<PendingResult, McpFailure> {
+/// Calls a tool through the call chain, or the whole agent.
+pub(super) async fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result<PendingResult, McpFailure> {
     let Some(Value::String(name)) = params.shift_remove("name") else {
         return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`name` must be a string"));
     };
@@ -57,6 +80,10 @@ pub(super) fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result<Pendi
         Some(Value::Object(arguments)) => arguments,
         Some(_) => return Err(McpFailure::in_band(error_code::INVALID_PARAMS, "`arguments` must be an object")),
     };
+    if name == project::ASK && project::offers_ask(&of.served.agent) {
+        let token = params.get("_meta").and_then(|meta| meta.get(meta::PROGRESS_TOKEN));
+        return ask::begin(of, arguments, token.filter(|token| is_id(token)).cloned()).await;
+    }
     let tool = ToolName::parse(&name).map_err(|_| unknown_tool(&name))?;
     let declared = of.served.agent.tool(tool.as_str()).filter(|tool| is_listed(of, tool));
     if let Some(declared) = declared.filter(|_| of.form() == ResultForm::Stateless) {
@@ -75,7 +102,7 @@ pub(super) fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result<Pendi
     };
     let finish = PendingToolCall { mcp: of.mcp.clone(), form: of.form(), call };
     let token = cancel.clone();
-    Ok(PendingResult { outcome: Box::pin(finish.run(token)), cancel })
+    Ok(PendingResult { outcome: Box::pin(finish.run(token)), progress: None, cancel })
 }
 
 struct PendingToolCall {

@@ -1,5 +1,7 @@
 //! MCP routes over real sockets: both revisions, refusals, and independent clients.
 
+#[path = "mcp/ask.rs"]
+mod ask;
 #[path = "mcp/hostile.rs"]
 mod hostile;
 #[path = "mcp/independent_client.rs"]
@@ -30,7 +32,7 @@ pub(crate) fn agent() -> String {
             "cat",
             "input = { type = \"object\", required = [\"n\"], \"$defs\" = { n = { type = \"integer\" } } }",
         ),
-        tool("breaks", "exit 3", ""),
+        tool("breaks", "exit 3", "effect = \"read\"\nidempotent = true\nopen_world = false"),
         tool("secret", "printf secret", "expose = false"),
         count("scope = \"notes:write\""),
         tool("danger", "echo ran >> dangers; printf done", "scope = \"danger:do\""),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpImportRules, McpServerSpec, Tool, ToolRunSpec};
+use nuncio_core::agent::{Agent, McpImportRules, McpServerSpec, Tool, ToolEffect, ToolHints, ToolRunSpec};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use nuncio_core::text::TextByLanguage;
@@ -46,32 +46,28 @@ pub(super) fn offer(server: &McpServerSpec, listed: &[rmcp::model::Tool]) -> Mcp
     for tool in listed {
         match import_tool(&server.name, &import, tool) {
             Ok(tool) if offer.tools.iter().any(|before| before.tool.name == tool.name) => {}
-            Ok(imported) => offer.tools.push(McpOfferedTool { tool: imported, effect: ToolEffect::of(tool) }),
+            Ok(imported) => {
+                // A tool without annotations may change something.
+                let effect = imported.hints.effect.unwrap_or(ToolEffect::Writes);
+                offer.tools.push(McpOfferedTool { tool: imported, effect });
+            }
             Err(why) => offer.unusable.push(why),
         }
     }
     offer
 }
 
-/// What a tool does to its environment, by the annotations that its server gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolEffect {
-    ReadOnly,
-    /// The tool may change something. MCP's default for tools without annotations.
-    Writes,
-    /// The server says that the tool may delete or overwrite something.
-    Destroys,
-}
-
-impl ToolEffect {
-    fn of(tool: &rmcp::model::Tool) -> Self {
-        let hints = tool.annotations.as_ref();
-        match hints.map(|hints| (hints.read_only_hint, hints.destructive_hint)) {
-            Some((Some(true), _)) => Self::ReadOnly,
-            Some((_, Some(true))) => Self::Destroys,
-            _ => Self::Writes,
-        }
-    }
+/// What the server says about a tool by annotations. A tool that changes something without saying whether it destroys
+/// counts as one that says nothing.
+fn hints(tool: &rmcp::model::Tool) -> ToolHints {
+    let Some(given) = &tool.annotations else { return ToolHints::default() };
+    let effect = match (given.read_only_hint, given.destructive_hint) {
+        (Some(true), _) => Some(ToolEffect::ReadOnly),
+        (_, Some(true)) => Some(ToolEffect::Destroys),
+        (_, Some(false)) => Some(ToolEffect::Writes),
+        _ => None,
+    };
+    ToolHints { effect, idempotent: given.idempotent_hint, open_world: given.open_world_hint }
 }
 
 /// Names of up to 50 tools, for an error message.
@@ -121,5 +117,6 @@ fn import_tool(server: &BackendName, import: &McpImportRules, tool: &rmcp::model
         human_authorization: import.human_authorization,
         timeout: TOOL_TIMEOUT,
         skill: None,
+        hints: hints(tool),
     })
 }

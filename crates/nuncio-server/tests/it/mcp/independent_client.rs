@@ -24,7 +24,7 @@ async fn client_of_the_rust_sdk_lists_and_calls_tools_in_both_revisions() {
         let client = serve_client_with_lifecycle(ClientConfig::default(), transport, lifecycle).await.unwrap();
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
-        assert_eq!(names, ["echo", "sized", "listed", "strict", "breaks", "count", "danger", "held"]);
+        assert_eq!(names, ["echo", "sized", "listed", "strict", "breaks", "count", "danger", "held", "ask"]);
         let arguments = json!({"note": "ü"}).as_object().unwrap().clone();
         let called = client.call_tool(CallToolRequestParams::new("echo").with_arguments(arguments)).await.unwrap();
         let called = serde_json::to_value(called).unwrap();

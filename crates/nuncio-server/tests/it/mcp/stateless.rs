@@ -29,15 +29,15 @@ async fn discovery_names_the_agent_and_only_what_it_answers() {
 async fn declared_tools_are_listed_with_their_schemas_unchanged_and_hidden_ones_are_not() {
     let gateway = gateway().await;
     let listed = McpTestClient::new(&gateway).result("tools/list", json!({})).await;
-    let expected = ["echo", "sized", "listed", "strict", "breaks", "count", "danger", "held"];
+    let expected = ["echo", "sized", "listed", "strict", "breaks", "count", "danger", "held", "ask"];
     assert_eq!(tool_names(&listed), expected);
     assert_eq!((&listed["cacheScope"], listed["ttlMs"].is_u64()), (&json!("private"), true));
     let input = json!({"type": "object", "required": ["n"], "$defs": {"n": {"type": "integer"}}});
     assert_eq!(described(&listed, "strict")["inputSchema"], input);
     assert_eq!(described(&listed, "listed")["outputSchema"], json!({"type": "array"}));
-    for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
-        assert!(described(&listed, "echo")["annotations"][hint].is_boolean(), "{hint}");
-    }
+    let hints = |read, destructive, idempotent, open| json!({"readOnlyHint": read, "destructiveHint": destructive, "idempotentHint": idempotent, "openWorldHint": open});
+    assert_eq!(described(&listed, "breaks")["annotations"], hints(true, false, true, false));
+    assert_eq!(described(&listed, "echo")["annotations"], hints(false, true, false, true), "the worst is assumed");
 }
 
 #[tokio::test]
@@ -189,7 +189,8 @@ async fn long_list_has_pages_and_an_invented_cursor_is_refused() {
             break;
         }
     }
-    let expected: Vec<_> = (0..230).map(|number| format!("t{number}")).collect();
+    let declared = (0..230).map(|number| format!("t{number}"));
+    let expected: Vec<_> = declared.chain(["ask".to_owned()]).collect();
     assert_eq!(names, expected);
     for cursor in [json!(""), json!("t230"), json!("nothing"), json!(3), Value::Null] {
         let answer = client.stateless("tools/list", json!({"cursor": cursor})).await;

@@ -188,6 +188,7 @@ impl McpServerDraft {
             title: tool.title.as_ref().map(TextByLanguage::in_english),
             description: &description,
             scope: sections::scope_of(&self.name, *effect),
+            hints: tool.hints,
         };
         let input = sections::schema("input", tool.input.source());
         let output = tool.output.as_ref().map(|output| sections::schema("output", output.source()));

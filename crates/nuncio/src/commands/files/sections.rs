@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use nuncio_core::agent::ToolHints;
 use nuncio_server::ToolEffect;
 use serde_json::Value;
 
@@ -48,6 +49,7 @@ pub(super) struct AgentFileToolHead<'a> {
     pub(super) title: Option<&'a str>,
     pub(super) description: &'a str,
     pub(super) scope: Option<String>,
+    pub(super) hints: ToolHints,
 }
 
 impl fmt::Display for AgentFileToolHead<'_> {
@@ -57,10 +59,18 @@ impl fmt::Display for AgentFileToolHead<'_> {
             writeln!(f, "title = {}", toml::text(title))?;
         }
         writeln!(f, "description = {}", toml::prose(self.description))?;
-        match &self.scope {
-            Some(scope) => writeln!(f, "scope = \"{scope}\""),
-            None => Ok(()),
+        if let Some(scope) = &self.scope {
+            writeln!(f, "scope = \"{scope}\"")?;
         }
+        if let Some(effect) = self.hints.effect {
+            writeln!(f, "effect = \"{effect}\"")?;
+        }
+        for (key, flag) in [("idempotent", self.hints.idempotent), ("open_world", self.hints.open_world)] {
+            if let Some(flag) = flag {
+                writeln!(f, "{key} = {flag}")?;
+            }
+        }
+        Ok(())
     }
 }
 

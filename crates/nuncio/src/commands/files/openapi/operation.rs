@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use nuncio_core::agent::HttpMethod;
+use nuncio_core::agent::{HttpMethod, ToolHints};
 use nuncio_core::http_request::TRANSPORT_HEADERS;
 use nuncio_core::template::Template;
 use nuncio_server::ToolEffect;
@@ -105,6 +105,7 @@ impl ImportedOperation {
             title: self.title.as_deref(),
             description: &self.description,
             scope: sections::scope_of(scope_prefix, self.effect()),
+            hints: ToolHints::default(),
         };
         format!("{head}run = {{ http = {{ {run} }} }}\n{}", sections::schema("input", &self.input))
     }
