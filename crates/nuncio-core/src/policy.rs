@@ -102,6 +102,13 @@ pub fn asks_others(agent: &Agent, tool: &Tool) -> bool {
     needs_approver(scope.map(|scope| scope.sensitivity), tool.human_authorization, tool.on_device())
 }
 
+/// Whether the caller's own person may decide on calls of a tool that otherwise need an approver who is not the caller:
+/// `high` sensitivity without `human_authorization`, for callers that speak for their person.
+#[must_use]
+pub fn asks_own_person(agent: &Agent, tool: &Tool, speaks_for_person: bool) -> bool {
+    speaks_for_person && !tool.human_authorization && asks_others(agent, tool)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use nuncio_core::ids::{ApprovalId, Incarnation};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::call_failure::{CallRefusal, cancelled, denial};
@@ -116,6 +117,12 @@ impl ApprovalService {
         let change = ApprovalChange::Move { approval: expired, from: "pending" };
         self.context.commit_one(change).await.made_unless(Conflict::ApprovalMoved)?;
         Ok(())
+    }
+
+    /// Time that a question waits for its answer.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        self.context.limits.approval
     }
 
     /// Lists the approvals that wait for an answer and have not expired, whoever is asked.

@@ -21,6 +21,7 @@ use crate::wire::{ClientMessage, JsonObject, McpError, McpRequest, STATELESS_REV
 
 mod ask;
 mod challenge;
+mod elicitation;
 mod front;
 mod headers;
 mod param_headers;
@@ -33,6 +34,7 @@ mod tools;
 
 pub use front::McpFront;
 
+use elicitation::ClientRequests;
 use front::{AGENT_PATH, ONLY_AGENT_PATH};
 use headers::{PROTOCOL_VERSION, SESSION_ID};
 use refuse::McpFailure;
@@ -50,13 +52,15 @@ pub struct McpServerState {
     accepts_tokens: bool,
     sessions: Arc<SessionTokens>,
     running: RunningRequests,
+    /// Questions to clients of sessions.
+    questions: ClientRequests,
 }
 
 impl McpServerState {
     #[must_use]
     pub fn new(engine: Engine, bodies: BodyLimits, base: &str, accepts_tokens: bool) -> Self {
-        let (sessions, running) = (Arc::default(), RunningRequests::default());
-        Self { engine, bodies, base: base.into(), accepts_tokens, sessions, running }
+        let (sessions, running, questions) = Default::default();
+        Self { engine, bodies, base: base.into(), accepts_tokens, sessions, running, questions }
     }
 }
 
@@ -146,11 +150,11 @@ impl McpServerState {
                 of.answer(request).await.map_err(|failure| RequestFailure { id: Some(id), failure })
             }
             ClientMessage::Notification { method, params } => Ok(of.notify(&method, &params)?),
-            ClientMessage::Response if of.headers.contains_key(SESSION_ID) => {
-                of.find_session()?;
+            ClientMessage::Response { id, response } if of.headers.contains_key(SESSION_ID) => {
+                self.questions.respond(&of.find_session()?, &id, response);
                 Ok(StatusCode::ACCEPTED.into_response())
             }
-            ClientMessage::Response => {
+            ClientMessage::Response { .. } => {
                 let message = "this revision has no requests of the server, so there is nothing to respond to";
                 Err(McpFailure::bad_request(error_code::INVALID_REQUEST, message).into())
             }

@@ -35,8 +35,11 @@ pub(crate) enum ClientMessage {
         method: String,
         params: JsonObject,
     },
-    /// Response to a request of the server.
-    Response,
+    /// Response to a request of the server, with the result or the error.
+    Response {
+        id: Value,
+        response: Value,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -93,10 +96,13 @@ impl ClientMessage {
         let method = match members.shift_remove("method") {
             Some(Value::String(method)) => method,
             Some(_) => return Err(invalid("`method` must be a string")),
-            None if known_id.is_some() && (members.contains_key("result") || members.contains_key("error")) => {
-                return Ok(Self::Response);
+            None => {
+                let response = members.shift_remove("result").or_else(|| members.shift_remove("error"));
+                return match (known_id, response) {
+                    (Some(id), Some(response)) => Ok(Self::Response { id, response }),
+                    (known_id, _) => Err(unreadable(known_id, error_code::INVALID_REQUEST, "`method` is missing")),
+                };
             }
-            None => return Err(invalid("`method` is missing")),
         };
         let params = match members.shift_remove("params") {
             None => JsonObject::new(),
@@ -143,7 +149,8 @@ mod tests {
         assert_eq!(request, ClientMessage::Request(McpRequest { id: json!("a"), method: "m".into(), params }));
         let notification = ClientMessage::Notification { method: "n".into(), params: JsonObject::new() };
         assert_eq!(read(r#"{"jsonrpc":"2.0","method":"n"}"#), notification);
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), ClientMessage::Response);
+        let response = ClientMessage::Response { id: json!(1), response: json!({}) };
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), response);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) async fn begin(
         let result = project::answer_result(&turn.answer(), turn.session.as_str());
         Ok(project::completed(form, &agent, result))
     });
-    Ok(PendingResult { outcome, progress, cancel })
+    Ok(PendingResult { outcome, progress, requests: None, cancel })
 }
 
 /// The conversation to continue, or a new one.

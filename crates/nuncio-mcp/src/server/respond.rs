@@ -14,7 +14,7 @@ use nuncio_core::ErrorCode;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::{Engine, EngineError};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::AdmittedRequest;
@@ -35,13 +35,15 @@ pub(super) struct PendingResult {
     pub(super) outcome: BoxFuture<'static, McpOutcome>,
     /// What is reported meanwhile, if the client asked for it.
     pub(super) progress: Option<TurnProgress>,
+    /// Requests to the client that come before the result.
+    pub(super) requests: Option<mpsc::Receiver<Value>>,
     /// Ends the computation.
     pub(super) cancel: CancellationToken,
 }
 
 impl PendingResult {
     pub(super) fn ready(outcome: McpOutcome, cancel: CancellationToken) -> Self {
-        Self { outcome: Box::pin(std::future::ready(outcome)), progress: None, cancel }
+        Self { outcome: Box::pin(std::future::ready(outcome)), progress: None, requests: None, cancel }
     }
 }
 
@@ -49,7 +51,8 @@ impl AdmittedRequest {
     /// Responds in the revision without sessions, where a client that disconnects cancels its request.
     pub(super) async fn respond(&self, id: Value, pending: PendingResult) -> Response {
         let hung_up = pending.cancel.drop_guard();
-        self.respond_when_ready(id, pending.outcome, pending.progress, Some(hung_up)).await
+        let interim = InterimMessages { progress: pending.progress, requests: pending.requests };
+        self.respond_when_ready(id, pending.outcome, interim, Some(hung_up)).await
     }
 
     /// Responds in a session, where only a notification cancels a request.
@@ -67,31 +70,30 @@ impl AdmittedRequest {
             let interrupted = || EngineError::new(ErrorCode::Internal, "the request was interrupted");
             receiver.await.unwrap_or_else(|_| Err(interrupted().into()))
         };
-        Ok(self.respond_when_ready(id, Box::pin(outcome), pending.progress, None).await)
+        let interim = InterimMessages { progress: pending.progress, requests: pending.requests };
+        Ok(self.respond_when_ready(id, Box::pin(outcome), interim, None).await)
     }
 
     async fn respond_when_ready(
         &self,
         id: Value,
         mut outcome: BoxFuture<'static, McpOutcome>,
-        progress: Option<TurnProgress>,
+        mut interim: InterimMessages,
         hung_up: Option<DropGuard>,
     ) -> Response {
         let engine = &self.mcp.engine;
         if accepts_stream(&self.headers) {
             let clock = engine.clock();
-            let wait = async {
-                if progress.is_none() {
-                    clock.sleep_until(clock.now().after(STREAM_AFTER)).await;
-                }
-            };
-            tokio::select! {
+            let first = tokio::select! {
                 // The result comes first, so that an instant one needs no timer.
                 biased;
                 outcome = &mut outcome => return json(&id, outcome),
-                () = wait => {}
-            }
-            return event_stream(engine, id, outcome, progress, hung_up);
+                message = interim.next() => Some(message),
+                () = async { clock.sleep_until(clock.now().after(STREAM_AFTER)).await } => None,
+            };
+            let outcome = Some(outcome);
+            let clock = Arc::clone(clock);
+            return EventStream { id, first, outcome, interim, clock, hung_up }.response(engine);
         }
         let outcome = outcome.await;
         json(&id, outcome)
@@ -110,39 +112,59 @@ pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
-fn event_stream(
-    engine: &Engine,
-    id: Value,
-    outcome: BoxFuture<'static, McpOutcome>,
+/// Messages that come before the result.
+struct InterimMessages {
     progress: Option<TurnProgress>,
-    hung_up: Option<DropGuard>,
-) -> Response {
-    let reader = EventStream { id, outcome: Some(outcome), progress, clock: Arc::clone(engine.clock()), hung_up };
-    let open = engine.open_stream();
-    let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
-        let piece = reader.next().await?;
-        Some((Ok::<_, Infallible>(piece), (reader, open)))
-    }));
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Tells reverse proxies not to buffer, because buffering would delay events.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    requests: Option<mpsc::Receiver<Value>>,
+}
+
+impl InterimMessages {
+    /// The next message; never returns after the last.
+    async fn next(&mut self) -> Value {
+        if let Some(requests) = &mut self.requests {
+            if let Some(request) = requests.recv().await {
+                return request;
+            }
+            self.requests = None;
+        }
+        match &mut self.progress {
+            Some(progress) => progress.next().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 struct EventStream {
     id: Value,
+    /// First message, which was the reason to begin the stream.
+    first: Option<Value>,
     /// `None` when the result was sent.
     outcome: Option<BoxFuture<'static, McpOutcome>>,
-    progress: Option<TurnProgress>,
+    interim: InterimMessages,
     clock: Arc<dyn Clock>,
     hung_up: Option<DropGuard>,
 }
 
 impl EventStream {
+    fn response(self, engine: &Engine) -> Response {
+        let open = engine.open_stream();
+        let body = Body::from_stream(stream::unfold((self, open), |(mut reader, open)| async move {
+            let piece = reader.next().await?;
+            Some((Ok::<_, Infallible>(piece), (reader, open)))
+        }));
+        let mut response = body.into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Tells reverse proxies not to buffer, because buffering would delay events.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(event(&first));
+        }
         let outcome = self.outcome.as_mut()?;
         tokio::select! {
             biased;
@@ -154,18 +176,11 @@ impl EventStream {
                     Err(failure) => error_message(Some(&self.id), &failure.error),
                 }))
             }
-            notification = next_progress(&mut self.progress) => Some(event(&notification)),
+            message = self.interim.next() => Some(event(&message)),
             () = self.clock.sleep_until(self.clock.now().after(HEARTBEAT_INTERVAL)) => {
                 Some(Bytes::from_static(b": still here\n\n"))
             }
         }
-    }
-}
-
-async fn next_progress(progress: &mut Option<TurnProgress>) -> Value {
-    match progress {
-        Some(progress) => progress.next().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::AdmittedRequest;
+use super::elicitation::shows_forms;
 use super::headers::{PROTOCOL_VERSION, SESSION_ID, single};
 use super::refuse::{McpFailure, unknown_session};
 use super::respond;
@@ -33,6 +34,9 @@ const MAX_ID: usize = 1024;
 struct SessionToken {
     revision: String,
     until: Timestamp,
+    /// Whether the client shows forms.
+    #[serde(default)]
+    forms: bool,
     /// Name and version of the client, as it reports them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     client: Option<String>,
@@ -43,6 +47,8 @@ struct SessionToken {
 pub(super) struct ClientSession {
     /// Digest of the session id.
     pub(super) key: Digest,
+    /// Whether the client shows forms (elicitation).
+    pub(super) shows_forms: bool,
     until: Timestamp,
 }
 
@@ -82,6 +88,7 @@ impl AdmittedRequest {
         let token = SessionToken {
             revision: revision.to_owned(),
             until: engine.now().after(SESSION_TIME),
+            forms: shows_forms(request.params.get("capabilities")),
             client: request.params.get("clientInfo").and_then(client_name),
         };
         tracing::debug!(client = token.client, revision, "an MCP session begins");
@@ -116,7 +123,7 @@ impl AdmittedRequest {
         let key = Digest::of_bytes(id.as_bytes());
         match self.mcp.sessions.ended.get(&key, engine.now()) {
             Some(()) => Err(unknown_session()),
-            None => Ok(ClientSession { key, until: token.until }),
+            None => Ok(ClientSession { key, shows_forms: token.forms, until: token.until }),
         }
     }
 }

@@ -10,11 +10,14 @@ use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::ToolName;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::access::AuthenticationMethod;
-use nuncio_engine::call::{ClientDecision, FinishedCall, ToolCallOutcome};
+use nuncio_engine::call::{FinishedCall, ToolCallOutcome};
 use nuncio_engine::sync_call::SyncToolCall;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
+use super::elicitation::{self, ApprovalPath, StreamQuestion};
 use super::refuse::McpFailure;
 use super::respond::{McpOutcome, PendingResult};
 use super::{AdmittedRequest, McpServerState, ask, param_headers};
@@ -89,6 +92,7 @@ pub(super) async fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result
     if let Some(declared) = declared.filter(|_| of.form() == ResultForm::Stateless) {
         param_headers::check(&of.headers, declared.input.source(), &arguments)?;
     }
+    let approval = ApprovalPath::of(of, declared.map(|tool| &**tool), &arguments, &params).await?;
     let traceparent = params.get("_meta").and_then(|meta| meta.get(meta::TRACEPARENT)).and_then(Value::as_str);
     let cancel = of.mcp.engine.calls().new_cancellation();
     let call = SyncToolCall {
@@ -97,30 +101,49 @@ pub(super) async fn call(of: &AdmittedRequest, mut params: JsonObject) -> Result
         served: Arc::clone(&of.served),
         tool,
         arguments,
-        client: ClientDecision::NotAsked,
+        client: approval.decision(),
         trace: TraceIds { trace_id: None, traceparent: traceparent.and_then(nuncio_core::execution::traceparent) },
     };
-    let finish = PendingToolCall { mcp: of.mcp.clone(), form: of.form(), call };
+    let (stream, requests) = mpsc::channel(1);
+    let requests = matches!(approval, ApprovalPath::AsRequest(_)).then_some(requests);
+    let finish = PendingToolCall { mcp: of.mcp.clone(), form: of.form(), call, approval, stream };
     let token = cancel.clone();
-    Ok(PendingResult { outcome: Box::pin(finish.run(token)), progress: None, cancel })
+    Ok(PendingResult { outcome: Box::pin(finish.run(token)), progress: None, requests, cancel })
 }
 
 struct PendingToolCall {
     mcp: McpServerState,
     form: ResultForm,
     call: SyncToolCall,
+    approval: ApprovalPath,
+    /// Requests to the client, in the stream of the call.
+    stream: mpsc::Sender<Value>,
 }
 
 impl PendingToolCall {
-    async fn run(self, cancel: tokio_util::sync::CancellationToken) -> McpOutcome {
-        let (calls, call) = (self.mcp.engine.calls(), self.call.clone());
-        let ended = match calls.call_until_cancelled(call, cancel).await? {
-            ToolCallOutcome::Ended(ended) => ended,
-            ToolCallOutcome::AskClient => {
-                return Err(EngineError::new(ErrorCode::Internal, "this call has no app that could be asked").into());
-            }
+    async fn run(mut self, cancel: CancellationToken) -> McpOutcome {
+        match self.mcp.engine.calls().call_until_cancelled(self.call.clone(), cancel.clone()).await? {
+            ToolCallOutcome::Ended(ended) => self.result(&ended),
+            ToolCallOutcome::AskClient => self.ask(cancel).await,
+        }
+    }
+
+    /// Asks the caller's person, whose answer the client sends with a repeated request or in a response.
+    async fn ask(&mut self, cancel: CancellationToken) -> McpOutcome {
+        let (engine, SyncToolCall { caller, served, tool, arguments, .. }) = (&self.mcp.engine, &self.call);
+        let unanswerable = || EngineError::new(ErrorCode::Internal, "this call has no app that could be asked");
+        let tool = served.agent.tool(tool.as_str()).ok_or_else(unanswerable)?;
+        let ApprovalPath::AsRequest(session) = &self.approval else {
+            let question = elicitation::question_result(engine, caller, &served.agent, tool, arguments);
+            return Ok(project::completed(self.form, &served.agent, question));
         };
-        self.result(&ended)
+        let question =
+            StreamQuestion { engine, requests: &self.mcp.questions, session, stream: &self.stream, cancel: &cancel };
+        self.call.client = question.ask(&served.agent, tool, arguments).await?;
+        match self.mcp.engine.calls().call_until_cancelled(self.call.clone(), cancel).await? {
+            ToolCallOutcome::Ended(ended) => self.result(&ended),
+            ToolCallOutcome::AskClient => Err(unanswerable().into()),
+        }
     }
 
     fn result(&self, ended: &FinishedCall) -> McpOutcome {

@@ -1,5 +1,7 @@
 //! MCP routes over real sockets: both revisions, refusals, and independent clients.
 
+#[path = "mcp/approvals.rs"]
+mod approvals;
 #[path = "mcp/ask.rs"]
 mod ask;
 #[path = "mcp/hostile.rs"]

@@ -301,13 +301,13 @@ async fn every_protocol_gets_the_same_decision_and_audit_record() {
         assert_eq!(aap.arguments_digest, Digest::of_json(&case.input), "{}", case.name);
         assert_eq!((aap.protocol, &aap.caller), (Protocol::Aap, &world.guest.caller.principal), "{}", case.name);
         assert!(aap.session.is_some() && aap.turn == Some(1) && aap.request.is_some(), "{}: {aap:?}", case.name);
-        for protocol in [Protocol::Skill, Protocol::Anp] {
+        for protocol in [Protocol::Skill, Protocol::Anp, Protocol::Mcp] {
             let (said, other) = world.by(protocol, &case).await;
             assert_eq!(said, case.says, "{} by {}", case.name, protocol.as_str());
             assert_eq!(comparable(&other), comparable(&aap), "{} by {}", case.name, protocol.as_str());
             assert_eq!((other.protocol, other.session), (protocol, None));
         }
-        records += 3;
+        records += 4;
     }
     world.assert_chain_holds(records).await;
 }
