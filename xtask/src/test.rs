@@ -76,7 +76,11 @@ impl TestPrograms {
         let tools = root.join("target/tools");
         needs::desktop()?;
         let browser = needs::browser()?;
+        let [node, conformance] = needs::mcp_conformance(&tools)?;
         let variables = vec![
+            ("NUNCIO_TEST_NODE_24", node),
+            ("NUNCIO_TEST_MCP_CONFORMANCE", conformance),
+            ("NUNCIO_TEST_MCP_PYTHON", needs::mcp_python(&tools)?),
             ("NUNCIO_TEST_MCP_EVERYTHING", needs::mcp_everything(&tools)?),
             ("NUNCIO_TEST_NPX_CACHE", needs::npx_cache(&tools)?),
             ("NUNCIO_TEST_UVX", needs::uvx(&tools)?),

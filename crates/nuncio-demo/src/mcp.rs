@@ -1,4 +1,4 @@
-//! Code shared by both demo MCP servers: the stdio loop, schemas, arguments, errors.
+//! Code shared by the demo MCP servers: the stdio loop, schemas, arguments, errors.
 //!
 //! Tools: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools>
 

@@ -313,4 +313,7 @@ pub(crate) enum DemoSubcommand {
     },
     /// MCP server with `add`, `lookup`, `echo` and `fail`, for the script example
     Script,
+    /// MCP server with the tools of MCP's conformance suite, for conformance/mcp
+    #[command(hide = true)]
+    Conformance,
 }

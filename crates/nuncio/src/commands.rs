@@ -71,5 +71,6 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
             nuncio_demo::hotel(&db.unwrap_or_else(default_path)).await
         }
         CliCommand::Demo(DemoSubcommand::Script) => nuncio_demo::script().await,
+        CliCommand::Demo(DemoSubcommand::Conformance) => nuncio_demo::conformance().await,
     }
 }

@@ -75,6 +75,8 @@ mod init;
 mod init_examples;
 #[path = "it/logs.rs"]
 mod logs;
+#[path = "it/mcp.rs"]
+mod mcp;
 #[path = "it/operator.rs"]
 mod operator;
 #[path = "it/page.rs"]
