@@ -141,7 +141,7 @@ impl McpServerState {
         let body = self.bodies.read(&self.engine, &parts.extensions, body, CredentialLocation::Header).await?;
         let message = ClientMessage::read(&body).map_err(|unreadable| RequestFailure {
             id: unreadable.id,
-            failure: McpFailure::new(StatusCode::BAD_REQUEST, unreadable.error),
+            failure: McpFailure::new(StatusCode::BAD_REQUEST, *unreadable.error),
         })?;
         let of = AdmittedRequest { mcp: self.clone(), caller, served, headers: parts.headers, session: None };
         match message {

@@ -72,12 +72,15 @@ impl McpError {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UnreadableMessage {
     pub(crate) id: Option<Value>,
-    pub(crate) error: McpError,
+    pub(crate) error: Box<McpError>,
 }
 
 impl ClientMessage {
     pub(crate) fn read(body: &[u8]) -> Result<Self, UnreadableMessage> {
-        let unreadable = |id, code, message: &str| UnreadableMessage { id, error: McpError::new(code, message) };
+        let unreadable = |id, code, message: &str| {
+            let error = Box::new(McpError::new(code, message));
+            UnreadableMessage { id, error }
+        };
         let value = json::read(body, body.len())
             .map_err(|error| unreadable(None, error_code::PARSE_ERROR, &format!("the body {error}")))?;
         let Value::Object(mut members) = value else {

@@ -35,7 +35,7 @@ impl McpServerState {
             let scopes: Vec<_> = scopes.iter().map(ScopeId::as_str).collect();
             challenge.push_str(&format!(", scope=\"{}\"", scopes.join(" ")));
         }
-        McpFailure { challenge: HeaderValue::try_from(challenge).ok(), ..failure }
+        McpFailure { challenge: HeaderValue::try_from(challenge).ok().map(Box::new), ..failure }
     }
 }
 

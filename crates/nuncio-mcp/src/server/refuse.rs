@@ -13,14 +13,14 @@ use crate::wire::{McpError, error_message};
 #[derive(Debug, Clone)]
 pub(super) struct McpFailure {
     pub(super) status: StatusCode,
-    pub(super) error: McpError,
+    pub(super) error: Box<McpError>,
     /// Value of `WWW-Authenticate`.
-    pub(super) challenge: Option<HeaderValue>,
+    pub(super) challenge: Option<Box<HeaderValue>>,
 }
 
 impl McpFailure {
     pub(super) fn new(status: StatusCode, error: McpError) -> Self {
-        Self { status, error, challenge: None }
+        Self { status, error: Box::new(error), challenge: None }
     }
 
     pub(super) fn bad_request(code: i64, message: impl Into<String>) -> Self {
@@ -34,9 +34,13 @@ impl McpFailure {
 
     pub(super) fn response(self, id: Option<&Value>) -> Response {
         let mut response = respond::json_response(self.status, &error_message(id, &self.error));
-        let challenge = self.challenge.or_else(|| {
-            (self.status == StatusCode::UNAUTHORIZED).then(|| HeaderValue::from_static("Bearer realm=\"nuncio\""))
-        });
+        let challenge = match self.challenge {
+            Some(challenge) => Some(*challenge),
+            None if self.status == StatusCode::UNAUTHORIZED => {
+                Some(HeaderValue::from_static("Bearer realm=\"nuncio\""))
+            }
+            None => None,
+        };
         if let Some(challenge) = challenge {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
