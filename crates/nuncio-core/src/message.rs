@@ -185,6 +185,10 @@ impl Block {
     }
 }
 
+/// Key under which a text or image block of a tool's result keeps the content that it describes, in the form of MCP: a
+/// sound, a resource or a link. Only a direct result of a call has it; messages have the text or the image alone.
+pub const DESCRIBED_CONTENT_KEY: &str = "mcp_content";
+
 /// Key under which a brain passes on the text of arguments that are not a JSON object, instead of the arguments. No tool
 /// runs with them: the call is refused, and the brain gets the reason.
 pub const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";

@@ -2,7 +2,7 @@
 
 use nuncio_core::agent::{Agent, Tool, ToolEffect, ToolHints};
 use nuncio_core::execution::ExecutionFailure;
-use nuncio_core::message::{Block, Content};
+use nuncio_core::message::{Block, DESCRIBED_CONTENT_KEY};
 use nuncio_engine::call::FinishedCall;
 use nuncio_engine::ports::runner::ToolOutput;
 use serde_json::{Map, Value, json};
@@ -188,9 +188,9 @@ pub(crate) fn failed_call(text: &str) -> Value {
 }
 
 fn output_result(form: ResultForm, output: &ToolOutput) -> Value {
-    let content: Vec<_> = match output.message_content() {
-        Content::Text(text) => vec![json!({"type": "text", "text": text})],
-        Content::Blocks(blocks) => blocks.iter().filter_map(content_block).collect(),
+    let content: Vec<_> = match output.content.as_slice() {
+        [] => vec![json!({"type": "text", "text": output.message_content().text()})],
+        blocks => blocks.iter().filter_map(content_block).collect(),
     };
     let mut result = json!({"content": content});
     let structured = output.structured.as_ref();
@@ -202,6 +202,11 @@ fn output_result(form: ResultForm, output: &ToolOutput) -> Value {
 
 /// `ContentBlock` of a block; `None` for blocks that only a conversation has.
 fn content_block(block: &Block) -> Option<Value> {
+    if let Block::Text { extra, .. } | Block::Image { extra, .. } = block
+        && let Some(content) = extra.get(DESCRIBED_CONTENT_KEY)
+    {
+        return Some(content.clone());
+    }
     match block {
         Block::Text { text, .. } => Some(json!({"type": "text", "text": text})),
         Block::Image { url, .. } => Some(image(url)),

@@ -10,7 +10,7 @@ use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::audit::references::SealedMessageReference;
 use nuncio_core::call_source::CallSource;
 use nuncio_core::ids::{CallId, ExecutionId, PersonName};
-use nuncio_core::message::{Block, Content};
+use nuncio_core::message::{Block, Content, DESCRIBED_CONTENT_KEY};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -127,15 +127,26 @@ impl ToolOutput {
     }
 
     /// Content of a message: one text as plain text, no block at all as the structured value in JSON, anything else as
-    /// blocks.
+    /// blocks, without the content that texts and images describe.
     #[must_use]
     pub fn message_content(&self) -> Content {
-        match self.content.as_slice() {
-            [] => Content::Text(self.structured.as_ref().map(Value::to_string).unwrap_or_default()),
-            [Block::Text { text, extra }] if extra.is_empty() => Content::Text(text.clone()),
-            blocks => Content::Blocks(blocks.to_vec()),
+        let content: Vec<_> = self.content.iter().cloned().map(without_described_content).collect();
+        match <[Block; 1]>::try_from(content) {
+            Ok([Block::Text { text, extra }]) if extra.is_empty() => Content::Text(text),
+            Ok([block]) => Content::Blocks(vec![block]),
+            Err(none) if none.is_empty() => {
+                Content::Text(self.structured.as_ref().map(Value::to_string).unwrap_or_default())
+            }
+            Err(blocks) => Content::Blocks(blocks),
         }
     }
+}
+
+fn without_described_content(mut block: Block) -> Block {
+    if let Block::Text { extra, .. } | Block::Image { extra, .. } = &mut block {
+        extra.shift_remove(DESCRIBED_CONTENT_KEY);
+    }
+    block
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

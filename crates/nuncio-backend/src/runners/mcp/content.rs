@@ -2,7 +2,7 @@
 //!
 //! Results: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result>
 
-use nuncio_core::message::Block;
+use nuncio_core::message::{Block, DESCRIBED_CONTENT_KEY};
 use nuncio_engine::ports::runner::ToolOutput;
 use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
 use serde_json::Value;
@@ -72,20 +72,38 @@ fn block(content: ContentBlock) -> Block {
         }
         ContentBlock::Image(_) => Block::text("[an image without a valid type]"),
         ContentBlock::Audio(audio) => {
-            Block::text(format!("[sound: {}, {}]", kind(Some(&audio.mime_type)), size(&audio.data)))
+            let text = format!("[sound: {}, {}]", kind(Some(&audio.mime_type)), size(&audio.data));
+            describing(Block::text(text), &ContentBlock::Audio(audio))
         }
-        ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { text, .. } => Block::text(text),
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match mime_type {
-                Some(mime) if mime.starts_with("image/") && is_mime(&mime) => {
-                    Block::image(format!("data:{mime};base64,{blob}"))
-                }
-                mime => Block::text(format!("[file {uri}: {}, {}]", kind(mime.as_deref()), size(&blob))),
-            },
-            _ => Block::text("[a resource of an unknown kind]"),
-        },
-        ContentBlock::ResourceLink(link) => Block::text(describe(&link)),
+        ContentBlock::Resource(embedded) => {
+            let content = ContentBlock::Resource(embedded.clone());
+            describing(resource(embedded.resource), &content)
+        }
+        ContentBlock::ResourceLink(link) => describing(Block::text(describe(&link)), &ContentBlock::ResourceLink(link)),
         _ => Block::text("[content of an unknown kind]"),
+    }
+}
+
+/// A block that keeps the content which it describes, for clients that can show it.
+fn describing(mut block: Block, content: &ContentBlock) -> Block {
+    if let (Block::Text { extra, .. } | Block::Image { extra, .. }, Ok(content)) =
+        (&mut block, serde_json::to_value(content))
+    {
+        extra.insert(DESCRIBED_CONTENT_KEY.to_owned(), content);
+    }
+    block
+}
+
+fn resource(resource: ResourceContents) -> Block {
+    match resource {
+        ResourceContents::TextResourceContents { text, .. } => Block::text(text),
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match mime_type {
+            Some(mime) if mime.starts_with("image/") && is_mime(&mime) => {
+                Block::image(format!("data:{mime};base64,{blob}"))
+            }
+            mime => Block::text(format!("[file {uri}: {}, {}]", kind(mime.as_deref()), size(&blob))),
+        },
+        _ => Block::text("[a resource of an unknown kind]"),
     }
 }
 
@@ -132,18 +150,29 @@ mod tests {
             {"type": "resource_link", "uri": "https://a/b", "name": "b", "description": "a thing"},
         ], "structuredContent": {"n": 1}}))
         .unwrap();
+        let described = |text: &str, content: Value| {
+            let extra = json!({"mcp_content": content}).as_object().unwrap().clone();
+            Block::Text { text: text.to_owned(), extra }
+        };
+        let resource = |resource: Value| json!({"type": "resource", "resource": resource});
+        let zip = json!({"uri": "file:///a.bin", "mimeType": "application/zip", "blob": "AAAA"});
+        let link = json!({"type": "resource_link", "uri": "https://a/b", "name": "b", "description": "a thing"});
         assert_eq!(
             output.content,
             [
                 Block::text("hello"),
                 Block::image("data:image/png;base64,AAAA"),
                 Block::text("[an image without a valid type]"),
-                Block::text("[sound: audio/wav, 6 bytes]"),
-                Block::text("inside"),
-                Block::text("[file file:///a.bin: application/zip, 3 bytes]"),
-                Block::text("[b](https://a/b): a thing"),
+                described(
+                    "[sound: audio/wav, 6 bytes]",
+                    json!({"type": "audio", "data": "AAAAAAAA", "mimeType": "audio/wav"})
+                ),
+                described("inside", resource(json!({"uri": "file:///a.txt", "text": "inside"}))),
+                described("[file file:///a.bin: application/zip, 3 bytes]", resource(zip)),
+                described("[b](https://a/b): a thing", link),
             ]
         );
+        assert_eq!(output.message_content().blocks()[3], Block::text("[sound: audio/wav, 6 bytes]"));
         assert_eq!(output.structured, Some(json!({"n": 1})));
     }
 
