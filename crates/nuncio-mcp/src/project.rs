@@ -68,7 +68,7 @@ fn add_instructions(result: &mut Value, agent: &Agent) {
 }
 
 /// Result of `tools/list` with one page of tools, which depend on the caller.
-pub(crate) fn tools_result(form: ResultForm, tools: Vec<Value>, next: Option<String>) -> Value {
+pub(crate) fn tools_result(form: ResultForm, tools: &[Value], next: Option<String>) -> Value {
     let mut result = json!({"tools": tools});
     if let Some(next) = next {
         result["nextCursor"] = json!(next);

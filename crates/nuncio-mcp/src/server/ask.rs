@@ -59,7 +59,9 @@ pub(super) async fn begin(
     };
     let turn = match begun.await {
         Ok(turn) => turn,
-        Err(error) if matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::TurnRunning | ErrorCode::BadRequest) => {
+        Err(error)
+            if matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::TurnRunning | ErrorCode::BadRequest) =>
+        {
             return Ok(of.failed(&error.message));
         }
         Err(error) => return Err(error.into()),

@@ -41,8 +41,8 @@ pub(super) fn list(of: &AdmittedRequest, params: &JsonObject) -> Result<Value, M
     }
     let page: Vec<_> = tools.by_ref().take(PAGE).collect();
     let next = page.last().filter(|_| tools.next().is_some()).map(|tool| tool.name().to_owned());
-    let described = page.into_iter().map(|tool| tool.describe(of)).collect();
-    Ok(project::tools_result(of.form(), described, next))
+    let described: Vec<_> = page.into_iter().map(|tool| tool.describe(of)).collect();
+    Ok(project::tools_result(of.form(), &described, next))
 }
 
 enum ListedTool<'a> {
