@@ -76,7 +76,7 @@ impl SeenJobs {
     /// Records a change that took effect.
     pub(crate) fn changed(&mut self, change: &JobChange) {
         match change {
-            JobChange::Renew { claim, until } => self.claims.push((claim.clone(), *until)),
+            JobChange::Renew { claim, now, lasts } => self.claims.push((claim.clone(), now.after(*lasts))),
             JobChange::End(claim) => {
                 if let Some((lane, seq)) = claim.key.split_once('/')
                     && let Ok(seq) = seq.parse()

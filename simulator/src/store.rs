@@ -349,11 +349,12 @@ impl JobStore for SimulatedStore {
         if fate == PortCallFate::FailsBefore {
             return Err(unavailable());
         }
+        let until = request.now.after(request.lasts);
         if self.sabotage == Some(StoreSabotage::IgnoresClaims) {
-            // All claims have expired by then.
+            // All claims have expired by then, this one included.
             request.now = request.now.after(Duration::from_secs(3600));
+            request.lasts = Duration::ZERO;
         }
-        let until = request.until;
         let claimed = run_to_end(self.inner.claim_jobs(request));
         if let Ok(claimed) = &claimed {
             self.observer.claimed(claimed, until);

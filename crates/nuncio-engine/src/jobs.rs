@@ -193,12 +193,11 @@ impl JobService {
         };
         for kind in times.iter().filter(|times| times.is_due).map(|times| times.kind) {
             let Some(registered) = handlers.0.iter().find(|registered| registered.kind == kind) else { continue };
-            let until = now.after(CLAIM_TIME);
             let request = JobClaimRequest {
                 kind,
                 by: self.context.incarnation.clone(),
                 now,
-                until,
+                lasts: CLAIM_TIME,
                 limit: registered.limits.total.saturating_sub(running.count(kind)),
                 per_receiver: registered.limits.per_receiver,
                 running: running.receivers(kind),
@@ -208,7 +207,7 @@ impl JobService {
                     for job in claimed {
                         let job = Arc::new(job);
                         let run = Arc::clone(self).run_job(Arc::clone(&job), Arc::clone(&registered.handler));
-                        running.start(job, until, run);
+                        running.start(job, now.after(CLAIM_TIME), run);
                     }
                 }
                 Err(error) => tracing::error!(%error, %kind, "jobs cannot be claimed now"),
@@ -230,7 +229,8 @@ impl JobService {
         let now = self.context.now();
         let (renewed_before, until) = (now.after(CLAIM_TIME - RENEWAL_AGE), now.after(CLAIM_TIME));
         for job in running.claimed_until(renewed_before) {
-            match self.context.commit_one(JobChange::Renew { claim: job.claim().clone(), until }).await {
+            let renewal = JobChange::Renew { claim: job.claim().clone(), now, lasts: CLAIM_TIME };
+            match self.context.commit_one(renewal).await {
                 Ok(()) => job.claimed_until = until,
                 // Another node has the job.
                 Err(StoreError::Conflict(Conflict::Moved)) => job.stop(),

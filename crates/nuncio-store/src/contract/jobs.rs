@@ -1,6 +1,7 @@
 //! Contract checks for jobs: claims, terms, lanes and the limit of each receiver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_core::ids::Incarnation;
 use nuncio_engine::ports::store::{
@@ -13,8 +14,9 @@ use super::{TestDatabase, executions, made, refusal};
 
 const KIND: JobKind = JobKind::Callback;
 
-/// Duration of all claims, in milliseconds.
-const CLAIM_MS: i64 = 100;
+/// Duration of claims that hold for the whole test. Claims that last for no time expire at once, whichever clock the store
+/// uses.
+const CLAIM_TIME: Duration = Duration::from_secs(3600);
 
 fn job(key: &str, due: i64) -> Job {
     let receiver = "https://shop.example".to_owned();
@@ -36,7 +38,7 @@ fn request(by: &Incarnation, now: i64) -> JobClaimRequest {
         kind: KIND,
         by: by.clone(),
         now: later(now),
-        until: later(now + CLAIM_MS),
+        lasts: CLAIM_TIME,
         limit: 100,
         per_receiver: 100,
         running: Vec::new(),
@@ -49,6 +51,12 @@ async fn claim_for(store: &dyn Store, by: &str, now: i64) -> Vec<ClaimedJob> {
 
 async fn claim(store: &dyn Store, now: i64) -> Vec<ClaimedJob> {
     claim_for(store, "here", now).await
+}
+
+/// Claims the only job that is due, for no time.
+async fn claim_expired(store: &dyn Store) -> ClaimedJob {
+    let request = JobClaimRequest { lasts: Duration::ZERO, ..request(&here(), 0) };
+    store.claim_jobs(request).await.unwrap().remove(0)
 }
 
 async fn claim_one(store: &dyn Store, now: i64) -> ClaimedJob {
@@ -149,11 +157,11 @@ pub async fn receiver_gets_no_more_jobs_than_it_has_free_places(place: &dyn Test
 pub async fn expired_claim_is_replaced_by_one_with_a_higher_term(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put(job("a", 0))]).await;
-    let first = claim_one(&*store, 0).await;
-    assert_eq!(claim_for(&*store, "there", CLAIM_MS - 1).await, []);
-    let second = claim_for(&*store, "there", CLAIM_MS).await.remove(0);
+    let first = claim_expired(&*store).await;
+    let second = claim_for(&*store, "there", 0).await.remove(0);
+    assert_eq!(claim_for(&*store, "elsewhere", 1).await, [], "the second claim lasts longer");
     assert_eq!((first.claim.term, second.claim.term, &second.claim.by), (1, 2, &node("there")));
-    for late in [first.end(), first.delay(later(0), 1), renewal(&first, 900)] {
+    for late in [first.end(), first.delay(later(0), 1), renewal(&first, CLAIM_TIME)] {
         assert_eq!(refusal(&*store, [put(job("b", 0)), late.into()]).await, Conflict::Moved);
     }
     assert_eq!(all(&*store).await, [job("a", 0)]);
@@ -161,16 +169,16 @@ pub async fn expired_claim_is_replaced_by_one_with_a_higher_term(place: &dyn Tes
     assert_eq!(all(&*store).await, []);
 }
 
-fn renewal(claimed: &ClaimedJob, until: i64) -> JobChange {
-    JobChange::Renew { claim: claimed.claim.clone(), until: later(until) }
+fn renewal(claimed: &ClaimedJob, lasts: Duration) -> JobChange {
+    JobChange::Renew { claim: claimed.claim.clone(), now: later(0), lasts }
 }
 
 pub async fn expired_claim_of_a_job_that_still_runs_is_not_replaced_by_its_own_node(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put(job("a", 0))]).await;
-    let claimed = claim_one(&*store, 0).await;
+    let claimed = claim_expired(&*store).await;
     let running = vec![("a".to_owned(), claimed.job.receiver.clone())];
-    let again = JobClaimRequest { running, ..request(&here(), 9 * CLAIM_MS) };
+    let again = JobClaimRequest { running, ..request(&here(), 9) };
     assert_eq!(store.claim_jobs(again).await.unwrap(), []);
     made(&*store, [Change::from(claimed.end())]).await;
 }
@@ -187,7 +195,7 @@ pub async fn claim_holds_only_for_its_incarnation_and_term(place: &dyn TestDatab
     ];
     for claim in wrong {
         let wrong = ClaimedJob { claim, ..right.clone() };
-        for change in [wrong.end(), wrong.delay(later(0), 1), renewal(&wrong, 900)] {
+        for change in [wrong.end(), wrong.delay(later(0), 1), renewal(&wrong, CLAIM_TIME)] {
             assert_eq!(refusal(&*store, [Change::from(change)]).await, Conflict::Moved);
         }
     }
@@ -209,10 +217,11 @@ pub async fn delayed_job_is_claimed_again_at_its_new_time(place: &dyn TestDataba
 pub async fn renewed_claim_holds_longer(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put(job("a", 0))]).await;
-    let claimed = claim_one(&*store, 0).await;
-    made(&*store, [Change::from(renewal(&claimed, 900))]).await;
-    assert_eq!(claim_for(&*store, "there", 899).await, []);
-    assert_eq!(claim_for(&*store, "there", 900).await[0].claim.term, 2);
+    let claimed = claim_expired(&*store).await;
+    made(&*store, [Change::from(renewal(&claimed, CLAIM_TIME))]).await;
+    assert_eq!(claim_for(&*store, "there", 1).await, []);
+    made(&*store, [Change::from(renewal(&claimed, Duration::ZERO))]).await;
+    assert_eq!(claim_for(&*store, "there", 1).await[0].claim.term, 2);
 }
 
 pub async fn job_that_is_put_again_keeps_its_claim(place: &dyn TestDatabase) {
@@ -307,9 +316,10 @@ pub async fn times_of_jobs_tell_what_can_be_claimed_now_and_next(place: &dyn Tes
     made(&*store, [put(in_lane("r", "x", 1)), put(in_lane("r", "x", 2)), put(job("a", 30))]).await;
     assert_eq!(times(0).await, (true, Some(later(30))));
     assert_eq!(times(30).await, (true, None));
-    claim(&*store, 0).await;
+    let claimed = claim_one(&*store, 0).await;
     assert_eq!(times(0).await, (false, Some(later(30))));
-    assert_eq!(times(CLAIM_MS).await, (true, None), "the claim expired");
+    made(&*store, [Change::from(renewal(&claimed, Duration::ZERO))]).await;
+    assert_eq!(times(0).await, (true, Some(later(30))), "the claim expired");
 }
 
 pub async fn jobs_survive_reopening(place: &dyn TestDatabase) {

@@ -1,5 +1,7 @@
 //! Contract checks for webhooks and deliveries.
 
+use std::time::Duration;
+
 use nuncio_core::notification::{Notification, RelayParty, WebhookState};
 use nuncio_engine::ports::store::relay::{Webhook, WebhookDelivery};
 use nuncio_engine::ports::store::{
@@ -32,7 +34,7 @@ async fn end(store: &dyn Store, agent: &str, seq: u64) {
         by: here(),
         now: later(1000),
         // The claims have expired when the next one begins.
-        until: later(1000),
+        lasts: Duration::ZERO,
         limit: usize::MAX,
         per_receiver: usize::MAX,
         running: Vec::new(),

@@ -1,5 +1,7 @@
 //! Jobs, and the claims of the incarnations that run them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use nuncio_core::ids::Incarnation;
 use nuncio_core::time::Timestamp;
@@ -12,7 +14,7 @@ use tokio_postgres::Row;
 use super::connection::Session;
 use super::problem::SqlError;
 use super::rows::{self, to_integer, to_limit};
-use super::writes::{Refusal, SqlWrite, Translated, Writes, params};
+use super::writes::{Refusal, SqlWrite, Translated, Writes, database_now, params};
 use super::{PostgresStore, nodes};
 
 /// SQL condition for a row `job` that it is the first of its lane. It is computed, because two transactions that change
@@ -25,13 +27,22 @@ macro_rules! is_first {
 }
 pub(super) use is_first;
 
+/// SQL condition for a job that nobody has claimed. Claims are measured with the clock of the database, so that nodes whose
+/// clocks differ agree.
+macro_rules! is_free {
+    () => {
+        concat!("(claimed_until IS NULL OR claimed_until <= ", database_now!(), ")")
+    };
+}
+
 /// The jobs of a receiver are numbered in the order in which they are due, so that no more are claimed than it has free
 /// places. Rows that another transaction claims are skipped.
 const CLAIM: &str = concat!(
     "WITH numbered AS (
          SELECT key, receiver, due, row_number() OVER (PARTITION BY receiver ORDER BY due, seq, key) AS place
-         FROM jobs AS job WHERE kind = $1 AND due <= $3 AND (claimed_until IS NULL OR claimed_until <= $3)
-         AND key <> ALL($7) AND ",
+         FROM jobs AS job WHERE kind = $1 AND due <= $3 AND ",
+    is_free!(),
+    " AND key <> ALL($7) AND ",
     is_first!(),
     "),
        chosen AS (
@@ -39,9 +50,12 @@ const CLAIM: &str = concat!(
          WHERE place <= $6::BIGINT - (SELECT count(*) FROM unnest($8::TEXT[]) AS busy WHERE busy = receiver)
          ORDER BY due, key LIMIT $5),
        locked AS (
-         SELECT key FROM jobs WHERE kind = $1 AND key IN (SELECT key FROM chosen)
-         AND (claimed_until IS NULL OR claimed_until <= $3) FOR UPDATE SKIP LOCKED)
-     UPDATE jobs SET claimed_by = $2, claimed_until = $4, term = term + 1
+         SELECT key FROM jobs WHERE kind = $1 AND key IN (SELECT key FROM chosen) AND ",
+    is_free!(),
+    " FOR UPDATE SKIP LOCKED)
+     UPDATE jobs SET claimed_by = $2, claimed_until = $4 + ",
+    database_now!(),
+    ", term = term + 1
      WHERE kind = $1 AND key IN (SELECT key FROM locked)
      RETURNING key, receiver, lane, seq, due, attempts, term"
 );
@@ -60,10 +74,14 @@ pub(super) fn translate(change: &JobChange, out: &mut Writes) -> Translated {
              WHERE kind = $1 AND key = $2 AND claimed_by = $3 AND term = $4",
             params![claim.kind.as_str(), &claim.key, claim.by.as_str(), to_integer(claim.term)?, *due, *attempts],
         ),
-        JobChange::Renew { claim, until } => SqlWrite::one_or(
+        JobChange::Renew { claim, lasts, .. } => SqlWrite::one_or(
             Conflict::Moved,
-            "UPDATE jobs SET claimed_until = $5 WHERE kind = $1 AND key = $2 AND claimed_by = $3 AND term = $4",
-            params![claim.kind.as_str(), &claim.key, claim.by.as_str(), to_integer(claim.term)?, *until],
+            concat!(
+                "UPDATE jobs SET claimed_until = $5 + ",
+                database_now!(),
+                " WHERE kind = $1 AND key = $2 AND claimed_by = $3 AND term = $4"
+            ),
+            params![claim.kind.as_str(), &claim.key, claim.by.as_str(), to_integer(claim.term)?, millis(*lasts)],
         ),
         JobChange::Hasten { kind, jobs, due } => match jobs {
             JobSelection::All => {
@@ -85,6 +103,10 @@ pub(super) fn translate(change: &JobChange, out: &mut Writes) -> Translated {
         ),
     });
     Ok(())
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn put(job: &Job) -> Result<SqlWrite, SqlError> {
@@ -125,7 +147,7 @@ async fn claim_in_transaction(
         request.kind.as_str(),
         request.by.as_str(),
         request.now,
-        request.until,
+        millis(request.lasts),
         to_limit(request.limit),
         to_limit(request.per_receiver),
         keys,
@@ -165,8 +187,9 @@ impl JobStore for PostgresStore {
 
     async fn job_times(&self, kinds: &[JobKind], now: Timestamp) -> Result<Vec<JobTimes>, StoreError> {
         let due = concat!(
-            "SELECT 1 FROM jobs AS job WHERE kind = $1 AND due <= $2 AND (claimed_until IS NULL OR claimed_until <= $2)
-             AND ",
+            "SELECT 1 FROM jobs AS job WHERE kind = $1 AND due <= $2 AND ",
+            is_free!(),
+            " AND ",
             is_first!(),
             " LIMIT 1"
         );

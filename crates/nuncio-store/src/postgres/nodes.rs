@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use super::PostgresStore;
 use super::problem::SqlError;
 use super::rows;
-use super::writes::{Refusal, SqlValue, SqlWrite, Translated, Writes, params};
+use super::writes::{Refusal, SqlValue, SqlWrite, Translated, Writes, database_now, params};
 use crate::common::OWNERS;
 
 /// Time for which an incarnation may own work after it renewed its lease, in milliseconds.
@@ -31,8 +31,7 @@ pub(super) fn translate(change: &NodeChange, out: &mut Writes) -> Translated {
             begin_lease(&node.incarnation)
         }
         NodeChange::RenewLease(incarnation) => SqlWrite::any(
-            "UPDATE leases SET until = (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + $2
-             WHERE incarnation = $1",
+            concat!("UPDATE leases SET until = ", database_now!(), " + $2 WHERE incarnation = $1"),
             params![incarnation.as_str(), LEASE_MILLIS],
         ),
         NodeChange::DeclareAllDead => {
@@ -61,25 +60,33 @@ fn columns(node: &NodeRecord) -> Vec<SqlValue> {
 
 fn begin_lease(incarnation: &Incarnation) -> SqlWrite {
     SqlWrite::any(
-        "INSERT INTO leases (incarnation, until)
-         VALUES ($1, (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + $2)",
+        concat!("INSERT INTO leases (incarnation, until) VALUES ($1, ", database_now!(), " + $2)"),
         params![incarnation.as_str(), LEASE_MILLIS],
     )
+}
+
+/// SQL condition for a row of `nodes` that it is alive but its lease has ended.
+macro_rules! has_no_lease {
+    () => {
+        concat!(
+            "state = 'alive' AND NOT EXISTS
+                 (SELECT 1 FROM leases WHERE leases.incarnation = nodes.incarnation AND until >= ",
+            database_now!(),
+            ")"
+        )
+    };
 }
 
 /// Declares nodes without a lease dead, and registers a node if no other is alive. One process at a time does this.
 fn join_alone(node: &NodeRecord, out: &mut Writes) {
     out.push(SqlWrite::any("SELECT pg_advisory_xact_lock(1852141673, 0)", Vec::new()));
-    let lock = "SELECT pg_advisory_xact_lock(1852141673, hashtext(incarnation)) FROM nodes
-         WHERE state = 'alive' AND NOT EXISTS
-             (SELECT 1 FROM leases WHERE leases.incarnation = nodes.incarnation
-              AND until >= (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT)
-         ORDER BY incarnation";
+    let lock = concat!(
+        "SELECT pg_advisory_xact_lock(1852141673, hashtext(incarnation)) FROM nodes WHERE ",
+        has_no_lease!(),
+        " ORDER BY incarnation"
+    );
     out.push(SqlWrite::any(lock, Vec::new()));
-    let declare = "UPDATE nodes SET state = 'dead'
-         WHERE state = 'alive' AND NOT EXISTS
-             (SELECT 1 FROM leases WHERE leases.incarnation = nodes.incarnation
-              AND until >= (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT)";
+    let declare = concat!("UPDATE nodes SET state = 'dead' WHERE ", has_no_lease!());
     out.push(SqlWrite::any(declare, Vec::new()));
     let refusal = Refusal::Queries(
         vec![(

@@ -81,6 +81,14 @@ macro_rules! params {
 }
 pub(super) use params;
 
+/// SQL for the time of the database in milliseconds, also within a transaction.
+macro_rules! database_now {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+    };
+}
+pub(super) use database_now;
+
 /// A row that is locked before the statements of a transaction run. Transactions lock such rows in one order, so that
 /// they do not wait for each other in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

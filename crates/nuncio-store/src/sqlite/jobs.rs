@@ -23,8 +23,9 @@ pub(super) fn apply(connection: &Connection, change: &JobChange) -> Result<(), S
             "UPDATE jobs SET due = ?5, attempts = ?6, claimed_by = NULL, claimed_until = NULL",
             &[&due.as_millis(), attempts],
         ),
-        JobChange::Renew { claim, until } => {
-            change_claimed(connection, claim, "UPDATE jobs SET claimed_until = ?5", &[&until.as_millis()])
+        JobChange::Renew { claim, now, lasts } => {
+            let until = now.after(*lasts).as_millis();
+            change_claimed(connection, claim, "UPDATE jobs SET claimed_until = ?5", &[&until])
         }
         JobChange::Hasten { kind, jobs, due } => {
             let (kind, due) = (kind.as_str(), due.as_millis());
@@ -115,7 +116,7 @@ pub(super) fn claim(connection: &Connection, request: &JobClaimRequest) -> Resul
             kind.as_str(),
             by.as_str(),
             request.now.as_millis(),
-            request.until.as_millis(),
+            request.now.after(request.lasts).as_millis(),
             to_limit(request.limit),
             to_limit(request.per_receiver),
             to_json(&request.running)?,

@@ -1,5 +1,7 @@
 //! Store of jobs: deferred work, the time at which it is due, and the incarnation that runs it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use nuncio_core::ids::Incarnation;
 use nuncio_core::string_enum;
@@ -89,8 +91,8 @@ pub enum JobChange {
     End(JobClaim),
     /// Ends a claim and sets the next time. `Moved` unless the claim holds.
     Delay { claim: JobClaim, due: Timestamp, attempts: u32 },
-    /// Extends a claim. `Moved` unless it holds.
-    Renew { claim: JobClaim, until: Timestamp },
+    /// Extends a claim to `lasts` from now on. `Moved` unless it holds.
+    Renew { claim: JobClaim, now: Timestamp, lasts: Duration },
     /// Makes jobs due at `due` or earlier; those behind the first of a lane may keep their time. No conflict if there
     /// are none.
     Hasten { kind: JobKind, jobs: JobSelection, due: Timestamp },
@@ -119,9 +121,11 @@ pub enum JobSelection {
 pub struct JobClaimRequest {
     pub kind: JobKind,
     pub by: Incarnation,
+    /// Jobs that are due by then are claimed.
     pub now: Timestamp,
-    /// Time until which nobody else can claim the jobs.
-    pub until: Timestamp,
+    /// Time for which nobody else can claim the jobs. A store that several nodes share measures it with its own clock, so
+    /// that nodes whose clocks differ agree on the end of a claim.
+    pub lasts: Duration,
     /// Maximum number of jobs.
     pub limit: usize,
     /// Maximum number of running jobs of one receiver, those of `running` included.
